@@ -1,0 +1,264 @@
+//! What a program asks a queue pair to do.
+
+use nonic_memory::{Access, Key};
+
+/// One piece of local memory of a work request (`ibv_sge`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScatterGather {
+    /// Address within the region `key` names: virtual or zero based, as registered.
+    pub address: u64,
+    /// Length in bytes.
+    pub length: u32,
+    /// The region's local key.
+    pub key: Key,
+}
+
+/// Number of a queue pair, 24 bits; 0 and 1 are never given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QpNumber(pub u32);
+
+impl QpNumber {
+    /// The 24 bits a header carries.
+    pub const MASK: u32 = 0xff_ffff;
+
+    /// The number in the low 24 bits of `raw`.
+    pub const fn masked(raw: u32) -> Self {
+        Self(raw & Self::MASK)
+    }
+}
+
+/// Memory of a peer: an address in the space of the region `key` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteRange {
+    /// First byte.
+    pub address: u64,
+    /// The region's remote key.
+    pub key: Key,
+}
+
+/// What a send-queue request does. Immediate data stay in the byte order the program gave them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Two-sided message.
+    Send {
+        /// Immediate data for the receiver's completion.
+        immediate: Option<u32>,
+    },
+    /// RDMA Write; with immediate data it also consumes a receive at the target.
+    Write {
+        /// Where the bytes go.
+        remote: RemoteRange,
+        /// Immediate data for the target's completion.
+        immediate: Option<u32>,
+    },
+    /// RDMA Read.
+    Read {
+        /// Where the bytes come from.
+        remote: RemoteRange,
+    },
+    /// Atomic compare and swap of 8 bytes.
+    CompareSwap {
+        /// The word.
+        remote: RemoteRange,
+        /// Expected value, host order.
+        compare: u64,
+        /// New value, host order.
+        swap: u64,
+    },
+    /// Atomic fetch and add of 8 bytes.
+    FetchAdd {
+        /// The word.
+        remote: RemoteRange,
+        /// What is added, host order.
+        add: u64,
+    },
+}
+
+impl Operation {
+    /// The remote rights the operation needs on its target, or `None` if it names no remote memory.
+    pub fn remote_access(&self) -> Option<Access> {
+        match self {
+            Self::Send { .. } => None,
+            Self::Write { .. } => Some(Access::REMOTE_WRITE),
+            Self::Read { .. } => Some(Access::REMOTE_READ),
+            Self::CompareSwap { .. } | Self::FetchAdd { .. } => Some(Access::REMOTE_ATOMIC),
+        }
+    }
+
+    /// The remote memory it names.
+    pub fn remote(&self) -> Option<RemoteRange> {
+        match *self {
+            Self::Send { .. } => None,
+            Self::Write { remote, .. }
+            | Self::Read { remote }
+            | Self::CompareSwap { remote, .. }
+            | Self::FetchAdd { remote, .. } => Some(remote),
+        }
+    }
+
+    /// Whether the local memory receives the result.
+    pub fn writes_locally(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::CompareSwap { .. } | Self::FetchAdd { .. })
+    }
+
+    /// What the completion of this request says it was.
+    pub fn completion_opcode(&self) -> CompletionOpcode {
+        match self {
+            Self::Send { .. } => CompletionOpcode::Send,
+            Self::Write { .. } => CompletionOpcode::RdmaWrite,
+            Self::Read { .. } => CompletionOpcode::RdmaRead,
+            Self::CompareSwap { .. } => CompletionOpcode::CompareSwap,
+            Self::FetchAdd { .. } => CompletionOpcode::FetchAdd,
+        }
+    }
+}
+
+/// What finished. The numbers are those of `enum ibv_wc_opcode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum CompletionOpcode {
+    /// A send.
+    Send = 0,
+    /// An RDMA Write.
+    RdmaWrite = 1,
+    /// An RDMA Read.
+    RdmaRead = 2,
+    /// A compare and swap.
+    CompareSwap = 3,
+    /// A fetch and add.
+    FetchAdd = 4,
+    /// A receive filled by a send.
+    Receive = 128,
+    /// A receive consumed by an RDMA Write with immediate.
+    ReceiveWriteWithImmediate = 129,
+}
+
+/// Flags of a send-queue request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SendFlags {
+    /// Start only after all earlier reads and atomics of the queue pair have finished.
+    pub fence: bool,
+    /// Make a completion even if the queue pair signals only on request.
+    pub signaled: bool,
+    /// Wake a receiver that waits for solicited events only.
+    pub solicited: bool,
+    /// Copy the bytes during the call; the keys are not looked at.
+    pub inline: bool,
+}
+
+/// Where an unreliable datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramDestination {
+    /// The path of the address handle.
+    pub vector: AddressVector,
+    /// Zone of the address handle.
+    pub zone: nonic_memory::ZoneId,
+    /// The queue pair.
+    pub qp_number: QpNumber,
+    /// Q_Key; with its top bit set the sender's own is used (IBTA vol. 1, 3.5.3).
+    pub q_key: u32,
+}
+
+/// The path part of an address handle or a connected queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressVector {
+    /// Destination local identifier; 0 with a global route on Ethernet.
+    pub destination_lid: u16,
+    /// Service level.
+    pub service_level: u8,
+    /// Low bits of the path.
+    pub source_path_bits: u8,
+    /// Static rate limit, as `enum ibv_rate`.
+    pub static_rate: u8,
+    /// Port of the sender, 1 based.
+    pub port: u8,
+    /// Global route, if any.
+    pub global: Option<GlobalRoute>,
+}
+
+/// The global part of a path (GRH).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalRoute {
+    /// Destination GID, network byte order.
+    pub destination: [u8; 16],
+    /// Index of the sender's GID.
+    pub source_index: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Traffic class.
+    pub traffic_class: u8,
+}
+
+/// A send-queue request, borrowed from the caller for the duration of the call.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest<'a> {
+    /// The program's own mark, returned in the completion.
+    pub id: u64,
+    /// What to do.
+    pub operation: Operation,
+    /// How.
+    pub flags: SendFlags,
+    /// The local memory.
+    pub pieces: &'a [ScatterGather],
+    /// Destination, for unreliable datagrams only.
+    pub destination: Option<DatagramDestination>,
+}
+
+/// A receive request, borrowed from the caller for the duration of the call.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveRequest<'a> {
+    /// The program's own mark, returned in the completion.
+    pub id: u64,
+    /// Where the message goes.
+    pub pieces: &'a [ScatterGather],
+}
+
+/// Why a posted request was not taken. Nothing of it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// The queue has no free slot.
+    #[error("the queue is full: {capacity} requests are outstanding and not yet polled")]
+    QueueFull {
+        /// Slots in all.
+        capacity: u32,
+    },
+    /// More pieces than the queue was created for.
+    #[error("{pieces} scatter/gather pieces, the queue pair takes {limit}")]
+    TooManyPieces {
+        /// Pieces in the request.
+        pieces: usize,
+        /// What the queue takes.
+        limit: u32,
+    },
+    /// More inline bytes than the queue was created for.
+    #[error("{length} inline bytes, the queue pair takes {limit}")]
+    InlineTooLong {
+        /// Bytes in the request.
+        length: u64,
+        /// What the queue takes.
+        limit: u32,
+    },
+    /// The queue pair's state takes no such request.
+    #[error("a queue pair in state {state:?} takes no such request")]
+    WrongState {
+        /// The state.
+        state: crate::state::QpState,
+    },
+    /// The queue pair's type has no such operation.
+    #[error("a {transport:?} queue pair has no such operation")]
+    WrongOperation {
+        /// The type.
+        transport: crate::state::QpType,
+    },
+    /// The queue pair takes its receives from a shared receive queue.
+    #[error("the queue pair takes its receives from a shared receive queue")]
+    HasSharedReceiveQueue,
+    /// A datagram without address handle.
+    #[error("a datagram needs an address handle")]
+    NoDestination,
+    /// The device of this object lives in another process (the one before `fork`).
+    #[error("the queue belongs to the process before fork")]
+    Forked,
+}
