@@ -4,8 +4,18 @@
 
 mod access;
 mod address;
+mod arena;
+mod gate;
 mod key;
+mod key_table;
+mod operation_slots;
+mod shared_slice;
 
 pub use access::Access;
 pub use address::{AddressRange, RegionAddress};
+pub use arena::{Arena, ArenaError};
+pub use gate::{AccessError, KeyUse, Place, resolve};
 pub use key::{Key, ZoneId};
+pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};
+pub use operation_slots::{OperationGuard, OperationSlots};
+pub use shared_slice::SharedSlice;

@@ -4,6 +4,7 @@ use nonic_memory::{Access, Key};
 
 /// One piece of local memory of a work request (`ibv_sge`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct ScatterGather {
     /// Address within the region `key` names: virtual or zero based, as registered.
     pub address: u64,

@@ -1,1 +1,26 @@
-//! Every system call nonic makes.
+//! Every system call nonic makes, as small functions that are safe wherever they can be.
+//!
+//! What depends on the machine (copying, pausing a spinning CPU) stands here too, so that nothing above knows x86.
+
+mod copy;
+mod descriptor;
+mod fork;
+mod interface;
+mod mapping;
+mod process_memory;
+mod socket;
+mod spin;
+mod thread;
+mod virtual_memory;
+
+pub use copy::{compare_swap_u64, copy_ordered, fetch_add_u64};
+pub use descriptor::{Epoll, EventFd, EventKind, Ready, wait_readable};
+pub use fork::{fork_generation, forget_in_children, remember_in_children};
+pub use interface::{InterfaceAddress, interface_addresses};
+pub use mapping::{Protection, SharedMapping, SharedMemory};
+pub use process_memory::{Piece, allow_any_tracer, read_process, write_process};
+pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+pub use socket::{Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_abstract};
+pub use spin::{cpu_relax, yield_now};
+pub use thread::{random_u64, spawn_without_signals, timer_slack_ns};
+pub use virtual_memory::{Backing, MemoryArea, PAGE, find_area, shared_file_of};

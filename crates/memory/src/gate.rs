@@ -1,0 +1,163 @@
+//! The one gate into registered memory: every access, from every face and every wire, passes here.
+
+use crate::key_table::{Entry, KeyTableView, Translation};
+use crate::{Access, AddressRange, Key, ZoneId};
+
+/// Which of a region's two keys a request may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyUse {
+    /// Its own memory, in a work request.
+    Local,
+    /// A peer's memory.
+    Remote,
+}
+
+/// Why an access was refused. The order of the variants is the order of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccessError {
+    /// No such key, or one that was given back.
+    #[error("key {key} names no region")]
+    UnknownKey {
+        /// The key.
+        key: Key,
+    },
+    /// The region belongs to another zone.
+    #[error("the region of key {key} belongs to another protection domain")]
+    OtherZone {
+        /// The key.
+        key: Key,
+    },
+    /// A byte outside the region.
+    #[error("{range:?} is not inside the region of key {key}")]
+    OutOfRange {
+        /// The key.
+        key: Key,
+        /// What was asked for.
+        range: AddressRange,
+    },
+    /// A right the region does not give.
+    #[error("the region of key {key} gives {given}; {wanted} was wanted")]
+    NotAllowed {
+        /// The key.
+        key: Key,
+        /// What it gives.
+        given: Access,
+        /// What was wanted.
+        wanted: Access,
+    },
+}
+
+/// Where an allowed access leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The region's translation.
+    pub translation: Translation,
+    /// Offset of the access within the region, in bytes; the whole range is inside.
+    pub offset: u64,
+}
+
+/// Resolves a key to bytes: the only gate into registered memory.
+///
+/// Checks, in order: key known and current, zone, range (no wraparound), rights. Addresses and lengths are in bytes. The
+/// caller holds an operation slot of the table's owner, so that what is found stands until the slot is freed. A
+/// zero-length access is the caller's to leave out: the gate checks it like any other.
+pub fn resolve(
+    table: &KeyTableView,
+    zone: ZoneId,
+    key: Key,
+    key_use: KeyUse,
+    range: AddressRange,
+    want: Access,
+) -> Result<Place, AccessError> {
+    let entry = current(table, key, key_use).ok_or(AccessError::UnknownKey { key })?;
+    if entry.zone != zone {
+        return Err(AccessError::OtherZone { key });
+    }
+    let Some(offset) = range.offset_within(entry.base, entry.length) else {
+        return Err(AccessError::OutOfRange { key, range });
+    };
+    if !entry.access.contains(want) {
+        return Err(AccessError::NotAllowed { key, given: entry.access, wanted: want });
+    }
+    Ok(Place { translation: entry.translation, offset })
+}
+
+fn current(table: &KeyTableView, key: Key, key_use: KeyUse) -> Option<Entry> {
+    let entry = table.read(key.index())?;
+    let tag = match key_use {
+        KeyUse::Local => entry.local_tag,
+        KeyUse::Remote => entry.remote_tag,
+    };
+    (tag == key.tag()).then_some(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyTable, RegionAddress};
+    use nonic_sys::SharedMapping;
+    use std::sync::Arc;
+
+    const ZONE: ZoneId = ZoneId(5);
+
+    fn table_with(access: Access) -> (KeyTable, crate::KeyPair) {
+        let mapping = Arc::new(SharedMapping::anonymous(8192).unwrap());
+        let table = KeyTable::new(KeyTableView::new(mapping, 0, 128));
+        let keys = table
+            .insert(Entry {
+                zone: ZONE,
+                access,
+                base: RegionAddress(0x1000),
+                length: 0x100,
+                translation: Translation::Plain { address: 0xabc000 },
+                local_tag: 0,
+                remote_tag: 0,
+            })
+            .unwrap();
+        (table, keys)
+    }
+
+    #[test]
+    fn a_rightful_access_leads_to_its_bytes() {
+        let (table, keys) = table_with(Access::REMOTE_READ);
+        let range = AddressRange::new(0x1010, 0xf0);
+        let place = resolve(table.view(), ZONE, keys.remote, KeyUse::Remote, range, Access::REMOTE_READ).unwrap();
+        assert_eq!(place, Place { translation: Translation::Plain { address: 0xabc000 }, offset: 0x10 });
+    }
+
+    #[test]
+    fn local_and_remote_keys_do_not_stand_for_each_other() {
+        let (table, keys) = table_with(Access::REMOTE_READ);
+        let range = AddressRange::new(0x1000, 1);
+        let mixed = resolve(table.view(), ZONE, keys.local, KeyUse::Remote, range, Access::REMOTE_READ);
+        assert_eq!(mixed, Err(AccessError::UnknownKey { key: keys.local }));
+        let mixed = resolve(table.view(), ZONE, keys.remote, KeyUse::Local, range, Access::LOCAL_READ);
+        assert_eq!(mixed, Err(AccessError::UnknownKey { key: keys.remote }));
+    }
+
+    #[test]
+    fn each_fault_is_named_and_an_earlier_check_wins() {
+        let (table, keys) = table_with(Access::REMOTE_READ);
+        let ask = |zone, key, start, length, want| {
+            resolve(table.view(), zone, key, KeyUse::Remote, AddressRange::new(start, length), want).unwrap_err()
+        };
+        let other = ZoneId(6);
+        let stale = Key::new(keys.remote.index(), keys.remote.tag().wrapping_add(2));
+        assert!(matches!(ask(other, stale, 0, 9999, Access::REMOTE_WRITE), AccessError::UnknownKey { .. }));
+        assert!(matches!(ask(other, keys.remote, 0, 9999, Access::REMOTE_WRITE), AccessError::OtherZone { .. }));
+        for (start, length) in [(0xfff, 1), (0x1000, 0x101), (0x1100, 1), (0x1080, u64::MAX - 0x1000)] {
+            let refused = ask(ZONE, keys.remote, start, length, Access::REMOTE_WRITE);
+            assert!(matches!(refused, AccessError::OutOfRange { .. }), "{start:#x}+{length:#x}");
+        }
+        assert!(matches!(ask(ZONE, keys.remote, 0x1000, 8, Access::REMOTE_WRITE), AccessError::NotAllowed { .. }));
+    }
+
+    #[test]
+    fn a_killed_key_leads_nowhere() {
+        let (table, keys) = table_with(Access::REMOTE_READ);
+        table.kill(keys);
+        let range = AddressRange::new(0x1000, 1);
+        let refused = resolve(table.view(), ZONE, keys.remote, KeyUse::Remote, range, Access::REMOTE_READ);
+        assert_eq!(refused, Err(AccessError::UnknownKey { key: keys.remote }));
+    }
+}

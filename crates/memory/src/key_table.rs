@@ -1,0 +1,289 @@
+//! The key table: every region of a process, in memory that trusted peers can read.
+//!
+//! Only the owner writes. A reader inside an operation slot sees an entry either live and whole or not at all: the
+//! owner kills the control word first and does not reuse an entry before every such reader has left.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use nonic_sys::SharedMapping;
+
+use crate::{Access, Key, RegionAddress, ZoneId};
+
+/// Where a region's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Translation {
+    /// Private memory of the owner, from this address of the owner's address space. Adopted memory will be this with
+    /// the part that peers can map beside it, for which an entry has two words in reserve.
+    Plain {
+        /// First byte.
+        address: usize,
+    },
+    /// Device memory, from this offset of the device's arena.
+    Device {
+        /// Which device.
+        device: u32,
+        /// Offset in bytes.
+        offset: u64,
+    },
+    /// Memory the program shares already: a file of the owner's list, and where the owner has it.
+    SharedFile {
+        /// Number of the file in the owner's list.
+        file: u32,
+        /// Offset of the first byte in the file.
+        offset: u64,
+        /// First byte in the owner's address space.
+        address: usize,
+    },
+}
+
+/// What protects and translates one region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The zone that may use it.
+    pub zone: ZoneId,
+    /// Rights.
+    pub access: Access,
+    /// Address of the first byte as requests name it.
+    pub base: RegionAddress,
+    /// Length in bytes.
+    pub length: u64,
+    /// Where the bytes are.
+    pub translation: Translation,
+    /// Tag of the local key.
+    pub local_tag: u8,
+    /// Tag of the remote key.
+    pub remote_tag: u8,
+}
+
+const ENTRY: usize = 64;
+const CONTROL: usize = 0;
+const BASE: usize = 8;
+const LENGTH: usize = 16;
+const ADDRESS: usize = 24;
+const KIND: usize = 32;
+const OFFSET: usize = 40;
+
+const LIVE: u64 = 1 << 24;
+const KIND_PLAIN: u64 = 1;
+const KIND_DEVICE: u64 = 2;
+const KIND_SHARED_FILE: u64 = 3;
+
+/// The table as owner and peers read it.
+#[derive(Clone, Debug)]
+pub struct KeyTableView {
+    mapping: Arc<SharedMapping>,
+    offset: usize,
+    capacity: u32,
+}
+
+impl KeyTableView {
+    /// Bytes a table of `capacity` entries takes.
+    pub const fn length(capacity: u32) -> usize {
+        capacity as usize * ENTRY
+    }
+
+    /// The table of `capacity` entries at `offset` of `mapping`.
+    pub fn new(mapping: Arc<SharedMapping>, offset: usize, capacity: u32) -> Self {
+        assert!(offset + Self::length(capacity) <= mapping.length(), "the table is outside the mapping");
+        Self { mapping, offset, capacity }
+    }
+
+    /// The live entry at `index`. Every word is loaded once and then checked.
+    pub fn read(&self, index: u32) -> Option<Entry> {
+        // Entry 0 is never given out, so that no key is 0.
+        if index == 0 || index >= self.capacity {
+            return None;
+        }
+        let at = self.offset + index as usize * ENTRY;
+        // SeqCst: after the store that took the reader's operation slot (see `operation_slots`).
+        let control = self.mapping.word(at + CONTROL).load(Ordering::SeqCst);
+        if control & LIVE == 0 {
+            return None;
+        }
+        let load = |field| self.mapping.word(at + field).load(Ordering::Relaxed);
+        let (address, offset, kind) = (load(ADDRESS), load(OFFSET), load(KIND));
+        let number = (kind >> 32) as u32;
+        let translation = match kind & 0xff {
+            KIND_PLAIN => Translation::Plain { address: address as usize },
+            KIND_DEVICE => Translation::Device { device: number, offset },
+            KIND_SHARED_FILE => Translation::SharedFile { file: number, offset, address: address as usize },
+            _ => return None,
+        };
+        Some(Entry {
+            zone: ZoneId((control >> 32) as u32),
+            access: Access::from_bits((control >> 16) as u32 & 0xff)?,
+            base: RegionAddress(load(BASE)),
+            length: load(LENGTH),
+            translation,
+            local_tag: control as u8,
+            remote_tag: (control >> 8) as u8,
+        })
+    }
+
+    fn publish(&self, index: u32, entry: &Entry) {
+        let at = self.offset + index as usize * ENTRY;
+        let store = |field, value| self.mapping.word(at + field).store(value, Ordering::Relaxed);
+        let (kind, address, offset) = match entry.translation {
+            Translation::Plain { address } => (KIND_PLAIN, address as u64, 0),
+            Translation::Device { device, offset } => (KIND_DEVICE | u64::from(device) << 32, 0, offset),
+            Translation::SharedFile { file, offset, address } => {
+                (KIND_SHARED_FILE | u64::from(file) << 32, address as u64, offset)
+            }
+        };
+        store(BASE, entry.base.0);
+        store(LENGTH, entry.length);
+        store(ADDRESS, address);
+        store(KIND, kind);
+        store(OFFSET, offset);
+        let control = u64::from(entry.zone.0) << 32
+            | LIVE
+            | u64::from(entry.access.bits()) << 16
+            | u64::from(entry.remote_tag) << 8
+            | u64::from(entry.local_tag);
+        self.mapping.word(at + CONTROL).store(control, Ordering::Release);
+    }
+
+    fn kill(&self, index: u32) {
+        let at = self.offset + index as usize * ENTRY;
+        self.mapping.word(at + CONTROL).store(0, Ordering::SeqCst);
+    }
+}
+
+/// The table as its owner fills it.
+#[derive(Debug)]
+pub struct KeyTable {
+    view: KeyTableView,
+    indices: Mutex<Indices>,
+}
+
+#[derive(Debug)]
+struct Indices {
+    /// Lowest index never used.
+    fresh: u32,
+    /// Freed entries with the tag generation to use next, oldest first.
+    freed: VecDeque<(u32, u8)>,
+}
+
+/// Freed entries that rest before the oldest is used again: a stale key then meets a dead entry rather than a new one.
+const RESTING: usize = 64;
+
+/// A region's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyPair {
+    /// For the process that registered.
+    pub local: Key,
+    /// For peers.
+    pub remote: Key,
+}
+
+impl KeyTable {
+    /// An empty table.
+    pub fn new(view: KeyTableView) -> Self {
+        Self { view, indices: Mutex::new(Indices { fresh: 1, freed: VecDeque::new() }) }
+    }
+
+    /// For lookups.
+    pub fn view(&self) -> &KeyTableView {
+        &self.view
+    }
+
+    /// Enters a region; the tags of `entry` are chosen here. `None` if the table is full.
+    pub fn insert(&self, mut entry: Entry) -> Option<KeyPair> {
+        let (index, generation) = {
+            let mut indices = self.indices.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let rested = indices.freed.len() > RESTING || indices.fresh >= self.view.capacity;
+            match if rested { indices.freed.pop_front() } else { None } {
+                Some(again) => again,
+                None if indices.fresh < self.view.capacity => {
+                    indices.fresh += 1;
+                    (indices.fresh - 1, 1)
+                }
+                None => return None,
+            }
+        };
+        entry.local_tag = generation << 1;
+        entry.remote_tag = generation << 1 | 1;
+        self.view.publish(index, &entry);
+        Some(KeyPair { local: Key::new(index, entry.local_tag), remote: Key::new(index, entry.remote_tag) })
+    }
+
+    /// Kills an entry: no lookup that begins after this finds it. The caller then waits for the lookups that began
+    /// before, and only then calls [`KeyTable::recycle`].
+    pub fn kill(&self, keys: KeyPair) {
+        self.view.kill(keys.local.index());
+    }
+
+    /// Lets a killed entry be used again, later, under other tags.
+    pub fn recycle(&self, keys: KeyPair) {
+        let generation = (keys.local.tag() >> 1).wrapping_add(1) & 0x7f;
+        let mut indices = self.indices.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        indices.freed.push_back((keys.local.index(), generation));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(capacity: u32) -> KeyTable {
+        let mapping = Arc::new(SharedMapping::anonymous(KeyTableView::length(capacity).max(4096)).unwrap());
+        KeyTable::new(KeyTableView::new(mapping, 0, capacity))
+    }
+
+    fn entry() -> Entry {
+        Entry {
+            zone: ZoneId(3),
+            access: Access::LOCAL_WRITE | Access::REMOTE_READ,
+            base: RegionAddress(0x1000),
+            length: 64,
+            translation: Translation::SharedFile { file: 9, offset: 8192, address: 0x7000 },
+            local_tag: 0,
+            remote_tag: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_entered_is_found_until_it_is_killed() {
+        let table = table(64);
+        let keys = table.insert(entry()).unwrap();
+        assert_ne!(keys.local, keys.remote);
+        let found = table.view().read(keys.remote.index()).unwrap();
+        assert_eq!(Entry { local_tag: 0, remote_tag: 0, ..found }, entry());
+        assert_eq!((found.local_tag, found.remote_tag), (keys.local.tag(), keys.remote.tag()));
+        table.kill(keys);
+        assert_eq!(table.view().read(keys.local.index()), None);
+    }
+
+    #[test]
+    fn no_key_comes_back_soon() {
+        let table = table(1000);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..5000 {
+            let keys = table.insert(entry()).unwrap();
+            assert!(seen.insert(keys.local) && seen.insert(keys.remote), "{keys:?} again");
+            table.kill(keys);
+            table.recycle(keys);
+        }
+    }
+
+    #[test]
+    fn a_full_table_refuses_and_takes_again_after_one_is_freed() {
+        let table = table(8);
+        let all: Vec<_> = (0..7).map(|_| table.insert(entry()).unwrap()).collect();
+        assert_eq!(table.insert(entry()), None);
+        table.kill(all[3]);
+        table.recycle(all[3]);
+        assert!(table.insert(entry()).is_some());
+        assert_eq!(table.insert(entry()), None);
+    }
+
+    #[test]
+    fn index_zero_and_indices_outside_are_never_live() {
+        let table = table(8);
+        assert_eq!(table.view().read(0), None);
+        assert_eq!(table.view().read(8), None);
+        assert_eq!(table.view().read(u32::MAX), None);
+    }
+}

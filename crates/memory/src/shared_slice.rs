@@ -1,0 +1,146 @@
+//! Bytes that others may write at the same time: never behind a Rust reference, copied by one primitive only.
+
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+
+use nonic_sys::SharedMapping;
+
+/// A range of memory that the program, other threads and other processes may write while it is used.
+///
+/// `'a` is how long the range is known to stand: the life of a mapping, or of the guard that holds off deregistration.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedSlice<'a> {
+    start: *mut u8,
+    length: usize,
+    life: PhantomData<&'a ()>,
+}
+
+impl<'a> SharedSlice<'a> {
+    /// No bytes.
+    pub const EMPTY: Self = Self { start: std::ptr::null_mut(), length: 0, life: PhantomData };
+
+    /// `length` bytes at `start`.
+    ///
+    /// # Safety
+    /// The range stays mapped for `'a`, readable, and writable if the slice is used as a destination. Whoever passes
+    /// a program's own pointer passes on the program's word for that.
+    pub unsafe fn from_raw(start: *mut u8, length: usize) -> Self {
+        Self { start, length, life: PhantomData }
+    }
+
+    /// A part of a mapping; `None` if it is not inside.
+    pub fn of_mapping(mapping: &'a SharedMapping, offset: usize, length: usize) -> Option<Self> {
+        let end = offset.checked_add(length)?;
+        if end > mapping.length() {
+            return None;
+        }
+        // SAFETY: `offset` is inside the mapping, which lives for `'a`.
+        Some(unsafe { Self::from_raw(mapping.as_ptr().add(offset), length) })
+    }
+
+    /// Length in bytes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Address of the first byte in this process.
+    pub fn address(&self) -> usize {
+        self.start as usize
+    }
+
+    /// `length` bytes from `offset`.
+    ///
+    /// # Panics
+    /// If they are not inside: offsets into a resolved slice are computed, never received.
+    pub fn part(&self, offset: usize, length: usize) -> Self {
+        assert!(offset <= self.length && length <= self.length - offset, "part {offset}+{length} of {}", self.length);
+        Self { start: self.start.wrapping_add(offset), length, life: PhantomData }
+    }
+
+    /// Copies all of `source` to the start of this slice; a reader who sees the last byte sees all.
+    ///
+    /// # Panics
+    /// If `source` is longer.
+    pub fn copy_from(&self, source: SharedSlice<'_>) {
+        assert!(source.length <= self.length, "{} bytes into {}", source.length, self.length);
+        // SAFETY: both slices stand for their lifetimes (promised when they were made) and the length fits in both.
+        unsafe { nonic_sys::copy_ordered(self.start, source.start, source.length) }
+    }
+
+    /// Copies private bytes to the start of this slice.
+    ///
+    /// # Panics
+    /// If `source` is longer.
+    pub fn write(&self, source: &[u8]) {
+        assert!(source.len() <= self.length, "{} bytes into {}", source.len(), self.length);
+        // SAFETY: as in `copy_from`; `source` is an ordinary slice.
+        unsafe { nonic_sys::copy_ordered(self.start, source.as_ptr(), source.len()) }
+    }
+
+    /// Copies the first bytes of this slice out.
+    ///
+    /// # Panics
+    /// If `destination` is longer.
+    pub fn read(&self, destination: &mut [u8]) {
+        assert!(destination.len() <= self.length, "{} bytes from {}", destination.len(), self.length);
+        // SAFETY: as in `copy_from`; `destination` is an ordinary slice, exclusively borrowed.
+        unsafe { nonic_sys::copy_ordered(destination.as_mut_ptr(), self.start, destination.len()) }
+    }
+
+    /// Atomic compare and swap of the 8 bytes this slice is; returns what was there.
+    ///
+    /// # Panics
+    /// If it is not 8 aligned bytes.
+    pub fn compare_swap(&self, compare: u64, swap: u64) -> u64 {
+        self.assert_word();
+        // SAFETY: 8 aligned bytes (asserted) that stand for `'a`.
+        unsafe { nonic_sys::compare_swap_u64(self.start.cast(), compare, swap) }
+    }
+
+    /// Atomic fetch and add on the 8 bytes this slice is; returns what was there.
+    ///
+    /// # Panics
+    /// If it is not 8 aligned bytes.
+    pub fn fetch_add(&self, add: u64) -> u64 {
+        self.assert_word();
+        // SAFETY: 8 aligned bytes (asserted) that stand for `'a`.
+        unsafe { nonic_sys::fetch_add_u64(self.start.cast(), add) }
+    }
+
+    fn assert_word(&self) {
+        assert!(self.length == 8 && (self.start as usize).is_multiple_of(8), "an atomic needs 8 aligned bytes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_beyond_a_mapping_is_refused() {
+        let mapping = SharedMapping::anonymous(4096).unwrap();
+        assert!(SharedSlice::of_mapping(&mapping, 4000, 96).is_some());
+        assert!(SharedSlice::of_mapping(&mapping, 4000, 97).is_none());
+        assert!(SharedSlice::of_mapping(&mapping, usize::MAX, 2).is_none());
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mapping = SharedMapping::anonymous(4096).unwrap();
+        let slice = SharedSlice::of_mapping(&mapping, 3, 100).unwrap();
+        slice.part(10, 5).write(b"hello");
+        let mut seen = [0u8; 5];
+        slice.part(10, 5).read(&mut seen);
+        assert_eq!(&seen, b"hello");
+        let word = SharedSlice::of_mapping(&mapping, 8, 8).unwrap();
+        word.write(&5u64.to_ne_bytes());
+        assert_eq!(word.fetch_add(2), 5);
+        assert_eq!(word.compare_swap(7, 1), 7);
+    }
+}

@@ -1,0 +1,141 @@
+//! Event descriptors and waiting on several of them.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// What reading an [`EventFd`] takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// Everything that was signalled (a doorbell).
+    All,
+    /// One of what was signalled (a counter of queued events).
+    One,
+}
+
+/// An `eventfd(2)`.
+#[derive(Debug)]
+pub struct EventFd {
+    fd: OwnedFd,
+}
+
+impl EventFd {
+    /// A new one; it blocks unless `nonblocking`.
+    pub fn new(kind: EventKind, nonblocking: bool) -> io::Result<Self> {
+        let mut flags = EventfdFlags::CLOEXEC;
+        if kind == EventKind::One {
+            flags |= EventfdFlags::SEMAPHORE;
+        }
+        if nonblocking {
+            flags |= EventfdFlags::NONBLOCK;
+        }
+        Ok(Self { fd: eventfd(0, flags)? })
+    }
+
+    /// One that a peer sent. What it really is does not matter: signalling it can at worst fail.
+    pub fn from_peer(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    /// Adds one. A full counter has been signalled already, so that is no failure.
+    pub fn signal(&self) {
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+
+    /// Takes from the counter; blocks while it is zero unless the descriptor has `O_NONBLOCK`.
+    pub fn take(&self) -> io::Result<u64> {
+        let mut value = [0u8; 8];
+        rustix::io::read(&self.fd, &mut value)?;
+        Ok(u64::from_ne_bytes(value))
+    }
+
+    /// Takes from the counter if it is not zero, whatever the descriptor's flags.
+    pub fn take_if_ready(&self) {
+        if wait_readable(self.fd.as_fd(), Some(Duration::ZERO)) {
+            let _ = self.take();
+        }
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Waits until `fd` is readable or hung up; false if `timeout` ran out first. `None` waits for ever.
+pub fn wait_readable(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> bool {
+    let deadline = timeout.map(|t| Instant::now() + t);
+    loop {
+        let left = deadline.map(|d| timespec(d.saturating_duration_since(Instant::now())));
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        match poll(&mut fds, left.as_ref()) {
+            Ok(0) => return false,
+            Ok(_) => return true,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+}
+
+/// One descriptor that is ready.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// The number it was added with.
+    pub token: u64,
+    /// Whether the other end is gone.
+    pub hung_up: bool,
+}
+
+/// An `epoll(7)` instance.
+#[derive(Debug)]
+pub struct Epoll {
+    fd: OwnedFd,
+}
+
+impl Epoll {
+    /// A new one.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    /// Watches `fd` for input and hang-up, level triggered.
+    pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let interest = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), interest)?)
+    }
+
+    /// Stops watching `fd`.
+    pub fn remove(&self, fd: BorrowedFd<'_>) {
+        let _ = epoll::delete(&self.fd, fd);
+    }
+
+    /// Puts what is ready into `ready`, waiting at most `timeout` (`None`: for ever).
+    pub fn wait(&self, ready: &mut Vec<Ready>, timeout: Option<Duration>) {
+        ready.clear();
+        let timeout = timeout.map(timespec);
+        let empty = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+        let mut events = [empty; 32];
+        if let Ok(count) = epoll::wait(&self.fd, &mut events[..], timeout.as_ref()) {
+            ready.extend(events[..count].iter().map(|event| {
+                let (flags, data) = (event.flags, event.data);
+                Ready {
+                    token: data.u64(),
+                    hung_up: flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::RDHUP | epoll::EventFlags::ERR),
+                }
+            }));
+        }
+    }
+}
+
+impl AsFd for Epoll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,183 @@
+//! Memory that several processes see: anonymous files, sealed against shrinking, and mappings of them.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// How a mapping may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Loads only.
+    Read,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+/// An anonymous shared file (`memfd_create(2)`): pages appear when they are first touched.
+#[derive(Debug)]
+pub struct SharedMemory {
+    fd: OwnedFd,
+    length: usize,
+}
+
+impl SharedMemory {
+    /// `length` bytes that can neither shrink nor grow, so that nobody who maps it can be hit by `SIGBUS`.
+    pub fn create(name: &str, length: usize) -> io::Result<Self> {
+        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&fd, length as u64)?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
+        Ok(Self { fd, length })
+    }
+
+    /// Takes a file a peer sent, if it is at least `length` bytes and sealed against shrinking.
+    pub fn from_peer(fd: OwnedFd, length: usize) -> io::Result<Self> {
+        let seals = rustix::fs::fcntl_get_seals(&fd)?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory that its owner could shrink"));
+        }
+        Self::from_unsealed(fd, length)
+    }
+
+    /// Takes any file of at least `length` bytes; the caller answers for its not shrinking.
+    pub fn from_unsealed(fd: OwnedFd, length: usize) -> io::Result<Self> {
+        let size = rustix::fs::fstat(&fd)?.st_size;
+        if size < 0 || (size as u64) < length as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{size} bytes of shared memory, not {length}")));
+        }
+        Ok(Self { fd, length })
+    }
+
+    /// Maps all of it.
+    pub fn map(&self, protection: Protection) -> io::Result<SharedMapping> {
+        SharedMapping::new(Some(self.fd.as_fd()), self.length, protection)
+    }
+
+    /// Refuses every later attempt to map or write it writable; mappings that exist stay.
+    pub fn seal_future_writes(&self) -> io::Result<()> {
+        Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?)
+    }
+
+    /// Gives the pages of a range back; they read as zeros.
+    pub fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        use rustix::fs::FallocateFlags;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.fd, flags, offset, length)?)
+    }
+}
+
+impl AsFd for SharedMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A mapping that other threads and processes use at the same time. It gives out atomics and raw pointers only.
+#[derive(Debug)]
+pub struct SharedMapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping is plain memory, used through atomics and the copy primitive only.
+unsafe impl Send for SharedMapping {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMapping {}
+
+impl SharedMapping {
+    fn new(fd: Option<BorrowedFd<'_>>, length: usize, protection: Protection) -> io::Result<Self> {
+        let protection = match protection {
+            Protection::Read => ProtFlags::READ,
+            Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        // SAFETY: a new mapping where the kernel chooses: it replaces nothing.
+        let start = unsafe {
+            match fd {
+                Some(fd) => rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, fd, 0)?,
+                None => rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::SHARED)?,
+            }
+        };
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
+        Ok(Self { start, length })
+    }
+
+    /// Memory of this process and its children only.
+    pub fn anonymous(length: usize) -> io::Result<Self> {
+        Self::new(None, length, Protection::ReadWrite)
+    }
+
+    /// Length in bytes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// First byte.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The word at a byte offset. Storing through a mapping made for reading raises `SIGSEGV`: its owner never does.
+    ///
+    /// # Panics
+    /// If the offset is outside or not a multiple of 8: offsets come from layouts, never from a peer.
+    #[inline]
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset % 8 == 0 && offset < self.length && self.length - offset >= 8, "word {offset} is outside");
+        // SAFETY: inside the mapping, which lives as long as `self`, and aligned because mappings are page aligned.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
+    }
+
+    /// The 32-bit word at a byte offset.
+    ///
+    /// # Panics
+    /// If the offset is outside or not a multiple of 4.
+    #[inline]
+    pub fn half_word(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset % 4 == 0 && offset < self.length && self.length - offset >= 4, "word {offset} is outside");
+        // SAFETY: as in `word`.
+        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
+    }
+}
+
+impl Drop for SharedMapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new` and nothing borrowed from `self` outlives it.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn two_mappings_of_one_memory_show_the_same_words() {
+        let memory = SharedMemory::create("test", 8192).unwrap();
+        let (one, other) = (memory.map(Protection::ReadWrite).unwrap(), memory.map(Protection::Read).unwrap());
+        one.word(4096).store(7, Ordering::Relaxed);
+        assert_eq!(other.word(4096).load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    fn memory_that_could_shrink_or_is_too_short_is_refused() {
+        let loose = rustix::fs::memfd_create("loose", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&loose, 4096).unwrap();
+        assert!(SharedMemory::from_peer(loose, 4096).is_err());
+        let good = SharedMemory::create("short", 4096).unwrap();
+        assert!(SharedMemory::from_peer(good.fd, 8192).is_err());
+    }
+
+    #[test]
+    fn after_sealing_nobody_maps_it_writable() {
+        let memory = SharedMemory::create("sealed", 4096).unwrap();
+        let writer = memory.map(Protection::ReadWrite).unwrap();
+        memory.seal_future_writes().unwrap();
+        assert!(memory.map(Protection::ReadWrite).is_err());
+        writer.word(0).store(1, Ordering::Relaxed);
+        assert_eq!(memory.map(Protection::Read).unwrap().word(0).load(Ordering::Relaxed), 1);
+    }
+}

@@ -1,0 +1,59 @@
+//! Copying between processes by the kernel (`process_vm_readv(2)`, `process_vm_writev(2)`).
+
+use std::io;
+
+/// A range of some process's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Piece {
+    /// First byte.
+    pub address: usize,
+    /// Length in bytes.
+    pub length: usize,
+}
+
+const _: () = assert!(size_of::<Piece>() == size_of::<libc::iovec>());
+
+/// Copies from `remote` memory of process `pid` into `local` memory of this one; returns the bytes copied, fewer than
+/// asked if the remote memory ends early.
+///
+/// # Safety
+/// The kernel writes to the `local` pieces: they must be memory the caller may overwrite. Unmapped pieces are an
+/// error, not a fault.
+pub unsafe fn read_process(pid: i32, local: &[Piece], remote: &[Piece]) -> io::Result<usize> {
+    // SAFETY: both arrays live through the call and have the layout of `iovec` (asserted above).
+    let copied = unsafe {
+        libc::process_vm_readv(
+            pid,
+            local.as_ptr().cast(),
+            local.len() as libc::c_ulong,
+            remote.as_ptr().cast(),
+            remote.len() as libc::c_ulong,
+            0,
+        )
+    };
+    if copied < 0 { Err(io::Error::last_os_error()) } else { Ok(copied as usize) }
+}
+
+/// Copies from `local` memory of this process into `remote` memory of process `pid`; returns the bytes copied.
+pub fn write_process(pid: i32, local: &[Piece], remote: &[Piece]) -> io::Result<usize> {
+    // SAFETY: both arrays live through the call; the kernel only reads local memory and refuses what is unmapped.
+    let copied = unsafe {
+        libc::process_vm_writev(
+            pid,
+            local.as_ptr().cast(),
+            local.len() as libc::c_ulong,
+            remote.as_ptr().cast(),
+            remote.len() as libc::c_ulong,
+            0,
+        )
+    };
+    if copied < 0 { Err(io::Error::last_os_error()) } else { Ok(copied as usize) }
+}
+
+/// Lets every process of this user trace this one, which Yama's `ptrace_scope` 1 otherwise limits to its ancestors.
+/// Without Yama this does nothing.
+pub fn allow_any_tracer() {
+    // SAFETY: this prctl takes numbers and touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+}

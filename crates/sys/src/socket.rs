@@ -1,0 +1,135 @@
+//! Unix sockets with abstract names, which live in a network namespace and vanish with their owner.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
+};
+
+/// Descriptors one message carries at most.
+pub const MAX_DESCRIPTORS: usize = 24;
+
+/// Who is at the other end of a socket, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Process id as seen from here; 0 if it lives in a pid namespace this process does not see.
+    pub pid: i32,
+    /// Effective user id when the socket was made.
+    pub uid: u32,
+}
+
+/// Claims an abstract name by listening on it; `AddrInUse` if somebody has it.
+pub fn listen_abstract(name: &str) -> io::Result<PacketSocket> {
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+    let fd = new_socket()?;
+    rustix::net::bind(&fd, &address)?;
+    rustix::net::listen(&fd, 1024)?;
+    Ok(PacketSocket { fd })
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// A connected or listening sequenced-packet socket; it never blocks.
+#[derive(Debug)]
+pub struct PacketSocket {
+    fd: OwnedFd,
+}
+
+/// What came.
+#[derive(Debug)]
+pub enum Received {
+    /// A message of so many bytes, with these descriptors.
+    Message(usize, Vec<OwnedFd>),
+    /// Nothing yet.
+    Nothing,
+    /// The other end is gone.
+    HungUp,
+}
+
+impl PacketSocket {
+    /// Connects to an abstract name; `ConnectionRefused` if nobody has it.
+    pub fn connect_abstract(name: &str) -> io::Result<Self> {
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+        let fd = new_socket()?;
+        rustix::net::connect(&fd, &address)?;
+        Ok(Self { fd })
+    }
+
+    /// The next connection, if one is waiting.
+    pub fn accept(&self) -> io::Result<Self> {
+        let fd = rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        Ok(Self { fd })
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> io::Result<Credentials> {
+        let mut raw = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+        // Not through rustix: its `Pid` has no room for 0, which a foreign pid namespace shows.
+        // SAFETY: `raw` and `length` are locals of the size the option wants.
+        let failed = unsafe {
+            libc::getsockopt(
+                rustix::fd::AsRawFd::as_raw_fd(&self.fd),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut raw).cast(),
+                &raw mut length,
+            )
+        };
+        if failed != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Credentials { pid: raw.pid, uid: raw.uid })
+    }
+
+    /// Sends one message with descriptors.
+    pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::<u8>::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors in one message"));
+        }
+        sendmsg(&self.fd, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Receives one message. Descriptors are closed on exec.
+    pub fn receive(&self, bytes: &mut [u8]) -> Received {
+        let mut space = [MaybeUninit::<u8>::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        match recvmsg(&self.fd, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
+            Ok(message) => {
+                let mut descriptors = Vec::new();
+                for part in control.drain() {
+                    if let RecvAncillaryMessage::ScmRights(rights) = part {
+                        descriptors.extend(rights);
+                    }
+                }
+                if message.bytes == 0 || message.flags.contains(ReturnFlags::TRUNC) {
+                    return Received::HungUp;
+                }
+                Received::Message(message.bytes, descriptors)
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::Nothing,
+            Err(_) => Received::HungUp,
+        }
+    }
+
+    /// Ends the connection for both sides.
+    pub fn shut_down(&self) {
+        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

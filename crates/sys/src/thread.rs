@@ -1,0 +1,40 @@
+//! Threads that never run the program's signal handlers, and randomness for names.
+
+use std::io;
+use std::thread::JoinHandle;
+
+/// Starts a thread with every signal blocked, so that the program's handlers run on the program's threads only.
+pub fn spawn_without_signals<F>(name: &str, body: F) -> io::Result<JoinHandle<()>>
+where
+    F: FnOnce() + Send + 'static,
+{
+    // SAFETY: both sets are locals that outlive the calls; a thread inherits the mask of the one that starts it, and
+    // the old mask is put back before this returns.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut old: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
+        let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024).spawn(body);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
+        thread
+    }
+}
+
+/// Sets how late this thread's timers may fire, in nanoseconds (the default is 50,000).
+pub fn timer_slack_ns(slack: u64) {
+    // SAFETY: this prctl takes a number and touches no memory; failure leaves the default, which is only less exact.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack, 0, 0, 0) };
+}
+
+/// A random number from the kernel, or one made of time and process id where the kernel refuses.
+pub fn random_u64() -> u64 {
+    let mut bytes = [0u8; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK) {
+        Ok(8) => u64::from_ne_bytes(bytes),
+        _ => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            (now.as_nanos() as u64).rotate_left(20) ^ u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        }
+    }
+}
