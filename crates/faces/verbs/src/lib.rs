@@ -1,1 +1,21 @@
+//! The verbs face: `libibverbs.so.1`, for programs compiled against `infiniband/verbs.h`.
+//!
+//! A thin translation. The layouts of the C interface are in [`abi`], its functions in [`entry`]; between
+//! them pointers become objects (`registry`, `objects`), words become the engine's words (`convert`), and
+//! refusals become errno (`errno`). Whatever is decided about memory, queues or states is decided by the
+//! engine.
+//!
+//! Functions are exported under two names: their own, beginning with `nonic_`, and the versioned one of the
+//! original library, which `versions!` gives them.
 
+#[macro_use]
+mod version;
+
+pub mod abi;
+mod convert;
+pub mod entry;
+mod errno;
+mod guard;
+mod objects;
+mod operations;
+mod registry;

@@ -1,0 +1,88 @@
+//! `enum ibv_access_flags`.
+
+use nonic_device::Access;
+
+use crate::abi::{
+    IBV_ACCESS_HUGETLB, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND,
+    IBV_ACCESS_OPTIONAL_RANGE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE,
+    IBV_ACCESS_ZERO_BASED,
+};
+use crate::errno::Errno;
+
+/// The bits that are rights; the engine has them in the same places.
+const RIGHTS: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_MW_BIND;
+
+const _: () = {
+    assert!(Access::LOCAL_WRITE.bits() == IBV_ACCESS_LOCAL_WRITE);
+    assert!(Access::REMOTE_WRITE.bits() == IBV_ACCESS_REMOTE_WRITE);
+    assert!(Access::REMOTE_READ.bits() == IBV_ACCESS_REMOTE_READ);
+    assert!(Access::REMOTE_ATOMIC.bits() == IBV_ACCESS_REMOTE_ATOMIC);
+    assert!(Access::WINDOW_BIND.bits() == IBV_ACCESS_MW_BIND);
+};
+
+/// What a registration asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rights {
+    pub(crate) access: Access,
+    pub(crate) zero_based: bool,
+}
+
+fn rights(bits: u32, allowed: u32) -> Result<Rights, Errno> {
+    // Programs set bits of the optional range to be fast where a device knows them; the manual page says
+    // ignore.
+    let bits = bits & !IBV_ACCESS_OPTIONAL_RANGE;
+    if bits & !allowed != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let access = Access::from_bits(bits & RIGHTS).ok_or(Errno::EINVAL)?;
+    Ok(Rights { access, zero_based: bits & IBV_ACCESS_ZERO_BASED != 0 })
+}
+
+/// Rights of a region of program memory: unknown bits are `EINVAL`, on-demand paging `EOPNOTSUPP`. Huge pages
+/// need no preparation here, so that bit is taken and means nothing.
+pub(crate) fn region_rights(bits: u32) -> Result<Rights, Errno> {
+    let known = rights(bits & !IBV_ACCESS_ON_DEMAND, RIGHTS | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)?;
+    if bits & IBV_ACCESS_ON_DEMAND != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(known) }
+}
+
+/// Rights of a region of device memory: zero based is required, window binding and paging do not exist
+/// (`EINVAL`).
+pub(crate) fn device_memory_rights(bits: u32) -> Result<Access, Errno> {
+    let known = rights(bits, (RIGHTS & !IBV_ACCESS_MW_BIND) | IBV_ACCESS_ZERO_BASED)?;
+    if known.zero_based { Ok(known.access) } else { Err(Errno::EINVAL) }
+}
+
+/// `qp_access_flags`: what a peer may do through a queue pair. The flags that only concern regions are let
+/// through and dropped, as by the kernel; unknown ones are `EINVAL`.
+pub(crate) fn queue_pair_access(bits: u32) -> Result<Access, Errno> {
+    let regions_only = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+    Ok(rights(bits, RIGHTS | regions_only)?.access)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_bits_are_refused_and_optional_ones_dropped() {
+        assert_eq!(region_rights(1 << 8), Err(Errno::EINVAL));
+        assert_eq!(region_rights(1 << 30), Err(Errno::EINVAL));
+        let plain = Rights { access: Access::LOCAL_WRITE, zero_based: false };
+        assert_eq!(region_rights(1 | 1 << 20 | 1 << 29), Ok(plain));
+        assert_eq!(region_rights(1 | IBV_ACCESS_HUGETLB), Ok(plain));
+        assert_eq!(region_rights(IBV_ACCESS_ON_DEMAND), Err(Errno::EOPNOTSUPP));
+    }
+
+    #[test]
+    fn device_memory_must_be_zero_based_and_takes_no_window() {
+        assert_eq!(device_memory_rights(1), Err(Errno::EINVAL));
+        assert_eq!(device_memory_rights(1 | IBV_ACCESS_ZERO_BASED), Ok(Access::LOCAL_WRITE));
+        assert_eq!(device_memory_rights(IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED), Err(Errno::EINVAL));
+        assert_eq!(device_memory_rights(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED), Err(Errno::EINVAL));
+        assert_eq!(device_memory_rights(IBV_ACCESS_HUGETLB | IBV_ACCESS_ZERO_BASED), Err(Errno::EINVAL));
+    }
+}

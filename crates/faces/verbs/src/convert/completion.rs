@@ -1,0 +1,47 @@
+//! `struct ibv_wc`.
+
+use core::ffi::c_int;
+
+use nonic_device::Completion;
+
+use crate::abi::{IBV_WC_GRH, IBV_WC_WITH_IMM, ibv_wc};
+
+/// A completion as programs read it.
+pub(crate) fn to_wc(completion: &Completion) -> ibv_wc {
+    let with_immediate = if completion.immediate.is_some() { IBV_WC_WITH_IMM } else { 0 };
+    let with_header = if completion.has_global_header { IBV_WC_GRH } else { 0 };
+    ibv_wc {
+        wr_id: completion.id,
+        status: completion.status as c_int,
+        opcode: completion.opcode as c_int,
+        vendor_err: completion.vendor_error,
+        byte_len: completion.byte_length,
+        imm_data: completion.immediate.unwrap_or(0),
+        qp_num: completion.qp_number.0,
+        src_qp: completion.source_qp.0,
+        wc_flags: with_immediate | with_header,
+        pkey_index: 0,
+        slid: completion.source_lid,
+        sl: completion.service_level,
+        dlid_path_bits: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nonic_device::{CompletionOpcode, QpNumber, Status};
+
+    use super::*;
+
+    #[test]
+    fn the_flags_say_which_parts_are_valid() {
+        let mut completion =
+            Completion::bare(5, CompletionOpcode::ReceiveWriteWithImmediate, Status::Success, QpNumber(0x11));
+        assert_eq!(to_wc(&completion).wc_flags, 0);
+        completion.immediate = Some(0x0102_0304);
+        completion.has_global_header = true;
+        let wc = to_wc(&completion);
+        assert_eq!((wc.wr_id, wc.opcode, wc.qp_num), (5, 129, 0x11));
+        assert_eq!((wc.wc_flags, wc.imm_data), (IBV_WC_GRH | IBV_WC_WITH_IMM, 0x0102_0304));
+    }
+}

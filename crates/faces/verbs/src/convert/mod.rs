@@ -1,0 +1,23 @@
+//! Words of the C interface to words of the engine and back. Nothing here decides anything but what only the
+//! C encoding can get wrong: unknown bits, unknown numbers, negative counts.
+
+mod access;
+mod address;
+mod completion;
+mod post;
+mod queue_pair;
+
+pub(crate) use access::{device_memory_rights, queue_pair_access, region_rights};
+pub(crate) use address::{from_vector, to_vector};
+pub(crate) use completion::to_wc;
+pub(crate) use post::{receive_request, send_request};
+pub(crate) use queue_pair::{
+    capabilities_from_c, capabilities_to_c, modify_request, query_answer, transport_from_c,
+};
+
+use core::ffi::c_int;
+
+/// A count of the engine where C has an `int`.
+pub(crate) fn int(count: impl TryInto<c_int>) -> c_int {
+    count.try_into().unwrap_or(c_int::MAX)
+}

@@ -1,0 +1,36 @@
+//! `fork`. The engine handles it without being told, so there is nothing to prepare.
+
+use core::ffi::{c_int, c_void};
+
+use crate::abi::IBV_FORK_UNNEEDED;
+
+versions! {
+    nonic_ibv_fork_init => "ibv_fork_init@@IBVERBS_1.1";
+    nonic_ibv_is_fork_initialized => "ibv_is_fork_initialized@@IBVERBS_1.13";
+    nonic_ibv_dontfork_range => "ibv_dontfork_range@@IBVERBS_1.1";
+    nonic_ibv_dofork_range => "ibv_dofork_range@@IBVERBS_1.1";
+}
+
+/// `ibv_fork_init(3)`: 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn nonic_ibv_fork_init() -> c_int {
+    0
+}
+
+/// `ibv_is_fork_initialized(3)`: not needed.
+#[unsafe(no_mangle)]
+pub extern "C" fn nonic_ibv_is_fork_initialized() -> c_int {
+    IBV_FORK_UNNEEDED
+}
+
+/// For drivers that keep memory from a child: 0, nothing to do.
+#[unsafe(no_mangle)]
+pub extern "C" fn nonic_ibv_dontfork_range(_base: *mut c_void, _size: usize) -> c_int {
+    0
+}
+
+/// The reverse of [`nonic_ibv_dontfork_range`]: 0, nothing to do.
+#[unsafe(no_mangle)]
+pub extern "C" fn nonic_ibv_dofork_range(_base: *mut c_void, _size: usize) -> c_int {
+    0
+}

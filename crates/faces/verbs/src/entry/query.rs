@@ -1,0 +1,252 @@
+//! What a device and its port are and can.
+
+use core::ffi::c_int;
+
+use nonic_device::{Context, PortAttributes};
+
+use super::device::text;
+use super::gid::{PORT, copy_sized};
+use crate::abi::{
+    IBV_ATOMIC_GLOB, IBV_DEVICE_BAD_QKEY_CNTR, IBV_DEVICE_CURR_QP_STATE_MOD, IBV_DEVICE_PORT_ACTIVE_EVENT,
+    IBV_DEVICE_RC_RNR_NAK_GEN, IBV_DEVICE_SYS_IMAGE_GUID, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND,
+    IBV_PORT_ACTIVE, IBV_PORT_CM_SUP, IBV_PORT_IP_BASED_GIDS, IBV_QPF_GRH_REQUIRED, LINK_SPEED_EDR,
+    LINK_WIDTH_4X, PHYSICAL_LINK_UP, ibv_context, ibv_cq_moderation_caps, ibv_device_attr,
+    ibv_device_attr_ex, ibv_odp_caps, ibv_packet_pacing_caps, ibv_pci_atomic_caps, ibv_port_attr,
+    ibv_port_attr_short, ibv_query_device_ex_input, ibv_rss_caps, ibv_tm_caps, ibv_tso_caps,
+};
+use crate::convert::int;
+use crate::errno::Errno;
+use crate::guard;
+use crate::objects::CONTEXTS;
+
+versions! {
+    nonic_ibv_query_device => "ibv_query_device@@IBVERBS_1.1";
+    nonic_ibv_query_port => "ibv_query_port@@IBVERBS_1.1";
+}
+
+/// Who made the device. Vendors are named by their block of Ethernet addresses; this one spells "non" and has
+/// the bit of locally chosen addresses, so no maker can own it.
+const VENDOR: u32 = 0x6e_6f_6e;
+
+/// Any page size from 4 KiB up: nothing depends on one.
+const PAGE_SIZES: u64 = 0xffff_f000;
+
+/// Exponent of the longest time an answer takes, 4.096 µs · 2^15: an agent thread of a busy process may sleep
+/// that long.
+const ACK_DELAY: u8 = 15;
+
+fn device_attributes(context: &Context) -> ibv_device_attr {
+    let limits = context.limits();
+    let guid = context.device().guid().to_be();
+    let per_queue_pair = int(limits.read_atomic_per_queue_pair);
+    ibv_device_attr {
+        fw_ver: text(env!("CARGO_PKG_VERSION")),
+        node_guid: guid,
+        sys_image_guid: guid,
+        max_mr_size: limits.region_bytes,
+        page_size_cap: PAGE_SIZES,
+        vendor_id: VENDOR,
+        vendor_part_id: 1,
+        hw_ver: 1,
+        max_qp: int(limits.queue_pairs),
+        max_qp_wr: int(limits.work_requests),
+        device_cap_flags: IBV_DEVICE_BAD_QKEY_CNTR
+            | IBV_DEVICE_CURR_QP_STATE_MOD
+            | IBV_DEVICE_PORT_ACTIVE_EVENT
+            | IBV_DEVICE_SYS_IMAGE_GUID
+            | IBV_DEVICE_RC_RNR_NAK_GEN,
+        max_sge: int(limits.pieces),
+        max_sge_rd: int(limits.pieces),
+        max_cq: int(limits.completion_queues),
+        max_cqe: int(limits.completion_entries),
+        max_mr: int(limits.regions),
+        max_pd: int(limits.zones),
+        max_qp_rd_atom: per_queue_pair,
+        max_ee_rd_atom: 0,
+        max_res_rd_atom: int(u64::from(limits.read_atomic_per_queue_pair) * u64::from(limits.queue_pairs)),
+        max_qp_init_rd_atom: per_queue_pair,
+        max_ee_init_rd_atom: 0,
+        atomic_cap: IBV_ATOMIC_GLOB,
+        max_ee: 0,
+        max_rdd: 0,
+        max_mw: 0,
+        max_raw_ipv6_qp: 0,
+        max_raw_ethy_qp: 0,
+        max_mcast_grp: 0,
+        max_mcast_qp_attach: 0,
+        max_total_mcast_qp_attach: 0,
+        max_ah: int(limits.address_handles),
+        max_fmr: 0,
+        max_map_per_fmr: 0,
+        max_srq: int(limits.shared_receive_queues),
+        max_srq_wr: int(limits.shared_receive_requests),
+        max_srq_sge: int(limits.pieces),
+        max_pkeys: context.port().pkey_count,
+        local_ca_ack_delay: ACK_DELAY,
+        phys_port_cnt: PORT as u8,
+    }
+}
+
+fn extended_attributes(context: &Context) -> ibv_device_attr_ex {
+    let orig_attr = device_attributes(context);
+    ibv_device_attr_ex {
+        orig_attr,
+        comp_mask: 0,
+        odp_caps: ibv_odp_caps { general_caps: 0, rc_odp_caps: 0, uc_odp_caps: 0, ud_odp_caps: 0 },
+        completion_timestamp_mask: 0,
+        hca_core_clock: 0,
+        device_cap_flags_ex: orig_attr.device_cap_flags.into(),
+        tso_caps: ibv_tso_caps { max_tso: 0, supported_qpts: 0 },
+        rss_caps: ibv_rss_caps {
+            supported_qpts: 0,
+            max_rwq_indirection_tables: 0,
+            max_rwq_indirection_table_size: 0,
+            rx_hash_fields_mask: 0,
+            rx_hash_function: 0,
+        },
+        max_wq_type_rq: 0,
+        packet_pacing_caps: ibv_packet_pacing_caps {
+            qp_rate_limit_min: 0,
+            qp_rate_limit_max: 0,
+            supported_qpts: 0,
+        },
+        raw_packet_caps: 0,
+        tm_caps: ibv_tm_caps { max_rndv_hdr_size: 0, max_num_tags: 0, flags: 0, max_ops: 0, max_sge: 0 },
+        cq_mod_caps: ibv_cq_moderation_caps { max_cq_count: 0, max_cq_period: 0 },
+        max_dm_size: context.limits().device_memory_bytes,
+        pci_atomic_caps: ibv_pci_atomic_caps { fetch_add: 0, swap: 0, compare_swap: 0 },
+        xrc_odp_caps: 0,
+        phys_port_cnt_ex: PORT,
+    }
+}
+
+/// What programs read as the port. Width and speed are those of a common 100 Gb/s link: programs only
+/// multiply them.
+fn port_attributes(port: &PortAttributes) -> ibv_port_attr {
+    let ethernet = port.ethernet;
+    ibv_port_attr {
+        state: IBV_PORT_ACTIVE,
+        max_mtu: int(port.max_mtu),
+        active_mtu: int(port.active_mtu),
+        gid_tbl_len: int(port.gid_count),
+        port_cap_flags: IBV_PORT_CM_SUP | if ethernet { IBV_PORT_IP_BASED_GIDS } else { 0 },
+        max_msg_sz: port.message_bytes,
+        bad_pkey_cntr: 0,
+        qkey_viol_cntr: port.qkey_violations,
+        pkey_tbl_len: port.pkey_count,
+        lid: port.lid,
+        sm_lid: port.subnet_manager_lid,
+        lmc: port.lid_mask,
+        max_vl_num: 1,
+        sm_sl: 0,
+        subnet_timeout: 0,
+        init_type_reply: 0,
+        active_width: LINK_WIDTH_4X,
+        active_speed: LINK_SPEED_EDR,
+        phys_state: PHYSICAL_LINK_UP,
+        link_layer: if ethernet { IBV_LINK_LAYER_ETHERNET } else { IBV_LINK_LAYER_INFINIBAND },
+        flags: if ethernet { IBV_QPF_GRH_REQUIRED } else { 0 },
+        port_cap_flags2: 0,
+    }
+}
+
+fn port_of(context: *mut ibv_context, port: u8) -> Result<ibv_port_attr, Errno> {
+    let engine = CONTEXTS.parent(context)?;
+    if u32::from(port) == PORT { Ok(port_attributes(&engine.port())) } else { Err(Errno::EINVAL) }
+}
+
+/// `ibv_query_device(3)`: 0, `EINVAL` (not an open device).
+///
+/// # Safety
+/// `attr` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_query_device(
+    context: *mut ibv_context,
+    attr: *mut ibv_device_attr,
+) -> c_int {
+    // SAFETY: the caller's promise is the same.
+    unsafe { query_device(context, attr) }
+}
+
+/// [`nonic_ibv_query_device`] as the oldest programs find it, through the table of operations.
+///
+/// # Safety
+/// `attr` is writable.
+pub(crate) unsafe extern "C" fn query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
+    guard::status(|| {
+        let attributes = device_attributes(&*CONTEXTS.parent(context)?);
+        // SAFETY: the caller's place is writable.
+        unsafe { attr.write(attributes) };
+        Ok(())
+    })
+}
+
+/// `ibv_query_device_ex(3)`: 0, `EINVAL` (not an open device, input bits that have no meaning, or too little
+/// room for the plain attributes).
+///
+/// # Safety
+/// `input` is NULL or readable; `attr` is writable for `size` bytes.
+pub(crate) unsafe extern "C" fn query_device_ex(
+    context: *mut ibv_context,
+    input: *const ibv_query_device_ex_input,
+    attr: *mut ibv_device_attr_ex,
+    size: usize,
+) -> c_int {
+    guard::status(|| {
+        let engine = CONTEXTS.parent(context)?;
+        // SAFETY: not NULL, so readable.
+        let asked = if input.is_null() { 0 } else { unsafe { (*input).comp_mask } };
+        if asked != 0 || size < core::mem::offset_of!(ibv_device_attr_ex, odp_caps) {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: the caller's place has that size.
+        unsafe { copy_sized(&extended_attributes(&engine), attr, size) };
+        Ok(())
+    })
+}
+
+/// The exported `ibv_query_port`, for programs compiled before the header looked for `query_port` itself: 0,
+/// `EINVAL` (not an open device, or no such port).
+///
+/// # Safety
+/// `attr` is writable for the older, shorter structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr_short,
+) -> c_int {
+    // SAFETY: the caller's promise is the same.
+    unsafe { query_port_short(context, port, attr) }
+}
+
+/// [`nonic_ibv_query_port`] as the oldest programs find it, through the table of operations.
+///
+/// # Safety
+/// `attr` is writable for the older, shorter structure.
+pub(crate) unsafe extern "C" fn query_port_short(
+    context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr_short,
+) -> c_int {
+    // SAFETY: the longer structure begins as the shorter one, and no more than that is written.
+    unsafe { query_port(context, port, attr.cast(), size_of::<ibv_port_attr_short>()) }
+}
+
+/// `ibv_query_port(3)`: 0, `EINVAL` (not an open device, or no such port).
+///
+/// # Safety
+/// `attr` is writable for `size` bytes.
+pub(crate) unsafe extern "C" fn query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr,
+    size: usize,
+) -> c_int {
+    guard::status(|| {
+        let attributes = port_of(context, port)?;
+        // SAFETY: the caller's place has that size.
+        unsafe { copy_sized(&attributes, attr, size) };
+        Ok(())
+    })
+}

@@ -1,0 +1,277 @@
+//! Queue pairs.
+
+use core::ffi::c_int;
+use core::ptr;
+
+use nonic_device::{QpState, QueuePairRequest};
+
+use crate::abi::{
+    IBV_QP_INIT_ATTR_CREATE_FLAGS, IBV_QP_INIT_ATTR_IND_TABLE, IBV_QP_INIT_ATTR_MAX_TSO_HEADER,
+    IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_RX_HASH, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, IBV_QP_INIT_ATTR_XRCD,
+    IBV_QP_STATE, Synchronization, ibv_context, ibv_ece, ibv_gid, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_ex,
+    ibv_qp_init_attr, ibv_qp_init_attr_ex,
+};
+use crate::convert;
+use crate::errno::Errno;
+use crate::guard;
+use crate::objects::{COMPLETION_QUEUES, QUEUE_PAIRS, QueuePairParts, SHARED_RECEIVE_QUEUES, ZONES};
+
+versions! {
+    nonic_ibv_create_qp => "ibv_create_qp@@IBVERBS_1.1";
+    nonic_ibv_modify_qp => "ibv_modify_qp@@IBVERBS_1.1";
+    nonic_ibv_query_qp => "ibv_query_qp@@IBVERBS_1.1";
+    nonic_ibv_destroy_qp => "ibv_destroy_qp@@IBVERBS_1.1";
+    nonic_ibv_qp_to_qp_ex => "ibv_qp_to_qp_ex@@IBVERBS_1.6";
+    nonic_ibv_query_qp_data_in_order => "ibv_query_qp_data_in_order@@IBVERBS_1.14";
+    nonic_ibv_query_ece => "ibv_query_ece@@IBVERBS_1.10";
+    nonic_ibv_set_ece => "ibv_set_ece@@IBVERBS_1.10";
+    nonic_ibv_attach_mcast => "ibv_attach_mcast@@IBVERBS_1.1";
+    nonic_ibv_detach_mcast => "ibv_detach_mcast@@IBVERBS_1.1";
+}
+
+/// `ibv_create_qp(3)`: writes the real capabilities back. NULL with `EINVAL` (unknown domain, queue or type,
+/// capabilities beyond the device's, parts of different contexts), `EOPNOTSUPP` (a type this release lacks),
+/// `ENOMEM` (no more queue pairs).
+///
+/// # Safety
+/// `init` is readable and writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    // SAFETY: the caller's promise is the same.
+    guard::or_null(|| unsafe { create(pd, init) })
+}
+
+/// # Safety
+/// `init` is readable and writable.
+unsafe fn create(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Result<*mut ibv_qp, Errno> {
+    let zone = ZONES.parent(pd)?;
+    // SAFETY: the caller's attributes are readable.
+    let asked = unsafe { init.read() };
+    let transport = convert::transport_from_c(asked.qp_type)?;
+    let shared_receive_queue =
+        if asked.srq.is_null() { None } else { Some(SHARED_RECEIVE_QUEUES.parent(asked.srq)?) };
+    let reservation = QUEUE_PAIRS.reserve();
+    let engine = zone.create_queue_pair(QueuePairRequest {
+        transport,
+        send_queue: COMPLETION_QUEUES.parent(asked.send_cq)?,
+        receive_queue: COMPLETION_QUEUES.parent(asked.recv_cq)?,
+        shared_receive_queue,
+        capabilities: convert::capabilities_from_c(&asked.cap),
+        signal_all: asked.sq_sig_all != 0,
+        cookie: reservation.cookie(),
+    })?;
+    // SAFETY: the attributes are writable; the domain is in use by the queue pair and so cannot be destroyed.
+    let context = unsafe {
+        (*init).cap = convert::capabilities_to_c(&engine.capabilities());
+        (*pd).context
+    };
+    let qp_num = engine.number().0;
+    Ok(reservation.fill(QueuePairParts::new(engine), |handle| ibv_qp {
+        context,
+        qp_context: asked.qp_context,
+        pd,
+        send_cq: asked.send_cq,
+        recv_cq: asked.recv_cq,
+        srq: asked.srq,
+        handle,
+        qp_num,
+        state: QpState::Reset as c_int,
+        qp_type: asked.qp_type,
+        synchronization: Synchronization::NEW,
+        events_completed: 0,
+    }))
+}
+
+/// `ibv_create_qp_ex(3)`, for what the header does not turn into [`nonic_ibv_create_qp`] itself. What asks
+/// for nothing beyond that function works; XRC, creation flags, offloads and the builder calls are not in
+/// this release (`EOPNOTSUPP`); unknown bits, or no domain, are `EINVAL`.
+///
+/// # Safety
+/// `init` is readable and writable.
+pub(crate) unsafe extern "C" fn create_qp_ex(
+    context: *mut ibv_context,
+    init: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    guard::or_null(|| {
+        // SAFETY: the caller's attributes are readable, and begin with the plain ones; only a domain that was
+        // found is followed.
+        unsafe {
+            let pd = domain_of_extended(init)?;
+            ZONES.parent(pd)?;
+            if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast()) }
+        }
+    })
+}
+
+/// The domain, if nothing else out of the ordinary is asked for.
+///
+/// # Safety
+/// `init` is readable.
+unsafe fn domain_of_extended(init: *const ibv_qp_init_attr_ex) -> Result<*mut ibv_pd, Errno> {
+    /// `enum ibv_qp_create_flags`: what others understand and this release does not.
+    const CREATE_FLAGS: u32 = 1 << 1 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11;
+    /// `enum ibv_qp_create_send_ops_flags`.
+    const SEND_OPERATIONS: u64 = 0x17ff;
+    // SAFETY: the caller says so. Members count only where the mask names them.
+    let (mask, create_flags, tso, operations, pd) = unsafe {
+        ((*init).comp_mask, (*init).create_flags, (*init).max_tso_header, (*init).send_ops_flags, (*init).pd)
+    };
+    let has = |bit| mask & bit != 0;
+    let refused = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+    let known = refused
+        | IBV_QP_INIT_ATTR_PD
+        | IBV_QP_INIT_ATTR_CREATE_FLAGS
+        | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
+        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    if mask & !known != 0
+        || (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && create_flags & !CREATE_FLAGS != 0)
+        || (has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && operations & !SEND_OPERATIONS != 0)
+    {
+        return Err(Errno::EINVAL);
+    }
+    if has(refused)
+        || (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && create_flags != 0)
+        || (has(IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && tso != 0)
+        || (has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && operations != 0)
+    {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if has(IBV_QP_INIT_ATTR_PD) { Ok(pd) } else { Err(Errno::EINVAL) }
+}
+
+/// `ibv_modify_qp(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (no such move, an attribute
+/// missing, too many, or out of range). A refused call changes nothing.
+///
+/// # Safety
+/// `attr` is readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+    guard::status(|| {
+        let parts = QUEUE_PAIRS.find(qp)?;
+        // SAFETY: the caller's attributes are readable; each is a number, whatever was written there.
+        let (attributes, mask_bits) = convert::modify_request(unsafe { &*attr }, mask)?;
+        parts.engine.modify(&attributes, mask_bits)?;
+        if mask & IBV_QP_STATE != 0 {
+            // SAFETY: the queue pair was found; the field is the program's to read and ours to write.
+            unsafe { (*qp).state = attributes.state as c_int };
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_query_qp(3)`: 0 with all attributes, `ENOENT` (unknown or overwritten handle).
+///
+/// # Safety
+/// `attr` and `init` are writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_query_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    mask: c_int,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    guard::status(|| {
+        let parts = QUEUE_PAIRS.find(qp)?;
+        let attributes = parts.engine.attributes();
+        let answer = convert::query_answer(&attributes, &parts.engine.capabilities());
+        // SAFETY: the queue pair was found; the caller's places are writable.
+        unsafe {
+            init.write(ibv_qp_init_attr {
+                qp_context: (*qp).qp_context,
+                send_cq: (*qp).send_cq,
+                recv_cq: (*qp).recv_cq,
+                srq: (*qp).srq,
+                cap: answer.cap,
+                qp_type: (*qp).qp_type,
+                sq_sig_all: c_int::from(parts.engine.signals_all()),
+            });
+            if mask & IBV_QP_STATE != 0 {
+                (*qp).state = answer.qp_state;
+            }
+            attr.write(answer);
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_destroy_qp(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (attached to a multicast group).
+/// Waits until every event got for it was acknowledged; its completions not yet polled vanish.
+///
+/// # Safety
+/// No other thread posts to the queue pair any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    guard::status(|| {
+        let claim = QUEUE_PAIRS.claim(qp)?;
+        claim.engine().engine.destroy()?;
+        claim.retire();
+        Ok(())
+    })
+}
+
+/// `ibv_qp_to_qp_ex(3)`: NULL, for no queue pair of this release has the builder calls.
+///
+/// # Safety
+/// None.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_qp_to_qp_ex(_qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    ptr::null_mut()
+}
+
+/// `ibv_query_qp_data_in_order(3)`: 0, no promise that bytes arrive in order within a message.
+///
+/// # Safety
+/// None.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_query_qp_data_in_order(
+    _qp: *mut ibv_qp,
+    _opcode: c_int,
+    _flags: u32,
+) -> c_int {
+    0
+}
+
+/// What is not in this release, asked of a queue pair: `ENOENT` (unknown or overwritten handle), else
+/// `EOPNOTSUPP`.
+fn not_yet(qp: *mut ibv_qp) -> c_int {
+    guard::status(|| {
+        QUEUE_PAIRS.find(qp)?;
+        Err(Errno::EOPNOTSUPP)
+    })
+}
+
+/// `ibv_query_ece(3)`: there are no enhanced connection options here; `EOPNOTSUPP`.
+///
+/// # Safety
+/// None beyond the signature's: the pointer is looked up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_query_ece(qp: *mut ibv_qp, _ece: *mut ibv_ece) -> c_int {
+    not_yet(qp)
+}
+
+/// `ibv_set_ece(3)`: there are no enhanced connection options here; `EOPNOTSUPP`.
+///
+/// # Safety
+/// None beyond the signature's: the pointer is looked up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_set_ece(qp: *mut ibv_qp, _ece: *mut ibv_ece) -> c_int {
+    not_yet(qp)
+}
+
+/// `ibv_attach_mcast(3)`: multicast is not in this release; `EOPNOTSUPP`.
+///
+/// # Safety
+/// None beyond the signature's: the pointer is looked up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_attach_mcast(qp: *mut ibv_qp, _gid: *const ibv_gid, _lid: u16) -> c_int {
+    not_yet(qp)
+}
+
+/// `ibv_detach_mcast(3)`: multicast is not in this release; `EOPNOTSUPP`.
+///
+/// # Safety
+/// None beyond the signature's: the pointer is looked up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_detach_mcast(qp: *mut ibv_qp, _gid: *const ibv_gid, _lid: u16) -> c_int {
+    not_yet(qp)
+}

@@ -1,0 +1,134 @@
+//! Memory regions of program memory.
+
+use core::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use nonic_device::{Region, RegionMemory, RegionRequest};
+
+use crate::abi::{IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd};
+use crate::convert;
+use crate::errno::Errno;
+use crate::guard;
+use crate::objects::{REGIONS, ZONES};
+
+versions! {
+    nonic_ibv_reg_mr => "ibv_reg_mr@@IBVERBS_1.1";
+    nonic_ibv_reg_mr_iova => "ibv_reg_mr_iova@@IBVERBS_1.7";
+    nonic_ibv_reg_mr_iova2 => "ibv_reg_mr_iova2@@IBVERBS_1.8";
+    nonic_ibv_rereg_mr => "ibv_rereg_mr@@IBVERBS_1.1";
+    nonic_ibv_dereg_mr => "ibv_dereg_mr@@IBVERBS_1.1";
+}
+
+/// `ibv_reg_mr(3)`: peers name the bytes by their own addresses, or from 0 with `IBV_ACCESS_ZERO_BASED`.
+///
+/// NULL with `EINVAL` (unknown domain or access bits, remote write or atomic without local write, no length,
+/// address and length wrap around), `EFAULT` (not mapped, or not writable where writing is asked for),
+/// `ENOMEM` (no more regions), `EOPNOTSUPP` (on-demand paging).
+///
+/// # Safety
+/// The memory stays the program's to describe: it is not read here, and what happens to it later happens
+/// through the system or through mappings, never through a Rust reference.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_reg_mr(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    guard::or_null(|| register(pd, address, length, address.addr() as u64, access as u32))
+}
+
+/// `ibv_reg_mr_iova(3)`: as [`nonic_ibv_reg_mr`], but the first byte is named `iova`.
+///
+/// # Safety
+/// As for [`nonic_ibv_reg_mr`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_reg_mr_iova(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    guard::or_null(|| register(pd, address, length, iova, access as u32))
+}
+
+/// What the header calls when the access bits are not constant or contain optional ones: as
+/// [`nonic_ibv_reg_mr_iova`]. Optional bits are dropped.
+///
+/// # Safety
+/// As for [`nonic_ibv_reg_mr`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: u32,
+) -> *mut ibv_mr {
+    guard::or_null(|| register(pd, address, length, iova, access))
+}
+
+fn register(
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: u32,
+) -> Result<*mut ibv_mr, Errno> {
+    let zone = ZONES.parent(pd)?;
+    let rights = convert::region_rights(access)?;
+    let region = zone.register(RegionRequest {
+        memory: RegionMemory::Program { address: address.expose_provenance(), length },
+        base: if rights.zero_based { 0 } else { iova },
+        access: rights.access,
+    })?;
+    Ok(publish(pd, address, length, region))
+}
+
+/// Makes the program's structure for a new region.
+pub(super) fn publish(pd: *mut ibv_pd, addr: *mut c_void, length: usize, region: Arc<Region>) -> *mut ibv_mr {
+    // SAFETY: the domain was found a moment ago; a program that destroys it meanwhile would find it busy.
+    let context = unsafe { (*pd).context };
+    let (lkey, rkey) = (region.local_key().0, region.remote_key().0);
+    REGIONS.reserve().fill(region, |handle| ibv_mr { context, pd, addr, length, handle, lkey, rkey })
+}
+
+/// `ibv_rereg_mr(3)` is not in this release: `IBV_REREG_MR_ERR_INPUT` with `EOPNOTSUPP` (`ENOENT` for an
+/// unknown region), and the region is as it was.
+///
+/// # Safety
+/// None beyond the signature's: the pointer is looked up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_rereg_mr(
+    mr: *mut ibv_mr,
+    _flags: c_int,
+    _pd: *mut ibv_pd,
+    _address: *mut c_void,
+    _length: usize,
+    _access: c_int,
+) -> c_int {
+    let refusal = guard::caught::<()>(|| {
+        REGIONS.find(mr)?;
+        Err(Errno::EOPNOTSUPP)
+    });
+    if let Err(errno) = refusal {
+        errno.set();
+    }
+    IBV_REREG_MR_ERR_INPUT
+}
+
+/// `ibv_dereg_mr(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a window is bound to it). After
+/// it returns nothing can reach the memory any more.
+///
+/// # Safety
+/// None beyond the signature's: the pointer is looked up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    guard::status(|| {
+        let claim = REGIONS.claim(mr)?;
+        claim.engine().deregister()?;
+        claim.retire();
+        Ok(())
+    })
+}

@@ -1,0 +1,146 @@
+//! Shared receive queues.
+
+use core::ffi::c_int;
+use std::sync::Arc;
+
+use nonic_device::SharedReceiveQueue;
+
+use crate::abi::{
+    IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_PD, IBV_SRQ_INIT_ATTR_TM, IBV_SRQ_INIT_ATTR_TYPE,
+    IBV_SRQ_INIT_ATTR_XRCD, IBV_SRQ_LIMIT, IBV_SRQ_MAX_WR, IBV_SRQT_BASIC, IBV_SRQT_TM, IBV_SRQT_XRC,
+    Synchronization, ibv_context, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
+};
+use crate::errno::Errno;
+use crate::guard;
+use crate::objects::{SHARED_RECEIVE_QUEUES, ZONES};
+
+versions! {
+    nonic_ibv_create_srq => "ibv_create_srq@@IBVERBS_1.1";
+    nonic_ibv_modify_srq => "ibv_modify_srq@@IBVERBS_1.1";
+    nonic_ibv_query_srq => "ibv_query_srq@@IBVERBS_1.1";
+    nonic_ibv_destroy_srq => "ibv_destroy_srq@@IBVERBS_1.1";
+}
+
+/// `ibv_create_srq(3)`: writes the real sizes back. NULL with `EINVAL` (unknown domain, sizes beyond the
+/// device's), `ENOMEM` (no more queues). `srq_limit` means nothing here, says the manual page.
+///
+/// # Safety
+/// `init` is readable and writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq {
+    // SAFETY: the caller's promise is the same.
+    guard::or_null(|| unsafe { create(pd, init) })
+}
+
+/// # Safety
+/// `init` is readable and writable.
+unsafe fn create(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> Result<*mut ibv_srq, Errno> {
+    let zone = ZONES.parent(pd)?;
+    // SAFETY: the caller's attributes are readable.
+    let (srq_context, asked) = unsafe { ((*init).srq_context, (*init).attr) };
+    let reservation = SHARED_RECEIVE_QUEUES.reserve();
+    let queue = zone.create_shared_receive_queue(asked.max_wr, asked.max_sge, 0, reservation.cookie())?;
+    let (max_wr, max_sge) = queue.limits();
+    // SAFETY: the attributes are writable; the domain is in use by the new queue and so cannot be destroyed.
+    let context = unsafe {
+        (*init).attr.max_wr = max_wr;
+        (*init).attr.max_sge = max_sge;
+        (*pd).context
+    };
+    Ok(reservation.fill(queue, |handle| ibv_srq {
+        context,
+        srq_context,
+        pd,
+        handle,
+        synchronization: Synchronization::NEW,
+        events_completed: 0,
+    }))
+}
+
+/// `ibv_create_srq_ex(3)`, for what the header does not turn into [`nonic_ibv_create_srq`] itself: queues for
+/// XRC and tag matching are not in this release (`EOPNOTSUPP`); unknown bits and types, and no domain, are
+/// `EINVAL`.
+///
+/// # Safety
+/// `init` is readable and writable.
+pub(crate) unsafe extern "C" fn create_srq_ex(
+    context: *mut ibv_context,
+    init: *mut ibv_srq_init_attr_ex,
+) -> *mut ibv_srq {
+    let known = IBV_SRQ_INIT_ATTR_TYPE
+        | IBV_SRQ_INIT_ATTR_PD
+        | IBV_SRQ_INIT_ATTR_XRCD
+        | IBV_SRQ_INIT_ATTR_CQ
+        | IBV_SRQ_INIT_ATTR_TM;
+    guard::or_null(|| {
+        // SAFETY: the caller's attributes are readable.
+        let (mask, kind, pd) = unsafe { ((*init).comp_mask, (*init).srq_type, (*init).pd) };
+        let kind = if mask & IBV_SRQ_INIT_ATTR_TYPE != 0 { kind } else { IBV_SRQT_BASIC };
+        if mask & !known != 0 || mask & IBV_SRQ_INIT_ATTR_PD == 0 {
+            return Err(Errno::EINVAL);
+        }
+        match kind {
+            IBV_SRQT_BASIC => {}
+            IBV_SRQT_XRC | IBV_SRQT_TM => return Err(Errno::EOPNOTSUPP),
+            _ => return Err(Errno::EINVAL),
+        }
+        ZONES.parent(pd)?;
+        // SAFETY: only a domain that was found is followed; the extended attributes begin with the plain
+        // ones.
+        unsafe { if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast()) } }
+    })
+}
+
+/// `ibv_modify_srq(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (unknown bits; a limit above
+/// the size; a new size, as the device does not report `IBV_DEVICE_SRQ_RESIZE`).
+///
+/// # Safety
+/// `attr` is readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_modify_srq(
+    srq: *mut ibv_srq,
+    attr: *mut ibv_srq_attr,
+    mask: c_int,
+) -> c_int {
+    guard::status(|| {
+        let queue = SHARED_RECEIVE_QUEUES.find(srq)?;
+        if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 || mask & IBV_SRQ_MAX_WR != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if mask & IBV_SRQ_LIMIT != 0 {
+            // SAFETY: the caller's attributes are readable.
+            queue.set_limit(unsafe { (*attr).srq_limit })?;
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_query_srq(3)`: 0, `ENOENT` (unknown or overwritten handle).
+///
+/// # Safety
+/// `attr` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+    guard::status(|| {
+        let queue: Arc<SharedReceiveQueue> = SHARED_RECEIVE_QUEUES.find(srq)?;
+        let (max_wr, max_sge) = queue.limits();
+        // SAFETY: the caller's place is writable.
+        unsafe { attr.write(ibv_srq_attr { max_wr, max_sge, srq_limit: queue.limit() }) };
+        Ok(())
+    })
+}
+
+/// `ibv_destroy_srq(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a queue pair uses it). Waits
+/// until every event got for it was acknowledged.
+///
+/// # Safety
+/// No other thread posts to the queue any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
+    guard::status(|| {
+        let claim = SHARED_RECEIVE_QUEUES.claim(srq)?;
+        claim.engine().destroy()?;
+        claim.retire();
+        Ok(())
+    })
+}

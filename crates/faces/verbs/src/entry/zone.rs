@@ -1,0 +1,39 @@
+//! Protection domains.
+
+use core::ffi::c_int;
+
+use crate::abi::{ibv_context, ibv_pd};
+use crate::guard;
+use crate::objects::{CONTEXTS, ZONES};
+
+versions! {
+    nonic_ibv_alloc_pd => "ibv_alloc_pd@@IBVERBS_1.1";
+    nonic_ibv_dealloc_pd => "ibv_dealloc_pd@@IBVERBS_1.1";
+}
+
+/// `ibv_alloc_pd(3)`: NULL with `EINVAL` (not an open device) or `ENOMEM` (no more domains).
+///
+/// # Safety
+/// None beyond the signature's: the pointer is looked up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    guard::or_null(|| {
+        let engine = CONTEXTS.parent(context)?.allocate_zone()?;
+        Ok(ZONES.reserve().fill(engine, |handle| ibv_pd { context, handle }))
+    })
+}
+
+/// `ibv_dealloc_pd(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a region, queue or address
+/// handle is left in it).
+///
+/// # Safety
+/// None beyond the signature's: the pointer is looked up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    guard::status(|| {
+        let claim = ZONES.claim(pd)?;
+        claim.engine().release()?;
+        claim.retire();
+        Ok(())
+    })
+}

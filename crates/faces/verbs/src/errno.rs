@@ -1,0 +1,147 @@
+//! Which errno each refusal of the engine becomes: one table per error type, and nothing else decides.
+
+use core::ffi::c_int;
+use std::io;
+
+use nonic_device::{
+    Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, PostError, RegisterError,
+};
+
+/// An errno, positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+macro_rules! named {
+    ($($name:ident),* $(,)?) => {
+        impl Errno { $(pub(crate) const $name: Self = Self(libc::$name);)* }
+    };
+}
+
+named! { EAGAIN, EBUSY, EFAULT, EINTR, EINVAL, EIO, ENODATA, ENOENT, ENOMEM, EOPNOTSUPP }
+
+impl Errno {
+    /// Stores it where C programs look, and gives it back.
+    pub(crate) fn set(self) -> Self {
+        // SAFETY: the C library keeps one errno per thread, always writable by its thread.
+        unsafe { *libc::__errno_location() = self.0 };
+        self
+    }
+}
+
+/// The object was never created, is gone, or its handle was overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoSuchObject;
+
+impl From<NoSuchObject> for Errno {
+    fn from(_: NoSuchObject) -> Self {
+        Self::ENOENT
+    }
+}
+
+impl From<io::Error> for Errno {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(number) => Self(number),
+            None => match error.kind() {
+                io::ErrorKind::WouldBlock => Self::EAGAIN,
+                io::ErrorKind::Interrupted => Self::EINTR,
+                io::ErrorKind::OutOfMemory => Self::ENOMEM,
+                _ => Self::EIO,
+            },
+        }
+    }
+}
+
+impl From<Busy> for Errno {
+    fn from(_: Busy) -> Self {
+        Self::EBUSY
+    }
+}
+
+impl From<CqOverrun> for Errno {
+    fn from(_: CqOverrun) -> Self {
+        Self::EIO
+    }
+}
+
+impl From<OpenError> for Errno {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Forked => Self::EIO,
+            OpenError::System(error) => error.into(),
+        }
+    }
+}
+
+impl From<CreateError> for Errno {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::Limit { .. }
+            | CreateError::Invalid { .. }
+            | CreateError::OtherContext
+            | CreateError::Closed
+            | CreateError::StillHolds { .. } => Self::EINVAL,
+            CreateError::TooMany { .. } => Self::ENOMEM,
+            CreateError::Forked => Self::EIO,
+            CreateError::System(error) => error.into(),
+        }
+    }
+}
+
+impl From<RegisterError> for Errno {
+    fn from(error: RegisterError) -> Self {
+        match error {
+            RegisterError::Inconsistent { .. }
+            | RegisterError::Empty
+            | RegisterError::Wraps
+            | RegisterError::TooLong
+            | RegisterError::BeyondDeviceMemory
+            | RegisterError::OtherContext
+            | RegisterError::Freed => Self::EINVAL,
+            RegisterError::NotMapped { .. } | RegisterError::NotWritable { .. } => Self::EFAULT,
+            RegisterError::TableFull => Self::ENOMEM,
+            RegisterError::Forked => Self::EIO,
+            RegisterError::System(error) => error.into(),
+        }
+    }
+}
+
+impl From<DeviceMemoryError> for Errno {
+    fn from(error: DeviceMemoryError) -> Self {
+        match error {
+            DeviceMemoryError::Empty
+            | DeviceMemoryError::TooLong { .. }
+            | DeviceMemoryError::Alignment { .. }
+            | DeviceMemoryError::NotWords
+            | DeviceMemoryError::Freed => Self::EINVAL,
+            DeviceMemoryError::NoRoom { .. } => Self::ENOMEM,
+            DeviceMemoryError::OutOfRange => Self::EFAULT,
+            DeviceMemoryError::Forked => Self::EIO,
+            DeviceMemoryError::System(error) => error.into(),
+        }
+    }
+}
+
+impl From<ModifyError> for Errno {
+    fn from(error: ModifyError) -> Self {
+        match error {
+            ModifyError::Transition(_) | ModifyError::Value { .. } => Self::EINVAL,
+            ModifyError::Forked => Self::EIO,
+        }
+    }
+}
+
+impl From<PostError> for Errno {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::QueueFull { .. } => Self::ENOMEM,
+            PostError::TooManyPieces { .. }
+            | PostError::InlineTooLong { .. }
+            | PostError::WrongState { .. }
+            | PostError::WrongOperation { .. }
+            | PostError::HasSharedReceiveQueue
+            | PostError::NoDestination => Self::EINVAL,
+            PostError::Forked => Self::EIO,
+        }
+    }
+}
