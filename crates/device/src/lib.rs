@@ -1,1 +1,52 @@
+//! The software RDMA device: contexts, zones, regions, queues and queue pairs, the engine that drives them and the agent
+//! thread that does so while the program is busy.
+//!
+//! Everything here is what the C faces and the Rust API share. Objects are `Arc`s that any thread may use; sizes are
+//! in bytes, addresses are the program's own.
 
+#![deny(unsafe_code)]
+
+mod agent;
+mod async_event;
+mod completer;
+mod completion_channel;
+mod completion_queue;
+mod config;
+mod context;
+mod device;
+mod device_memory;
+mod engine;
+mod error;
+mod events;
+mod limits;
+mod pair_table;
+mod port;
+mod program_memory;
+#[allow(unsafe_code)] // `post_send` is an unsafe function: what it is given are the program's pointers.
+mod queue_pair;
+mod receive_queue;
+mod region;
+mod requester;
+mod responder;
+mod send_queue;
+mod shared_receive_queue;
+mod use_count;
+mod zone;
+
+pub use async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
+pub use completion_channel::CompletionChannel;
+pub use completion_queue::CompletionQueue;
+pub use config::Config;
+pub use context::Context;
+pub use device::{Device, devices};
+pub use device_memory::DeviceMemory;
+pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};
+pub use limits::Limits;
+pub use nonic_memory::*;
+pub use nonic_queue::*;
+pub use nonic_transport::Tier;
+pub use port::{GidEntry, GidKind, PortAttributes};
+pub use queue_pair::{QueuePair, QueuePairRequest};
+pub use region::{Region, RegionMemory, RegionRequest};
+pub use shared_receive_queue::SharedReceiveQueue;
+pub use zone::{AddressHandle, Zone};

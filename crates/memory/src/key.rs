@@ -7,6 +7,7 @@ use std::fmt;
 /// The tag changes each time an index is used again, so a stale key is refused. The keys of one region for local and
 /// for remote use share the index and differ in the tag, so that mixing them up shows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
 pub struct Key(pub u32);
 
 impl Key {

@@ -29,6 +29,11 @@ impl<'a> SharedSlice<'a> {
         Self { start, length, life: PhantomData }
     }
 
+    /// Bytes of this process that nobody else uses meanwhile.
+    pub fn of_private(bytes: &'a mut [u8]) -> Self {
+        Self { start: bytes.as_mut_ptr(), length: bytes.len(), life: PhantomData }
+    }
+
     /// A part of a mapping; `None` if it is not inside.
     pub fn of_mapping(mapping: &'a SharedMapping, offset: usize, length: usize) -> Option<Self> {
         let end = offset.checked_add(length)?;

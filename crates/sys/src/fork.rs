@@ -36,7 +36,7 @@ pub fn forget_in_children(descriptor: BorrowedFd<'_>) {
 }
 
 /// Takes back [`forget_in_children`], before the descriptor is closed.
-pub fn remember_in_children(descriptor: BorrowedFd<'_>) {
+pub fn keep_in_children(descriptor: BorrowedFd<'_>) {
     let raw = descriptor.as_raw_fd();
     for slot in &DESCRIPTORS {
         if slot.compare_exchange(raw, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {

@@ -15,12 +15,12 @@ mod virtual_memory;
 
 pub use copy::{compare_swap_u64, copy_ordered, fetch_add_u64};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, wait_readable};
-pub use fork::{fork_generation, forget_in_children, remember_in_children};
+pub use fork::{fork_generation, forget_in_children, keep_in_children};
 pub use interface::{InterfaceAddress, interface_addresses};
 pub use mapping::{Protection, SharedMapping, SharedMemory};
-pub use process_memory::{Piece, allow_any_tracer, read_process, write_process};
+pub use process_memory::{Piece, allow_any_tracer, effective_user, read_process, write_process};
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub use socket::{Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_abstract};
 pub use spin::{cpu_relax, yield_now};
-pub use thread::{random_u64, spawn_without_signals, timer_slack_ns};
-pub use virtual_memory::{Backing, MemoryArea, PAGE, find_area, shared_file_of};
+pub use thread::{host_name, random_u64, spawn_without_signals, timer_slack_ns};
+pub use virtual_memory::{Backing, MemoryArea, PAGE, find_area, shared_file_of, touch_pages};

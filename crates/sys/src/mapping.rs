@@ -42,6 +42,12 @@ impl SharedMemory {
         Self::from_unsealed(fd, length)
     }
 
+    /// Takes a file a peer sent, whatever its length, if it is sealed against shrinking.
+    pub fn from_peer_whole(fd: OwnedFd) -> io::Result<Self> {
+        let size = rustix::fs::fstat(&fd)?.st_size;
+        Self::from_peer(fd, usize::try_from(size).unwrap_or(0).max(1))
+    }
+
     /// Takes any file of at least `length` bytes; the caller answers for its not shrinking.
     pub fn from_unsealed(fd: OwnedFd, length: usize) -> io::Result<Self> {
         let size = rustix::fs::fstat(&fd)?.st_size;

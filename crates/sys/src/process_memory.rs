@@ -57,3 +57,8 @@ pub fn allow_any_tracer() {
     // SAFETY: this prctl takes numbers and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
 }
+
+/// The user this process acts as.
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}

@@ -4,6 +4,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::fork::{forget_in_children, keep_in_children};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
@@ -27,7 +29,7 @@ pub fn listen_abstract(name: &str) -> io::Result<PacketSocket> {
     let fd = new_socket()?;
     rustix::net::bind(&fd, &address)?;
     rustix::net::listen(&fd, 1024)?;
-    Ok(PacketSocket { fd })
+    Ok(PacketSocket::new(fd))
 }
 
 fn new_socket() -> io::Result<OwnedFd> {
@@ -53,18 +55,24 @@ pub enum Received {
 }
 
 impl PacketSocket {
+    fn new(fd: OwnedFd) -> Self {
+        // A child of this process must not keep the connection alive when this process dies.
+        forget_in_children(fd.as_fd());
+        Self { fd }
+    }
+
     /// Connects to an abstract name; `ConnectionRefused` if nobody has it.
     pub fn connect_abstract(name: &str) -> io::Result<Self> {
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
         let fd = new_socket()?;
         rustix::net::connect(&fd, &address)?;
-        Ok(Self { fd })
+        Ok(Self::new(fd))
     }
 
     /// The next connection, if one is waiting.
     pub fn accept(&self) -> io::Result<Self> {
         let fd = rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-        Ok(Self { fd })
+        Ok(Self::new(fd))
     }
 
     /// Who is at the other end.
@@ -122,9 +130,24 @@ impl PacketSocket {
         }
     }
 
+    /// Whether the other end is gone (or never was): what is left to receive may still be there.
+    pub fn is_hung_up(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(&self.fd, PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        matches!(poll(&mut fds, Some(&now)), Ok(1..)) && fds[0].revents().intersects(gone)
+    }
+
     /// Ends the connection for both sides.
     pub fn shut_down(&self) {
         let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+    }
+}
+
+impl Drop for PacketSocket {
+    fn drop(&mut self) {
+        keep_in_children(self.fd.as_fd());
     }
 }
 

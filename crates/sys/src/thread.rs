@@ -38,3 +38,8 @@ pub fn random_u64() -> u64 {
         }
     }
 }
+
+/// The name of this host.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

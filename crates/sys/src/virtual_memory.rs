@@ -137,6 +137,22 @@ fn parse_line(line: &str) -> Option<MemoryArea> {
     })
 }
 
+/// Asks the kernel to touch every page of a range: the way to learn, without `/proc`, whether it can be read or written.
+/// An error means that it cannot. A kernel that does not know the call (before 5.14) leaves the question open: success.
+pub fn touch_pages(address: usize, length: usize, write: bool) -> io::Result<()> {
+    let start = address / PAGE * PAGE;
+    let length = (address + length).next_multiple_of(PAGE) - start;
+    let advice = if write { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+    // SAFETY: this advice changes no contents; on a range that is not mapped it fails.
+    if unsafe { libc::madvise(start as *mut libc::c_void, length, advice) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        error => Err(error),
+    }
+}
+
 /// Opens the file behind a shared area of this process: a descriptor the program still has, or the file's own path.
 /// `None` if it can no longer be reached by either.
 pub fn shared_file_of(area: &MemoryArea) -> Option<OwnedFd> {

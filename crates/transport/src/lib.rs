@@ -1,1 +1,26 @@
+//! How bytes and messages reach another process of the same host.
 
+#![deny(unsafe_code)]
+
+mod control;
+mod direct;
+mod directory;
+mod kernel_copy;
+mod layout;
+mod link;
+mod message;
+mod party;
+mod qp_slot;
+mod ring;
+mod segment;
+
+pub use control::{ControlMessage, Introduction, Malformed, ProcessToken};
+pub use direct::{DirectAccess, DirectRequest, pull};
+pub use directory::{Block, block_name, claim_block, connect_owner};
+pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, VERSION};
+pub use link::{Link, LinkEvent, PeerIdentity, PeerView};
+pub use message::{FRAGMENT, Header, MessageKind, Psn, Refusal};
+pub use party::{Party, Tier};
+pub use qp_slot::QpSlot;
+pub use ring::{Consumer, Incoming, Producer, RingCorrupt, RingFull};
+pub use segment::{Segment, SegmentView, SlotPlace};

@@ -1,0 +1,167 @@
+//! The agent: one thread a process that drives the device while the program does something else. It sleeps on one
+//! descriptor, runs with every signal blocked, and starts with the first queue pair.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use nonic_sys::{AsFd, PacketSocket, Ready, timer_slack_ns, yield_now};
+use nonic_transport::{Link, LinkEvent};
+
+use crate::engine::{Engine, lock};
+
+/// Tokens of the descriptors the agent waits on.
+pub(crate) const DOORBELL: u64 = 0;
+/// First token of listening sockets.
+pub(crate) const LISTENERS: u64 = 1 << 32;
+/// First token of links.
+pub(crate) const LINKS: u64 = 2 << 32;
+/// First token of connections that have not introduced themselves.
+const STRANGERS: u64 = 3 << 32;
+
+/// While a program polls, the agent looks this often whether it still does: messages wait at most twice this long for a
+/// program that stopped polling.
+const TICK: Duration = Duration::from_micros(400);
+/// How long the agent goes on looking after it has handled something for a program that does not poll: the next
+/// message of a stream then finds it awake.
+const LINGER: Duration = Duration::from_micros(50);
+/// Connections that may wait for their introduction.
+const STRANGERS_MAX: usize = 256;
+/// How long they may.
+const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
+
+struct Stranger {
+    socket: PacketSocket,
+    since: Instant,
+}
+
+struct Agent<'a> {
+    engine: &'a Engine,
+    strangers: HashMap<u64, Stranger>,
+    next_stranger: u64,
+}
+
+/// Runs until the engine stops.
+pub(crate) fn run(engine: &Engine) {
+    timer_slack_ns(1);
+    let mut agent = Agent { engine, strangers: HashMap::new(), next_stranger: STRANGERS };
+    let mut ready = Vec::new();
+    while !engine.stop.load(Ordering::SeqCst) {
+        let timeout = agent.work();
+        engine.epoll.wait(&mut ready, timeout);
+        engine.timed.store(false, Ordering::SeqCst);
+        for event in &ready {
+            agent.handle(*event);
+        }
+    }
+}
+
+impl Agent<'_> {
+    /// Does what is to do; returns how long to wait for more.
+    fn work(&mut self) -> Option<Duration> {
+        let mut lingering: Option<Instant> = None;
+        loop {
+            let next_timer = self.engine.run_timers();
+            self.engine.run_deferred();
+            let until_timer =
+                |most: Option<Duration>| match next_timer.map(|when| when.saturating_duration_since(Instant::now())) {
+                    Some(left) => Some(most.map_or(left, |most| most.min(left))),
+                    None => most,
+                };
+            if self.engine.stop.load(Ordering::SeqCst) {
+                return Some(Duration::ZERO);
+            }
+            if self.engine.program_polls() {
+                self.engine.timed.store(true, Ordering::SeqCst);
+                // A program that asked for an event since then did not see the flag.
+                if self.engine.anyone_sleeps() {
+                    continue;
+                }
+                return until_timer(Some(TICK));
+            }
+            let progress = self.engine.progress(usize::MAX);
+            if progress.worked {
+                lingering = Some(Instant::now() + LINGER);
+                continue;
+            }
+            if progress.held || progress.taken {
+                return until_timer(Some(TICK));
+            }
+            if !self.engine.anyone_sleeps() && lingering.is_some_and(|until| Instant::now() < until) {
+                yield_now();
+                continue;
+            }
+            let patience = self.dismiss_strangers();
+            if self.fall_asleep() {
+                return until_timer(patience);
+            }
+        }
+    }
+
+    /// Says on every ring that the bell must be rung; false if a message came meanwhile.
+    fn fall_asleep(&self) -> bool {
+        let links = self.engine.links();
+        let mut quiet = true;
+        for link in links.iter() {
+            quiet &= !link.set_sleeping(true);
+        }
+        quiet
+    }
+
+    fn handle(&mut self, event: Ready) {
+        match event.token {
+            DOORBELL => {
+                let _ = self.engine.party().doorbell.take();
+            }
+            token if token >= STRANGERS => self.meet(token),
+            token if token >= LINKS => {
+                if let Some(link) = self.engine.link_of_token(token)
+                    && link.handle_socket() == LinkEvent::Ended
+                {
+                    self.engine.bury(&link);
+                }
+            }
+            token => self.accept((token - LISTENERS) as usize),
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        let Some(listener) = lock(&self.engine.listeners).get(listener).cloned() else { return };
+        while let Ok(socket) = listener.accept() {
+            if self.strangers.len() >= STRANGERS_MAX {
+                continue;
+            }
+            let token = self.next_stranger;
+            self.next_stranger += 1;
+            if self.engine.epoll.add(socket.as_fd(), token).is_ok() {
+                self.strangers.insert(token, Stranger { socket, since: Instant::now() });
+                self.meet(token);
+            }
+        }
+    }
+
+    /// Takes a connection's introduction, if it has come.
+    fn meet(&mut self, token: u64) {
+        let Some(Stranger { socket, since }) = self.strangers.remove(&token) else { return };
+        match Link::accept(self.engine.party(), socket, &self.engine.own_blocks()) {
+            Ok(link) => {
+                if let Some(socket) = link.socket() {
+                    self.engine.epoll.remove(socket);
+                }
+                let link = self.engine.add_link(Arc::new(link), None);
+                link.handle_socket();
+            }
+            Err((_, Some(socket))) => {
+                self.strangers.insert(token, Stranger { socket, since });
+            }
+            Err((error, None)) => tracing::debug!(%error, "a connection that is none of ours"),
+        }
+    }
+
+    /// Closes connections that never introduced themselves; returns when to look again.
+    fn dismiss_strangers(&mut self) -> Option<Duration> {
+        self.strangers.retain(|_, stranger| stranger.since.elapsed() < STRANGER_PATIENCE);
+        (!self.strangers.is_empty()).then_some(STRANGER_PATIENCE)
+    }
+}

@@ -1,0 +1,162 @@
+//! The completer: takes a peer's answers to this side's requests.
+
+use std::sync::atomic::Ordering;
+
+use nonic_memory::{Access, SharedSlice};
+use nonic_queue::Status;
+use nonic_transport::{Header, Incoming, MessageKind, Psn, Refusal};
+
+use crate::queue_pair::{Inner, QueuePair};
+use crate::requester::{WaitReason, cut, rnr_wait};
+
+impl QueuePair {
+    /// Handles an acknowledgement, a refusal or a response of the peer.
+    pub(crate) fn take_answer(&self, inner: &mut Inner, incoming: &Incoming<'_>) {
+        let header = &incoming.header;
+        let makes_sense = match header.kind {
+            MessageKind::Acknowledge => self.take_acknowledge(inner, header.psn),
+            MessageKind::Refuse => self.take_refusal(inner, header),
+            _ => self.take_response(inner, incoming),
+        };
+        if !makes_sense {
+            self.refused_messages.fetch_add(1, Ordering::Relaxed);
+        }
+        self.pump(inner);
+    }
+
+    /// Whether `psn` is of a message under way, or of the one that is being sent in fragments.
+    fn is_under_way(inner: &Inner, psn: Psn) -> bool {
+        let requester = &inner.requester;
+        let last = if requester.sent > 0 { 0 } else { -1 };
+        psn.ahead_of(requester.unanswered) >= 0 && psn.ahead_of(requester.next) <= last
+    }
+
+    /// Everything before `psn` is done: an answer to a later message says so too. Stops at a request that waits for
+    /// data.
+    fn finish_before(&self, inner: &mut Inner, psn: Psn) {
+        while inner.send.finished < inner.send.started {
+            let slot = inner.send.slot(inner.send.finished);
+            if slot.psn.ahead_of(psn) >= 0 || slot.awaits_data() {
+                break;
+            }
+            self.finish_answered(inner, slot.psn);
+        }
+    }
+
+    fn finish_answered(&self, inner: &mut Inner, psn: Psn) {
+        inner.requester.unanswered = psn.next();
+        let attributes = inner.attributes;
+        inner.requester.refill(&attributes);
+        self.finish(inner, Status::Success);
+    }
+
+    fn take_acknowledge(&self, inner: &mut Inner, psn: Psn) -> bool {
+        if inner.send.nothing_in_flight() || !Self::is_under_way(inner, psn) {
+            // An acknowledgement that was repeated; harmless.
+            return true;
+        }
+        self.finish_before(inner, psn.next());
+        true
+    }
+
+    fn take_refusal(&self, inner: &mut Inner, header: &Header) -> bool {
+        let Some(refusal) = header.immediate.and_then(Refusal::from_number) else { return false };
+        if header.attempt != inner.requester.attempt
+            || inner.requester.wait.is_some()
+            || !Self::is_under_way(inner, header.psn)
+        {
+            // Of an attempt that was given up already.
+            return true;
+        }
+        self.finish_before(inner, header.psn);
+        if inner.requester.unanswered != header.psn && !matches!(refusal, Refusal::OutOfSequence) {
+            return false;
+        }
+        // Nothing later was done: all of it is repeated, or fails.
+        inner.send.started = inner.send.finished;
+        (inner.requester.sent, inner.requester.reads, inner.requester.read_received) = (0, 0, 0);
+        match refusal {
+            Refusal::NotReady { timer } => {
+                const FOR_EVER: u8 = 7;
+                if inner.requester.rnr_retries == 0 {
+                    self.fail_oldest(inner, Status::RnrRetryExceeded);
+                } else {
+                    if inner.attributes.rnr_retry != FOR_EVER {
+                        inner.requester.rnr_retries -= 1;
+                    }
+                    self.wait(inner, rnr_wait(timer), WaitReason::NotReady);
+                }
+            }
+            Refusal::NoAnswer | Refusal::OutOfSequence => self.wait_for_answer(inner),
+            Refusal::InvalidRequest => self.fail_oldest(inner, Status::RemoteInvalidRequest),
+            Refusal::Access => self.fail_oldest(inner, Status::RemoteAccess),
+            Refusal::Operation => self.fail_oldest(inner, Status::RemoteOperation),
+            Refusal::RequesterMemory => self.fail_oldest(inner, Status::LocalProtection),
+        }
+        true
+    }
+
+    fn take_response(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> bool {
+        let header = &incoming.header;
+        if header.attempt != inner.requester.attempt || inner.requester.wait.is_some() {
+            return true;
+        }
+        if !Self::is_under_way(inner, header.psn) {
+            return false;
+        }
+        self.finish_before(inner, header.psn);
+        if inner.send.nothing_in_flight() {
+            return false;
+        }
+        let slot = inner.send.slot(inner.send.finished);
+        let read = matches!(slot.operation, nonic_queue::Operation::Read { .. });
+        if slot.psn != header.psn || read != (header.kind == MessageKind::ReadResponse) || !slot.awaits_data() {
+            return false;
+        }
+        if !read {
+            let mut old = header.operand.to_ne_bytes();
+            return self.place_response(inner, header.psn, 0, SharedSlice::of_private(&mut old), true);
+        }
+        if u64::from(header.total) != slot.total || header.offset != inner.requester.read_received {
+            self.fail_oldest(inner, Status::BadResponse);
+            return false;
+        }
+        let received = header.offset + incoming.payload.length() as u32;
+        inner.requester.read_received = received;
+        let last = received == header.total;
+        self.place_response(inner, header.psn, header.offset as usize, incoming.payload, last)
+    }
+
+    /// Places data where the oldest request wants it.
+    fn place_response(
+        &self,
+        inner: &mut Inner,
+        psn: Psn,
+        offset: usize,
+        data: SharedSlice<'_>,
+        last: bool,
+    ) -> bool {
+        if !self.copy_response(inner, offset, data) {
+            self.fail_oldest(inner, Status::LocalProtection);
+        } else if last {
+            inner.requester.read_received = 0;
+            inner.requester.reads = inner.requester.reads.saturating_sub(1);
+            self.finish_answered(inner, psn);
+        }
+        true
+    }
+
+    /// Copies data to the local memory of the oldest request; false if its keys do not allow it.
+    fn copy_response(&self, inner: &Inner, offset: usize, data: SharedSlice<'_>) -> bool {
+        let guard = self.engine().party().memory.enter();
+        let Ok(slices) = self.local_bytes(inner, &guard, inner.send.finished, Access::LOCAL_WRITE) else {
+            return false;
+        };
+        let mut at = 0;
+        for slice in cut(&slices, offset, data.length()) {
+            slice.copy_from(data.part(at, slice.length()));
+            at += slice.length();
+        }
+        true
+    }
+}

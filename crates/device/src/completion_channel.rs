@@ -1,0 +1,55 @@
+//! Completion channels: where completion queues tell a sleeping program that something came.
+
+use std::io;
+use std::sync::Arc;
+
+use nonic_sys::BorrowedFd;
+
+use crate::completion_queue::CompletionQueue;
+use crate::context::Context;
+use crate::error::{Busy, CreateError};
+use crate::events::EventQueue;
+use crate::use_count::UseCount;
+
+/// A completion channel (`ibv_create_comp_channel(3)`).
+#[derive(Debug)]
+pub struct CompletionChannel {
+    events: EventQueue<Arc<CompletionQueue>>,
+    pub(crate) users: UseCount,
+}
+
+impl Context {
+    /// Creates a completion channel.
+    pub fn create_completion_channel(self: &Arc<Self>) -> Result<Arc<CompletionChannel>, CreateError> {
+        self.check_current()?;
+        Ok(Arc::new(CompletionChannel { events: EventQueue::new()?, users: UseCount::default() }))
+    }
+}
+
+impl CompletionChannel {
+    /// Readable while events wait. The program may set `O_NONBLOCK` on it.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.events.descriptor()
+    }
+
+    /// The completion queue whose event is oldest. Blocks while there is none, unless the descriptor has `O_NONBLOCK`
+    /// (then `WouldBlock`); a signal ends the wait (`Interrupted`). Every event must be acknowledged with
+    /// [`CompletionQueue::acknowledge_events`].
+    pub fn next_event(&self) -> io::Result<Arc<CompletionQueue>> {
+        let (queue, ()) = self.events.next(|queue| queue.account().delivered())?;
+        Ok(queue)
+    }
+
+    /// Gives the channel back; refused while completion queues use it.
+    pub fn destroy(&self) -> Result<(), Busy> {
+        self.users.close("completion channel")
+    }
+
+    pub(crate) fn notify(&self, queue: Arc<CompletionQueue>) {
+        self.events.push(queue);
+    }
+
+    pub(crate) fn forget(&self, queue: &CompletionQueue) {
+        self.events.remove(|waiting| std::ptr::eq(Arc::as_ptr(waiting), queue));
+    }
+}

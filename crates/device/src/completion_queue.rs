@@ -1,0 +1,288 @@
+//! Completion queues.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use nonic_queue::{Completion, QpNumber};
+
+use crate::async_event::{AsyncElement, AsyncEventKind};
+use crate::completion_channel::CompletionChannel;
+use crate::context::Context;
+use crate::error::{Busy, CqOverrun, CreateError};
+use crate::events::EventAccount;
+use crate::limits::COMPLETIONS_MAX;
+use crate::use_count::UseCount;
+
+/// What polling a send completion gives back to its queue: every slot before `next`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendCredit {
+    /// Place of the queue pair's count.
+    pub(crate) account: u32,
+    /// Requests posted up to and with this one.
+    pub(crate) next: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    completion: Completion,
+    credit: Option<SendCredit>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Armed {
+    No,
+    Solicited,
+    Any,
+}
+
+#[derive(Debug)]
+struct Inner {
+    entries: VecDeque<Entry>,
+    capacity: u32,
+    armed: Armed,
+    overrun: bool,
+}
+
+/// A completion queue (`ibv_create_cq(3)`).
+#[derive(Debug)]
+pub struct CompletionQueue {
+    this: Weak<Self>,
+    context: Arc<Context>,
+    channel: Option<Arc<CompletionChannel>>,
+    cookie: usize,
+    /// Entries waiting, for a look without the lock.
+    waiting: AtomicU32,
+    inner: Mutex<Inner>,
+    pub(crate) users: UseCount,
+    completion_events: EventAccount,
+    async_events: EventAccount,
+}
+
+impl Context {
+    /// Creates a completion queue of at least `entries`.
+    pub fn create_completion_queue(
+        self: &Arc<Self>,
+        entries: u32,
+        vector: u32,
+        channel: Option<&Arc<CompletionChannel>>,
+        cookie: usize,
+    ) -> Result<Arc<CompletionQueue>, CreateError> {
+        self.check_current()?;
+        check_entries(entries)?;
+        if vector >= self.limits().completion_vectors {
+            return Err(CreateError::Invalid { what: "the completion vector" });
+        }
+        if channel.is_some_and(|channel| !channel.users.acquire()) {
+            return Err(CreateError::Closed);
+        }
+        Ok(Arc::new_cyclic(|this| CompletionQueue {
+            this: Weak::clone(this),
+            context: Arc::clone(self),
+            channel: channel.cloned(),
+            cookie,
+            waiting: AtomicU32::new(0),
+            inner: Mutex::new(Inner {
+                entries: VecDeque::new(),
+                capacity: entries,
+                armed: Armed::No,
+                overrun: false,
+            }),
+            users: UseCount::default(),
+            completion_events: EventAccount::default(),
+            async_events: EventAccount::default(),
+        }))
+    }
+}
+
+fn check_entries(entries: u32) -> Result<(), CreateError> {
+    if entries == 0 || entries > COMPLETIONS_MAX {
+        let (asked, limit) = (u64::from(entries), u64::from(COMPLETIONS_MAX));
+        return Err(CreateError::Limit { what: "completion queue entries", asked, limit });
+    }
+    Ok(())
+}
+
+impl CompletionQueue {
+    /// The face's mark.
+    pub fn cookie(&self) -> usize {
+        self.cookie
+    }
+
+    /// How many completions it holds.
+    pub fn entries(&self) -> u32 {
+        self.lock().capacity
+    }
+
+    /// Where it reports.
+    pub fn channel(&self) -> Option<&Arc<CompletionChannel>> {
+        self.channel.as_ref()
+    }
+
+    /// Its device context.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands the oldest completions to `out`, `most` at most, and drives the device if fewer wait. Returns how many.
+    ///
+    /// After an overrun what was held is still delivered, then every call fails.
+    pub fn poll(&self, out: &mut dyn FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
+        let engine = self.context.engine();
+        engine.note_poll();
+        let mut count = self.take(out, most)?;
+        if count < most && engine.progress_for_poller(most - count) {
+            count += self.take(out, most - count)?;
+        }
+        Ok(count)
+    }
+
+    fn take(&self, out: &mut dyn FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return Ok(0);
+        }
+        let mut inner = self.lock();
+        if inner.overrun && inner.entries.is_empty() {
+            return Err(CqOverrun);
+        }
+        let mut count = 0;
+        while count < most {
+            let Some(entry) = inner.entries.pop_front() else { break };
+            if let Some(credit) = entry.credit {
+                self.context.engine().return_credit(credit);
+            }
+            out(&entry.completion);
+            count += 1;
+        }
+        // An overrun queue never looks empty: the next call must fail.
+        let left = inner.entries.len() as u32 + u32::from(inner.overrun);
+        self.waiting.store(left, Ordering::Release);
+        Ok(count)
+    }
+
+    /// Whether completions wait.
+    pub(crate) fn has_entries(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// Adds a completion. `solicited` wakes a program that asked for such only; a failure always does.
+    pub(crate) fn push(&self, completion: Completion, credit: Option<SendCredit>, solicited: bool) {
+        let mut inner = self.lock();
+        if inner.overrun {
+            return;
+        }
+        if inner.entries.len() >= inner.capacity as usize {
+            inner.overrun = true;
+            self.waiting.store(inner.entries.len() as u32 + 1, Ordering::Release);
+            drop(inner);
+            self.report_overrun();
+            return;
+        }
+        inner.entries.push_back(Entry { completion, credit });
+        self.waiting.store(inner.entries.len() as u32, Ordering::Release);
+        let wanted = match inner.armed {
+            Armed::No => false,
+            Armed::Solicited => solicited || !completion.status.is_success(),
+            Armed::Any => true,
+        };
+        if wanted {
+            inner.armed = Armed::No;
+            self.context.engine().queue_disarmed();
+        }
+        drop(inner);
+        if wanted
+            && let Some(channel) = &self.channel
+            && let Some(this) = self.this.upgrade()
+        {
+            channel.notify(this);
+        }
+    }
+
+    fn report_overrun(&self) {
+        let Some(this) = self.this.upgrade() else { return };
+        self.context.engine().overrun(Arc::clone(&this));
+        self.context.raise(AsyncEventKind::CqError, AsyncElement::CompletionQueue(this));
+    }
+
+    /// Asks for one event on the channel for the next completion added after this call, or for the next solicited or
+    /// failed one. Asking for both gives the wider.
+    pub fn request_notification(&self, solicited_only: bool) {
+        let mut inner = self.lock();
+        let before = inner.armed;
+        let asked = if solicited_only { Armed::Solicited } else { Armed::Any };
+        inner.armed = before.max(asked);
+        if before == Armed::No {
+            self.context.engine().queue_armed();
+        }
+    }
+
+    pub(crate) fn account(&self) -> &EventAccount {
+        &self.completion_events
+    }
+
+    pub(crate) fn async_account(&self) -> &EventAccount {
+        &self.async_events
+    }
+
+    /// Acknowledges completion events.
+    pub fn acknowledge_events(&self, count: u32) {
+        self.completion_events.acknowledge(count);
+    }
+
+    /// Acknowledges an asynchronous event.
+    pub fn acknowledge_async_event(&self) {
+        self.async_events.acknowledge(1);
+    }
+
+    /// Changes its size; what it holds stays. Refused below that.
+    pub fn resize(&self, entries: u32) -> Result<(), CreateError> {
+        self.context.check_current()?;
+        check_entries(entries)?;
+        let mut inner = self.lock();
+        let held = inner.entries.len() as u32;
+        if entries < held {
+            return Err(CreateError::StillHolds { entries: held });
+        }
+        inner.capacity = entries;
+        Ok(())
+    }
+
+    /// Removes the completions of a queue pair that goes.
+    pub(crate) fn forget(&self, number: QpNumber) {
+        let mut inner = self.lock();
+        inner.entries.retain(|entry| entry.completion.qp_number != number);
+        let left = inner.entries.len() as u32 + u32::from(inner.overrun);
+        self.waiting.store(left, Ordering::Release);
+    }
+
+    /// Gives the queue back. Refused while queue pairs use it; blocks until every event got from it was acknowledged.
+    pub fn destroy(&self) -> Result<(), Busy> {
+        if self.users.is_closed() {
+            return Ok(());
+        }
+        self.users.close("completion queue")?;
+        {
+            let mut inner = self.lock();
+            if inner.armed != Armed::No {
+                inner.armed = Armed::No;
+                self.context.engine().queue_disarmed();
+            }
+        }
+        if let Some(channel) = &self.channel {
+            channel.forget(self);
+        }
+        self.context.forget_events(|element| {
+            matches!(element, AsyncElement::CompletionQueue(queue) if std::ptr::eq(Arc::as_ptr(queue), self))
+        });
+        self.completion_events.wait_for_all();
+        self.async_events.wait_for_all();
+        if let Some(channel) = &self.channel {
+            channel.users.release();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! What the environment says of the devices of this process.
+
+use nonic_transport::Tier;
+
+/// Devices at most.
+const DEVICES_MAX: u32 = 16;
+/// Device memory of a device unless told otherwise.
+const DEVICE_MEMORY: u64 = 64 << 20;
+/// Device memory of a device at most: it is virtual until touched.
+const DEVICE_MEMORY_MAX: u64 = 64 << 30;
+
+/// Settings of all devices of the process. Read from `NONIC_*` once, when the first device is listed or opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// `NONIC_DEVICES`: how many devices there are, 0 to 16; default 1.
+    pub devices: u32,
+    /// `NONIC_DEVICE_NAME`: their names without the number; default `nonic`.
+    pub device_name: String,
+    /// `NONIC_LINK_LAYER`: `infiniband` (default) or `ethernet`.
+    pub ethernet: bool,
+    /// `NONIC_DEVICE_MEMORY`: bytes of device memory, with an optional `K`, `M` or `G`; default 64M.
+    pub device_memory: u64,
+    /// `NONIC_TIER`: the best way bytes may take: `auto` or `mapped` (default), `kernel`, `ring`.
+    pub tier: Tier,
+    /// `NONIC_PTRACE=any`: let same-user peers copy by the kernel under Yama's `ptrace_scope` 1.
+    pub allow_tracers: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            devices: 1,
+            device_name: "nonic".to_owned(),
+            ethernet: false,
+            device_memory: DEVICE_MEMORY,
+            tier: Tier::Mapped,
+            allow_tracers: false,
+        }
+    }
+}
+
+impl Config {
+    /// From the environment. A value that makes no sense is named on the log and the default used: a library cannot
+    /// refuse to be loaded.
+    pub fn from_environment() -> Self {
+        Self::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let mut config = Self::default();
+        let take = |name: &str, apply: &mut dyn FnMut(&str) -> Option<()>| {
+            if let Some(value) = lookup(name)
+                && apply(value.trim()).is_none()
+            {
+                tracing::warn!(name, value, "not a value this variable can have; the default is used");
+            }
+        };
+        take("NONIC_DEVICES", &mut |value| {
+            config.devices = value.parse().ok().filter(|count| *count <= DEVICES_MAX)?;
+            Some(())
+        });
+        take("NONIC_DEVICE_NAME", &mut |value| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            (!value.is_empty() && value.len() <= 48 && value.chars().all(plain)).then(|| {
+                config.device_name = value.to_owned();
+            })
+        });
+        take("NONIC_LINK_LAYER", &mut |value| {
+            config.ethernet = match value.to_ascii_lowercase().as_str() {
+                "infiniband" | "ib" => false,
+                "ethernet" | "roce" => true,
+                _ => return None,
+            };
+            Some(())
+        });
+        take("NONIC_DEVICE_MEMORY", &mut |value| {
+            config.device_memory = parse_size(value).filter(|size| *size <= DEVICE_MEMORY_MAX)?;
+            Some(())
+        });
+        take("NONIC_TIER", &mut |value| {
+            config.tier = match value.to_ascii_lowercase().as_str() {
+                "auto" | "mapped" => Tier::Mapped,
+                "kernel" => Tier::Kernel,
+                "ring" => Tier::Ring,
+                _ => return None,
+            };
+            Some(())
+        });
+        take("NONIC_PTRACE", &mut |value| {
+            config.allow_tracers = match value {
+                "any" => true,
+                "" | "default" => false,
+                _ => return None,
+            };
+            Some(())
+        });
+        config
+    }
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &[(&str, &str)]) -> Config {
+        Config::from_lookup(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn every_variable_is_heard() {
+        let config = with(&[
+            ("NONIC_DEVICES", "3"),
+            ("NONIC_DEVICE_NAME", "mlx5_"),
+            ("NONIC_LINK_LAYER", "Ethernet"),
+            ("NONIC_DEVICE_MEMORY", "2M"),
+            ("NONIC_TIER", "ring"),
+            ("NONIC_PTRACE", "any"),
+        ]);
+        let expected = Config {
+            devices: 3,
+            device_name: "mlx5_".to_owned(),
+            ethernet: true,
+            device_memory: 2 << 20,
+            tier: Tier::Ring,
+            allow_tracers: true,
+        };
+        assert_eq!(config, expected);
+    }
+
+    #[test]
+    fn nonsense_leaves_the_default() {
+        for (name, value) in [
+            ("NONIC_DEVICES", "17"),
+            ("NONIC_DEVICES", "-1"),
+            ("NONIC_DEVICE_NAME", "a/b"),
+            ("NONIC_LINK_LAYER", "token ring"),
+            ("NONIC_DEVICE_MEMORY", "1T"),
+            ("NONIC_DEVICE_MEMORY", "99999999999G"),
+            ("NONIC_TIER", "fast"),
+            ("NONIC_PTRACE", "all"),
+        ] {
+            assert_eq!(with(&[(name, value)]), Config::default(), "{name}={value}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! An open device.
+
+use std::io;
+use std::sync::Arc;
+
+use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
+use nonic_transport::Tier;
+
+use crate::async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
+use crate::device::Device;
+use crate::engine::{Engine, EngineOwner};
+use crate::error::{CreateError, OpenError};
+use crate::events::EventQueue;
+use crate::limits::Limits;
+use crate::port::{DEFAULT_PKEY, GidEntry, Port, PortAttributes};
+
+/// An open device (`ibv_open_device(3)`). All contexts of a process share one engine.
+#[derive(Debug)]
+pub struct Context {
+    device: Device,
+    owner: Arc<EngineOwner>,
+    port: Port,
+    limits: Limits,
+    command: EventFd,
+    events: EventQueue<AsyncEvent>,
+}
+
+impl Context {
+    pub(crate) fn open(device: &Device) -> Result<Arc<Self>, OpenError> {
+        let config = device.config();
+        let owner = EngineOwner::current(config)?;
+        let device_memory = owner.arena(device.index()).capacity();
+        Ok(Arc::new(Self {
+            device: device.clone(),
+            port: Port::new(config, device.index()),
+            limits: Limits::new(device_memory),
+            command: EventFd::new(EventKind::All, true)?,
+            events: EventQueue::new()?,
+            owner,
+        }))
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What it holds.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Its one port, number 1.
+    pub fn port(&self) -> PortAttributes {
+        self.port.attributes()
+    }
+
+    pub(crate) fn port_state(&self) -> &Port {
+        &self.port
+    }
+
+    /// The valid entries of the GID table, in order; fixed while the device is open.
+    pub fn gid_table(&self) -> &[GidEntry] {
+        self.port.gids()
+    }
+
+    /// An entry of the P_Key table: the default partition at index 0.
+    pub fn pkey(&self, index: u16) -> Option<u16> {
+        (index == 0).then_some(DEFAULT_PKEY)
+    }
+
+    /// A descriptor that stands for the open device.
+    pub fn command_fd(&self) -> BorrowedFd<'_> {
+        self.command.as_fd()
+    }
+
+    /// Readable while asynchronous events wait. The program may set `O_NONBLOCK` on it.
+    pub fn async_fd(&self) -> BorrowedFd<'_> {
+        self.events.descriptor()
+    }
+
+    /// The oldest asynchronous event. Blocks while there is none, unless the descriptor has `O_NONBLOCK` (then
+    /// `WouldBlock`); a signal ends the wait (`Interrupted`). Each must be acknowledged on its element.
+    pub fn next_async_event(&self) -> io::Result<AsyncEvent> {
+        let (event, ()) = self.events.next(|event| event.element.delivered())?;
+        Ok(event)
+    }
+
+    pub(crate) fn raise(&self, kind: AsyncEventKind, element: AsyncElement) {
+        self.events.push(AsyncEvent { kind, element });
+    }
+
+    pub(crate) fn forget_events(&self, concerns: impl Fn(&AsyncElement) -> bool) {
+        self.events.remove(|event| concerns(&event.element));
+    }
+
+    /// Closes the device: its queue pairs are destroyed. Closing twice is harmless.
+    pub fn close(&self) {
+        self.forget_events(|_| true);
+        for pair in self.engine().queue_pairs_of(self) {
+            pair.destroy_now();
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.owner
+    }
+
+    pub(crate) fn engine_owner(&self) -> &EngineOwner {
+        &self.owner
+    }
+
+    /// The best tier this process may use.
+    pub fn tier(&self) -> Tier {
+        self.owner.party().tier
+    }
+
+    pub(crate) fn check_current(&self) -> Result<(), CreateError> {
+        if self.owner.is_current() { Ok(()) } else { Err(CreateError::Forked) }
+    }
+
+    pub(crate) fn is_current(&self) -> bool {
+        self.owner.is_current()
+    }
+}

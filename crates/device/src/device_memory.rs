@@ -1,0 +1,107 @@
+//! Device memory (`ibv_alloc_dm(3)` and its family).
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use nonic_memory::SharedSlice;
+
+use crate::context::Context;
+use crate::error::{Busy, DeviceMemoryError};
+use crate::use_count::UseCount;
+
+/// A piece of device memory; zero when allocated.
+#[derive(Debug)]
+pub struct DeviceMemory {
+    context: Arc<Context>,
+    offset: u64,
+    length: u64,
+    pub(crate) users: UseCount,
+}
+
+/// Programs copy device memory in words of this many bytes, as on the hardware that has such memory.
+const WORD: u64 = 4;
+
+impl Context {
+    /// Takes `length` bytes of device memory whose start is a multiple of 2^`log_alignment`.
+    pub fn allocate_device_memory(
+        self: &Arc<Self>,
+        length: u64,
+        log_alignment: u32,
+    ) -> Result<Arc<DeviceMemory>, DeviceMemoryError> {
+        if !self.is_current() {
+            return Err(DeviceMemoryError::Forked);
+        }
+        let offset = self.engine().arena(self.device().index()).allocate(length, log_alignment)?;
+        Ok(Arc::new(DeviceMemory { context: Arc::clone(self), offset, length, users: UseCount::default() }))
+    }
+}
+
+impl DeviceMemory {
+    /// Length in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Its device context.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    fn slice(&self, offset: u64, length: u64) -> Result<SharedSlice<'_>, DeviceMemoryError> {
+        if self.users.is_closed() {
+            return Err(DeviceMemoryError::Freed);
+        }
+        let out_of_range = DeviceMemoryError::OutOfRange { offset, length, size: self.length };
+        if offset.checked_add(length).is_none_or(|end| end > self.length) {
+            return Err(out_of_range);
+        }
+        if offset % WORD != 0 || length % WORD != 0 {
+            return Err(DeviceMemoryError::NotWords { offset, length });
+        }
+        let arena = self.context.engine().arena(self.context.device().index());
+        arena.slice(self.offset + offset, length).ok_or(out_of_range)
+    }
+
+    /// Copies `length` bytes from the program to `offset`. Out of range or not whole words: nothing moves.
+    ///
+    /// # Safety
+    /// `source` is readable for `length` bytes.
+    pub unsafe fn copy_in(&self, offset: u64, source: *const u8, length: u64) -> Result<(), DeviceMemoryError> {
+        let target = self.slice(offset, length)?;
+        // SAFETY: the caller vouches for `source`; it is only read.
+        target.copy_from(unsafe { SharedSlice::from_raw(source.cast_mut(), length as usize) });
+        Ok(())
+    }
+
+    /// Copies `length` bytes from `offset` to the program. Out of range or not whole words: nothing moves.
+    ///
+    /// # Safety
+    /// `destination` is writable for `length` bytes.
+    pub unsafe fn copy_out(&self, destination: *mut u8, offset: u64, length: u64) -> Result<(), DeviceMemoryError> {
+        let source = self.slice(offset, length)?;
+        // SAFETY: the caller vouches for `destination`.
+        unsafe { SharedSlice::from_raw(destination, length as usize) }.copy_from(source);
+        Ok(())
+    }
+
+    /// Gives the memory back; refused while a region is registered on it, and nothing is lost then.
+    pub fn free(&self) -> Result<(), Busy> {
+        if self.users.is_closed() {
+            return Ok(());
+        }
+        self.users.close("device memory")?;
+        self.context.engine().arena(self.context.device().index()).release(self.offset, self.length);
+        Ok(())
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        let _ = self.free();
+    }
+}

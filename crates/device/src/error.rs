@@ -1,0 +1,174 @@
+//! Why a call of the program was refused. A refused call changes nothing.
+
+use std::io;
+
+use nonic_memory::{Access, ArenaError};
+use nonic_queue::TransitionError;
+
+/// Error returned by [`crate::Device::open`].
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The kernel refused what a device needs.
+    #[error("the device cannot be opened: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Error returned by the calls that create a zone, queue, channel or handle.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// A size beyond the device's limits.
+    #[error("{asked} {what}; the device goes from 1 to {limit}")]
+    Limit {
+        /// Of what.
+        what: &'static str,
+        /// What was asked for.
+        asked: u64,
+        /// The most there is.
+        limit: u64,
+    },
+    /// So many exist already.
+    #[error("{limit} {what} exist already, which is the limit")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there can be.
+        limit: u64,
+    },
+    /// An argument that makes no sense.
+    #[error("{what} is not valid here")]
+    Invalid {
+        /// Which.
+        what: &'static str,
+    },
+    /// Objects of different contexts.
+    #[error("the objects belong to different device contexts")]
+    OtherContext,
+    /// An object that was given back already.
+    #[error("an object that this needs was given back already")]
+    Closed,
+    /// The device was opened before a `fork` by the parent.
+    #[error("the device was opened before fork and belongs to the parent: open it in the child")]
+    Forked,
+    /// A queue cannot shrink below what it holds.
+    #[error("the queue holds {entries} entries")]
+    StillHolds {
+        /// How many.
+        entries: u32,
+    },
+    /// The kernel refused.
+    #[error("the kernel refused: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Error returned by [`crate::Zone::register`].
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// Remote write or atomics without local write.
+    #[error("{access}: a peer's writes and atomics need local write too")]
+    Inconsistent {
+        /// What was asked for.
+        access: Access,
+    },
+    /// No bytes.
+    #[error("a region of no bytes")]
+    Empty,
+    /// Address plus length runs over the end of the address space.
+    #[error("address plus length runs over the end of the address space")]
+    Wraps,
+    /// Not mapped.
+    #[error("nothing readable is mapped at {address:#x}")]
+    NotMapped {
+        /// The first such address.
+        address: usize,
+    },
+    /// Not writable.
+    #[error("the memory at {address:#x} is read-only and writing was asked for")]
+    NotWritable {
+        /// The first such address.
+        address: usize,
+    },
+    /// Outside the device memory.
+    #[error("offset plus length is beyond the device memory")]
+    BeyondDeviceMemory,
+    /// Objects of different contexts.
+    #[error("zone and device memory belong to different device contexts")]
+    OtherContext,
+    /// Zone or device memory were given back already.
+    #[error("zone or device memory were given back already")]
+    Closed,
+    /// No more regions.
+    #[error("the key table is full")]
+    TableFull,
+    /// The device was opened before a `fork` by the parent.
+    #[error("the device was opened before fork and belongs to the parent: open it in the child")]
+    Forked,
+}
+
+/// Error returned by the device memory calls.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceMemoryError {
+    /// The arena has no such piece.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// Beyond the end.
+    #[error("{length} bytes at offset {offset} of device memory of {size} bytes")]
+    OutOfRange {
+        /// Offset asked for.
+        offset: u64,
+        /// Length asked for.
+        length: u64,
+        /// Length of the device memory.
+        size: u64,
+    },
+    /// Not whole words.
+    #[error("offset {offset} and length {length} must be multiples of 4")]
+    NotWords {
+        /// Offset asked for.
+        offset: u64,
+        /// Length asked for.
+        length: u64,
+    },
+    /// Freed already.
+    #[error("the device memory was freed already")]
+    Freed,
+    /// The device was opened before a `fork` by the parent.
+    #[error("the device was opened before fork and belongs to the parent: open it in the child")]
+    Forked,
+}
+
+/// An object cannot go while others use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {what} is still used by {users} other objects")]
+pub struct Busy {
+    /// What was to go.
+    pub what: &'static str,
+    /// How many use it.
+    pub users: u32,
+}
+
+/// Error returned by [`crate::QueuePair::modify`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModifyError {
+    /// The move or its attributes.
+    #[error(transparent)]
+    Transition(#[from] TransitionError),
+    /// A value out of range.
+    #[error("{what} {value} is not valid here")]
+    Value {
+        /// Which attribute.
+        what: &'static str,
+        /// What was given.
+        value: u64,
+    },
+    /// The queue pair was destroyed.
+    #[error("the queue pair was destroyed")]
+    Destroyed,
+    /// The device was opened before a `fork` by the parent.
+    #[error("the device was opened before fork and belongs to the parent: open it in the child")]
+    Forked,
+}
+
+/// More completions came than the queue holds; it is unusable from then on (`IBV_EVENT_CQ_ERR`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the completion queue overran")]
+pub struct CqOverrun;

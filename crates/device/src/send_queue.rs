@@ -1,0 +1,198 @@
+//! The send queue: a ring of slots with a hard limit. A slot is taken by posting, started, finished in order, and given
+//! back when the program polls a completion that vouches for it.
+
+use nonic_queue::{
+    Capabilities, DatagramDestination, Operation, PostError, QpType, ScatterGather, SendFlags, SendRequest,
+};
+use nonic_transport::Psn;
+
+/// One posted request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) id: u64,
+    pub(crate) operation: Operation,
+    pub(crate) flags: SendFlags,
+    /// Pieces; for an inline request 0.
+    pub(crate) pieces: u32,
+    /// Bytes in all.
+    pub(crate) total: u64,
+    /// Its number on the ring, once it has one.
+    pub(crate) psn: Psn,
+}
+
+impl Slot {
+    /// Whether it ends with an answer that carries data, and not with an acknowledgement.
+    pub(crate) fn awaits_data(&self) -> bool {
+        self.operation.writes_locally()
+    }
+}
+
+/// The queue. Memory for slots, pieces and inline bytes is taken when the first request needs it.
+#[derive(Debug)]
+pub(crate) struct SendQueue {
+    slots: Vec<Slot>,
+    pieces: Vec<ScatterGather>,
+    inline: Vec<u8>,
+    destinations: Vec<DatagramDestination>,
+    /// Requests posted, started and finished since the beginning; finished ≤ started ≤ posted.
+    pub(crate) posted: u64,
+    pub(crate) started: u64,
+    pub(crate) finished: u64,
+}
+
+impl SendQueue {
+    pub(crate) const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            pieces: Vec::new(),
+            inline: Vec::new(),
+            destinations: Vec::new(),
+            posted: 0,
+            started: 0,
+            finished: 0,
+        }
+    }
+
+    fn place(&self, number: u64) -> usize {
+        (number % self.slots.len() as u64) as usize
+    }
+
+    /// Takes a request; `freed` slots were given back since the beginning. `copy_inline` fills the inline bytes.
+    pub(crate) fn post(
+        &mut self,
+        request: &SendRequest<'_>,
+        capabilities: &Capabilities,
+        transport: QpType,
+        freed: u64,
+        copy_inline: impl FnOnce(&mut [u8]),
+    ) -> Result<(), PostError> {
+        let pieces = request.pieces.len();
+        if pieces > capabilities.send_pieces as usize {
+            return Err(PostError::TooManyPieces { pieces, limit: capabilities.send_pieces });
+        }
+        let total = request.pieces.iter().map(|piece| u64::from(piece.length)).sum();
+        if request.flags.inline && total > u64::from(capabilities.inline_bytes) {
+            return Err(PostError::InlineTooLong { length: total, limit: capabilities.inline_bytes });
+        }
+        let capacity = capabilities.send_requests;
+        if self.posted - freed >= u64::from(capacity) {
+            return Err(PostError::QueueFull { capacity });
+        }
+        let slot = Slot {
+            id: request.id,
+            operation: request.operation,
+            flags: request.flags,
+            pieces: if request.flags.inline { 0 } else { pieces as u32 },
+            total,
+            psn: Psn(0),
+        };
+        if self.slots.is_empty() {
+            self.slots.resize(capacity as usize, slot);
+        }
+        let place = self.place(self.posted);
+        self.slots[place] = slot;
+        if request.flags.inline {
+            let length = capabilities.inline_bytes as usize;
+            if self.inline.is_empty() {
+                self.inline.resize(length * capacity as usize, 0);
+            }
+            copy_inline(&mut self.inline[place * length..][..total as usize]);
+        } else if pieces > 0 {
+            let most = capabilities.send_pieces as usize;
+            if self.pieces.is_empty() {
+                self.pieces.resize(most * capacity as usize, request.pieces[0]);
+            }
+            self.pieces[place * most..][..pieces].copy_from_slice(request.pieces);
+        }
+        if transport == QpType::UnreliableDatagram {
+            let destination = request.destination.ok_or(PostError::NoDestination)?;
+            if self.destinations.is_empty() {
+                self.destinations.resize(capacity as usize, destination);
+            }
+            self.destinations[place] = destination;
+        }
+        self.posted += 1;
+        Ok(())
+    }
+
+    pub(crate) fn slot(&self, number: u64) -> Slot {
+        self.slots[self.place(number)]
+    }
+
+    pub(crate) fn set_psn(&mut self, number: u64, psn: Psn) {
+        let place = self.place(number);
+        self.slots[place].psn = psn;
+    }
+
+    pub(crate) fn pieces(&self, number: u64, capabilities: &Capabilities) -> &[ScatterGather] {
+        let place = self.place(number);
+        let count = self.slots[place].pieces as usize;
+        if count == 0 { &[] } else { &self.pieces[place * capabilities.send_pieces as usize..][..count] }
+    }
+
+    pub(crate) fn destination(&self, number: u64) -> DatagramDestination {
+        self.destinations[self.place(number)]
+    }
+
+    /// Lends the inline bytes of all slots, to be put back; and where those of one slot are.
+    pub(crate) fn lend_inline(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.inline)
+    }
+
+    pub(crate) fn put_inline_back(&mut self, inline: Vec<u8>) {
+        self.inline = inline;
+    }
+
+    pub(crate) fn inline_range(&self, number: u64, capabilities: &Capabilities) -> std::ops::Range<usize> {
+        let place = self.place(number);
+        let start = place * capabilities.inline_bytes as usize;
+        start..start + self.slots[place].total as usize
+    }
+
+    /// Whether everything started has finished.
+    pub(crate) fn nothing_in_flight(&self) -> bool {
+        self.finished == self.started
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nonic_memory::Key;
+
+    const CAPABILITIES: Capabilities =
+        Capabilities { send_requests: 2, receive_requests: 0, send_pieces: 1, receive_pieces: 0, inline_bytes: 4 };
+
+    fn post(queue: &mut SendQueue, length: u32, inline: bool, freed: u64) -> Result<(), PostError> {
+        let pieces = [ScatterGather { address: 1, length, key: Key(2) }];
+        let request = SendRequest {
+            id: 7,
+            operation: Operation::Send { immediate: None },
+            flags: SendFlags { inline, ..SendFlags::default() },
+            pieces: &pieces,
+            destination: None,
+        };
+        queue.post(&request, &CAPABILITIES, QpType::ReliableConnection, freed, |bytes| bytes.fill(9))
+    }
+
+    #[test]
+    fn slots_come_back_only_when_credited() {
+        let mut queue = SendQueue::new();
+        assert_eq!(post(&mut queue, 100, false, 0), Ok(()));
+        assert_eq!(post(&mut queue, 100, false, 0), Ok(()));
+        queue.finished = 2;
+        assert_eq!(post(&mut queue, 100, false, 0), Err(PostError::QueueFull { capacity: 2 }));
+        assert_eq!(post(&mut queue, 100, false, 1), Ok(()));
+        assert_eq!(queue.posted, 3);
+    }
+
+    #[test]
+    fn inline_bytes_are_kept_and_too_many_are_refused() {
+        let mut queue = SendQueue::new();
+        assert_eq!(post(&mut queue, 5, true, 0), Err(PostError::InlineTooLong { length: 5, limit: 4 }));
+        assert_eq!(queue.posted, 0);
+        assert_eq!(post(&mut queue, 4, true, 0), Ok(()));
+        let range = queue.inline_range(0, &CAPABILITIES);
+        assert_eq!(&queue.lend_inline()[range], &[9; 4]);
+    }
+}

@@ -1,0 +1,175 @@
+//! Shared receive queues.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use nonic_queue::{PostError, ReceiveRequest};
+
+use crate::async_event::{AsyncElement, AsyncEventKind};
+use crate::context::Context;
+use crate::error::{Busy, CreateError};
+use crate::events::EventAccount;
+use crate::limits::{PIECES_MAX, REQUESTS_MAX};
+use crate::receive_queue::{Receive, ReceiveQueue};
+use crate::use_count::UseCount;
+use crate::zone::Zone;
+
+#[derive(Debug)]
+struct Inner {
+    queue: ReceiveQueue,
+    /// An event is raised once when fewer remain; 0: not armed.
+    limit: u32,
+}
+
+/// A queue of receives that several queue pairs take from (`ibv_create_srq(3)`).
+#[derive(Debug)]
+pub struct SharedReceiveQueue {
+    this: Weak<Self>,
+    zone: Arc<Zone>,
+    requests: u32,
+    pieces: u32,
+    cookie: usize,
+    inner: Mutex<Inner>,
+    pub(crate) users: UseCount,
+    async_events: EventAccount,
+}
+
+impl Zone {
+    /// Creates a shared receive queue.
+    pub fn create_shared_receive_queue(
+        self: &Arc<Self>,
+        requests: u32,
+        pieces: u32,
+        limit: u32,
+        cookie: usize,
+    ) -> Result<Arc<SharedReceiveQueue>, CreateError> {
+        self.context().check_current()?;
+        let check = |what, asked: u32, most: u32| {
+            let (asked, limit) = (u64::from(asked), u64::from(most));
+            if asked > limit { Err(CreateError::Limit { what, asked, limit }) } else { Ok(()) }
+        };
+        if requests == 0 {
+            return Err(CreateError::Limit { what: "requests", asked: 0, limit: u64::from(REQUESTS_MAX) });
+        }
+        check("requests", requests, REQUESTS_MAX)?;
+        check("pieces in a request", pieces, PIECES_MAX as u32)?;
+        check("as limit of a shared receive queue", limit, requests)?;
+        if !self.users.acquire() {
+            return Err(CreateError::Closed);
+        }
+        let pieces = pieces.max(1);
+        Ok(Arc::new_cyclic(|this| SharedReceiveQueue {
+            this: Weak::clone(this),
+            zone: Arc::clone(self),
+            requests,
+            pieces,
+            cookie,
+            inner: Mutex::new(Inner { queue: ReceiveQueue::new(requests, pieces), limit }),
+            users: UseCount::default(),
+            async_events: EventAccount::default(),
+        }))
+    }
+}
+
+impl SharedReceiveQueue {
+    /// The face's mark.
+    pub fn cookie(&self) -> usize {
+        self.cookie
+    }
+
+    /// Requests it holds, and pieces in each.
+    pub fn limits(&self) -> (u32, u32) {
+        (self.requests, self.pieces)
+    }
+
+    /// The armed limit, 0 if none.
+    pub fn limit(&self) -> u32 {
+        self.lock().limit
+    }
+
+    /// Its zone.
+    pub fn zone(&self) -> &Arc<Zone> {
+        &self.zone
+    }
+
+    fn context(&self) -> &Context {
+        self.zone.context()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Posts a receive.
+    pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<(), PostError> {
+        if !self.context().is_current() {
+            return Err(PostError::Forked);
+        }
+        self.lock().queue.post(request, self.zone.id())
+    }
+
+    pub(crate) fn take(&self) -> Option<Receive> {
+        let mut inner = self.lock();
+        let receive = inner.queue.take()?;
+        let reached = inner.limit > 0 && inner.queue.length() < inner.limit as usize;
+        if reached {
+            inner.limit = 0;
+            drop(inner);
+            self.raise_limit();
+        }
+        Some(receive)
+    }
+
+    pub(crate) fn give_back(&self, receive: Receive) {
+        self.lock().queue.give_back(receive);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().queue.length() == 0
+    }
+
+    fn raise_limit(&self) {
+        if let Some(this) = self.this.upgrade() {
+            self.context().raise(AsyncEventKind::SrqLimitReached, AsyncElement::SharedReceiveQueue(this));
+        }
+    }
+
+    /// Arms the limit: one event when fewer receives than this remain. 0 disarms.
+    pub fn set_limit(&self, limit: u32) -> Result<(), CreateError> {
+        self.context().check_current()?;
+        if limit > self.requests {
+            let (asked, limit) = (u64::from(limit), u64::from(self.requests));
+            return Err(CreateError::Limit { what: "as limit of a shared receive queue", asked, limit });
+        }
+        let mut inner = self.lock();
+        let reached = limit > 0 && inner.queue.length() < limit as usize;
+        inner.limit = if reached { 0 } else { limit };
+        drop(inner);
+        if reached {
+            self.raise_limit();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn async_account(&self) -> &EventAccount {
+        &self.async_events
+    }
+
+    /// Acknowledges an asynchronous event.
+    pub fn acknowledge_async_event(&self) {
+        self.async_events.acknowledge(1);
+    }
+
+    /// Gives the queue back. Refused while queue pairs use it; blocks until its asynchronous events are acknowledged.
+    pub fn destroy(&self) -> Result<(), Busy> {
+        if self.users.is_closed() {
+            return Ok(());
+        }
+        self.users.close("shared receive queue")?;
+        self.context().forget_events(|element| {
+            matches!(element, AsyncElement::SharedReceiveQueue(queue) if std::ptr::eq(Arc::as_ptr(queue), self))
+        });
+        self.async_events.wait_for_all();
+        self.zone.users.release();
+        Ok(())
+    }
+}

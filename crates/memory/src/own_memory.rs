@@ -1,0 +1,123 @@
+//! The owner's side of the gate: from a key to bytes of this process.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use crate::{
+    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OperationSlots, Place,
+    SharedSlice, Translation, ZoneId, resolve,
+};
+
+/// Everything registered in this process.
+#[derive(Debug)]
+pub struct OwnMemory {
+    table: KeyTableView,
+    arenas: Vec<Arc<Arena>>,
+    slots: OperationSlots,
+}
+
+impl OwnMemory {
+    /// What `table` describes; `arenas` in the order of their devices.
+    pub fn new(table: KeyTableView, arenas: Vec<Arc<Arena>>) -> std::io::Result<Self> {
+        Ok(Self { table, arenas, slots: OperationSlots::private()? })
+    }
+
+    /// Begins an operation: what it resolves stands until the guard is dropped.
+    pub fn enter(&self) -> OperationGuard<'_> {
+        self.slots.enter()
+    }
+
+    /// The slots of this process's own operations, for whoever revokes.
+    pub fn slots(&self) -> &OperationSlots {
+        &self.slots
+    }
+
+    /// The device memory of each device.
+    pub fn arenas(&self) -> &[Arc<Arena>] {
+        &self.arenas
+    }
+
+    /// Resolves a key to bytes of this process. No bytes need no key.
+    pub fn resolve<'a>(
+        &'a self,
+        guard: &'a OperationGuard<'_>,
+        zone: ZoneId,
+        key: Key,
+        key_use: KeyUse,
+        range: AddressRange,
+        want: Access,
+    ) -> Result<SharedSlice<'a>, AccessError> {
+        if range.length == 0 {
+            return Ok(SharedSlice::EMPTY);
+        }
+        let place = resolve(&self.table, zone, key, key_use, range, want)?;
+        self.bytes(guard, &place, range.length).ok_or(AccessError::UnknownKey { key })
+    }
+
+    /// The bytes a place in this process's own table leads to.
+    pub fn bytes<'a>(
+        &'a self,
+        _guard: &'a OperationGuard<'_>,
+        place: &Place,
+        length: u64,
+    ) -> Option<SharedSlice<'a>> {
+        match place.translation {
+            Translation::Plain { address } | Translation::SharedFile { address, .. } => {
+                let start = address.checked_add(usize::try_from(place.offset).ok()?)?;
+                // SAFETY: the gate placed the range inside a region of this process. Registration found it mapped with
+                // the rights the region has, the program keeps it mapped until it deregisters (the contract of every
+                // face), and deregistration waits for the guard.
+                Some(unsafe { SharedSlice::from_raw(start as *mut u8, length as usize) })
+            }
+            Translation::Device { device, offset } => {
+                self.arenas.get(device as usize)?.slice(offset.checked_add(place.offset)?, length)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Entry, KeyTable, RegionAddress};
+    use nonic_sys::SharedMapping;
+
+    #[test]
+    fn keys_lead_to_program_and_device_memory_of_this_process() {
+        let mapping = Arc::new(SharedMapping::anonymous(4096).unwrap());
+        let table = KeyTable::new(KeyTableView::new(mapping, 0, 64));
+        let arena = Arc::new(Arena::create(8192).unwrap());
+        let own = OwnMemory::new(table.view().clone(), vec![Arc::clone(&arena)]).unwrap();
+        let mut program = vec![0u8; 64];
+        let enter = |translation| {
+            let entry = Entry {
+                zone: ZoneId(1),
+                access: Access::LOCAL_WRITE,
+                base: RegionAddress(0),
+                length: 64,
+                translation,
+                local_tag: 0,
+                remote_tag: 0,
+            };
+            table.insert(entry).unwrap().local
+        };
+        let plain = enter(Translation::Plain { address: program.as_mut_ptr() as usize });
+        let device = enter(Translation::Device { device: 0, offset: 128 });
+        let guard = own.enter();
+        let find = |key, start, length| {
+            let range = AddressRange::new(start, length);
+            own.resolve(&guard, ZoneId(1), key, KeyUse::Local, range, Access::LOCAL_WRITE)
+        };
+        find(plain, 10, 3).unwrap().write(b"abc");
+        find(device, 10, 3).unwrap().write(b"xyz");
+        let mut seen = [0; 3];
+        arena.slice(138, 3).unwrap().read(&mut seen);
+        assert_eq!(&seen, b"xyz");
+        assert!(find(plain, 62, 3).is_err());
+        assert!(find(Key(0), 0, 1).is_err());
+        assert!(find(Key(0), 0, 0).unwrap().is_empty());
+        drop(guard);
+        assert_eq!(&program[10..13], b"abc");
+    }
+}

@@ -1,0 +1,59 @@
+//! Copies by the kernel, between slices of this process and addresses of a peer.
+
+#![allow(unsafe_code)]
+
+use std::io;
+
+use nonic_memory::SharedSlice;
+use nonic_sys::{Piece, read_process, write_process};
+
+/// Pieces in one call at most; longer lists take several.
+const PIECES: usize = 32;
+
+/// Reads a word of a peer into a local one; whether that worked.
+pub(crate) fn read_word(pid: i32, local: &[Piece], remote: &[Piece]) -> bool {
+    // SAFETY: the only caller passes a local variable of its own.
+    unsafe { read_process(pid, local, remote) }.is_ok_and(|copied| copied == 8)
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Out,
+    In,
+}
+
+/// Writes `local` slices, one after the other, to `address` of process `pid`.
+pub(crate) fn write(pid: i32, local: &[SharedSlice<'_>], address: usize) -> io::Result<()> {
+    copy(pid, local, address, Way::Out)
+}
+
+/// Reads from `address` of process `pid` into `local` slices, one after the other.
+pub(crate) fn read(pid: i32, local: &[SharedSlice<'_>], address: usize) -> io::Result<()> {
+    copy(pid, local, address, Way::In)
+}
+
+fn copy(pid: i32, local: &[SharedSlice<'_>], mut address: usize, way: Way) -> io::Result<()> {
+    let mut pieces = [Piece { address: 0, length: 0 }; PIECES];
+    for part in local.chunks(PIECES) {
+        let mut length = 0;
+        for (piece, slice) in pieces.iter_mut().zip(part) {
+            *piece = Piece { address: slice.address(), length: slice.length() };
+            length += slice.length();
+        }
+        let remote = [Piece { address, length }];
+        let copied = match way {
+            Way::Out => write_process(pid, &pieces[..part.len()], &remote)?,
+            // SAFETY: the pieces are slices the caller resolved for writing; they stand until it drops its guard.
+            Way::In => unsafe { read_process(pid, &pieces[..part.len()], &remote)? },
+        };
+        if copied != length {
+            return Err(io::Error::from_raw_os_error(EFAULT));
+        }
+        address += length;
+    }
+    Ok(())
+}
+
+/// What the kernel says of memory that is not there; a copy that ends early ended at such memory.
+const EFAULT: i32 = 14;

@@ -1,0 +1,54 @@
+//! Where things stand in shared memory. Both sides compute every offset from here; none is ever received.
+
+use nonic_memory::{KeyTableView, OperationSlots};
+
+/// First word of every shared memory of this project.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"nonicRDM");
+/// Changes whenever a layout or a message changes; peers of another version are refused, with a message.
+pub const VERSION: u32 = 1;
+
+pub(crate) const PAGE: usize = nonic_sys::PAGE;
+
+/// Queue-pair numbers in a block.
+pub const BLOCK_SIZE: u32 = 4096;
+/// Blocks a process claims at most.
+pub const BLOCKS_MAX: usize = 64;
+/// Regions of a process at most (entry 0 is never used).
+pub const KEYS_MAX: u32 = 1 << 20;
+
+// The port segment of a process: header, queue-pair slots, key table. Peers map it read-only.
+pub(crate) const SEGMENT_VERSION: usize = 8;
+pub(crate) const SEGMENT_BLOCK_COUNT: usize = 16;
+pub(crate) const SEGMENT_BLOCKS: usize = 64;
+pub(crate) const SEGMENT_QP_SLOTS: usize = PAGE;
+pub(crate) const SEGMENT_KEYS: usize = SEGMENT_QP_SLOTS + BLOCKS_MAX * BLOCK_SIZE as usize * 8;
+pub(crate) const SEGMENT_LENGTH: usize = SEGMENT_KEYS + KeyTableView::length(KEYS_MAX);
+
+// The memory of a link: header, then one direction for each side.
+pub(crate) const LINK_VERSION: usize = 8;
+/// Bytes in a cell of a ring: one cache line.
+pub(crate) const CELL: usize = 64;
+/// Cells in a ring.
+pub(crate) const CELLS: u64 = 4096;
+/// How far the consumer has come, in cells since the beginning.
+pub(crate) const RING_HEAD: usize = 0;
+/// 1 while the producer waits for room.
+pub(crate) const RING_PRODUCER_WAITS: usize = 128;
+/// 1 while the consumer sleeps and wants its doorbell rung.
+pub(crate) const RING_CONSUMER_SLEEPS: usize = 256;
+/// Slots of the producing side's one-sided operations on the consuming side's memory.
+pub(crate) const RING_SLOTS: usize = 1024;
+pub(crate) const RING_CELLS: usize = PAGE;
+pub(crate) const DIRECTION_LENGTH: usize = RING_CELLS + CELL * CELLS as usize;
+pub(crate) const LINK_LENGTH: usize = PAGE + 2 * DIRECTION_LENGTH;
+
+/// Offset of a direction within a link's memory: 0 from the side that connected, 1 from the side that accepted.
+pub(crate) const fn direction(number: usize) -> usize {
+    PAGE + number * DIRECTION_LENGTH
+}
+
+const _: () = {
+    assert!(SEGMENT_BLOCKS + BLOCKS_MAX * 4 <= PAGE);
+    assert!(RING_SLOTS + OperationSlots::LENGTH <= RING_CELLS);
+    assert!(CELLS.is_power_of_two());
+};

@@ -1,0 +1,381 @@
+//! The messages queue pairs exchange through a ring, and their headers.
+
+use nonic_memory::Key;
+use nonic_queue::QpNumber;
+
+/// Payload bytes of one ring message at most; longer messages travel as fragments.
+pub const FRAGMENT: usize = 8192;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MessageKind {
+    /// Fills the rest of the ring before it starts again.
+    Padding = 1,
+    /// A send, or a fragment of one.
+    Send = 2,
+    /// A send whose bytes the receiver takes from the sender's memory.
+    SendPull = 3,
+    /// An RDMA Write whose bytes the target places, or a fragment of one.
+    Write = 4,
+    /// An RDMA Write with immediate whose bytes are there already.
+    WriteNotify = 5,
+    /// An RDMA Read the target answers.
+    Read = 6,
+    /// An atomic the target executes.
+    Atomic = 7,
+    /// An unreliable datagram.
+    Datagram = 8,
+    /// Everything up to this number is done.
+    Acknowledge = 9,
+    /// This number failed, or must be sent again.
+    Refuse = 10,
+    /// Bytes of a read.
+    ReadResponse = 11,
+    /// The old value of an atomic.
+    AtomicResponse = 12,
+}
+
+impl MessageKind {
+    fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Padding,
+            2 => Self::Send,
+            3 => Self::SendPull,
+            4 => Self::Write,
+            5 => Self::WriteNotify,
+            6 => Self::Read,
+            7 => Self::Atomic,
+            8 => Self::Datagram,
+            9 => Self::Acknowledge,
+            10 => Self::Refuse,
+            11 => Self::ReadResponse,
+            12 => Self::AtomicResponse,
+            _ => return None,
+        })
+    }
+
+    /// Words that follow the three every header has.
+    const fn extension_words(self, whole: bool) -> usize {
+        match self {
+            Self::Padding | Self::Acknowledge | Self::Refuse => 0,
+            Self::Send => !whole as usize,
+            Self::SendPull | Self::WriteNotify | Self::Datagram | Self::ReadResponse | Self::AtomicResponse => 1,
+            Self::Read => 2,
+            Self::Write => 3,
+            Self::Atomic => 4,
+        }
+    }
+}
+
+/// Why a request was refused, as it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No receive is posted; try again after this RNR timer code.
+    NotReady {
+        /// 0 to 31.
+        timer: u8,
+    },
+    /// No such queue pair in a state that receives. A network would be silent; the requester treats it as silence.
+    NoAnswer,
+    /// A number other than the expected one came.
+    OutOfSequence,
+    /// The target cannot do this.
+    InvalidRequest,
+    /// Key, range, zone or right.
+    Access,
+    /// The target's own memory or queue failed it.
+    Operation,
+    /// The requester's memory could not be read.
+    RequesterMemory,
+}
+
+impl Refusal {
+    /// As a number on the ring.
+    pub fn to_number(self) -> u32 {
+        match self {
+            Self::NotReady { timer } => u32::from(timer) << 8 | 1,
+            Self::NoAnswer => 2,
+            Self::OutOfSequence => 3,
+            Self::InvalidRequest => 4,
+            Self::Access => 5,
+            Self::Operation => 6,
+            Self::RequesterMemory => 7,
+        }
+    }
+
+    /// From a number on the ring.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Some(match (number & 0xff, number >> 8) {
+            (1, timer @ 0..=31) => Self::NotReady { timer: timer as u8 },
+            (2, 0) => Self::NoAnswer,
+            (3, 0) => Self::OutOfSequence,
+            (4, 0) => Self::InvalidRequest,
+            (5, 0) => Self::Access,
+            (6, 0) => Self::Operation,
+            (7, 0) => Self::RequesterMemory,
+            _ => return None,
+        })
+    }
+}
+
+/// A packet sequence number, 24 bits. On one host a packet is a whole message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Psn(pub u32);
+
+impl Psn {
+    /// The number after this one.
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1) & QpNumber::MASK)
+    }
+
+    /// How far this number is ahead of `other`: negative if behind (IBTA vol. 1, 9.7.2: half the space each way).
+    pub fn ahead_of(self, other: Self) -> i32 {
+        (self.0.wrapping_sub(other.0) << 8) as i32 >> 8
+    }
+}
+
+/// The header of a message. What a kind does not use is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it is.
+    pub kind: MessageKind,
+    /// Queue pair it is for.
+    pub destination: QpNumber,
+    /// Queue pair it comes from.
+    pub source: QpNumber,
+    /// Its number.
+    pub psn: Psn,
+    /// Which attempt at that number, so that answers to an earlier attempt are told apart.
+    pub attempt: u8,
+    /// Wake a receiver that waits for solicited events only.
+    pub solicited: bool,
+    /// Immediate data, or the number of a refusal.
+    pub immediate: Option<u32>,
+    /// Length of the whole message in bytes.
+    pub total: u32,
+    /// Offset of this fragment in the message, in bytes.
+    pub offset: u32,
+    /// Remote memory: address.
+    pub address: u64,
+    /// Remote memory: key. A datagram's Q_Key.
+    pub key: Key,
+    /// Compare value, value to add, or old value. A datagram's source LID.
+    pub operand: u64,
+    /// Swap value; `None` makes an atomic a fetch and add.
+    pub swap: Option<u64>,
+    /// Whether a datagram begins with a global routing header.
+    pub global_header: bool,
+}
+
+const SOLICITED: u64 = 1;
+const IMMEDIATE: u64 = 1 << 1;
+const WHOLE: u64 = 1 << 2;
+const SWAP: u64 = 1 << 3;
+const GLOBAL: u64 = 1 << 4;
+const FLAGS: u64 = 0b1_1111;
+
+/// Words of a header at most.
+pub(crate) const HEADER_WORDS: usize = 7;
+
+impl Header {
+    /// A header that says no more than kind, ends and number.
+    pub fn new(kind: MessageKind, destination: QpNumber, source: QpNumber, psn: Psn, attempt: u8) -> Self {
+        Self {
+            kind,
+            destination,
+            source,
+            psn,
+            attempt,
+            solicited: false,
+            immediate: None,
+            total: 0,
+            offset: 0,
+            address: 0,
+            key: Key(0),
+            operand: 0,
+            swap: None,
+            global_header: false,
+        }
+    }
+
+    /// The words of the header and how many of them count; `stamp` says which lap of the ring it belongs to.
+    pub(crate) fn emit(&self, stamp: u16, payload: u32) -> ([u64; HEADER_WORDS], usize) {
+        let whole = self.offset == 0 && self.total == payload;
+        let flag = |on: bool, bit: u64| if on { bit } else { 0 };
+        let flags = flag(self.solicited, SOLICITED)
+            | flag(self.immediate.is_some(), IMMEDIATE)
+            | flag(whole, WHOLE)
+            | flag(self.swap.is_some(), SWAP)
+            | flag(self.global_header, GLOBAL);
+        let mut words = [0; HEADER_WORDS];
+        words[0] = u64::from(stamp) | (self.kind as u64) << 16 | flags << 24 | u64::from(payload) << 32;
+        words[1] = u64::from(self.destination.0) | u64::from(self.source.0) << 32;
+        words[2] = u64::from(self.psn.0)
+            | u64::from(self.attempt) << 24
+            | u64::from(self.immediate.unwrap_or_default()) << 32;
+        let extent = u64::from(self.total) | u64::from(self.offset) << 32;
+        let key = u64::from(self.key.0);
+        match self.kind {
+            MessageKind::Padding | MessageKind::Acknowledge | MessageKind::Refuse => {}
+            MessageKind::Send | MessageKind::SendPull | MessageKind::WriteNotify | MessageKind::ReadResponse => {
+                words[3] = extent;
+            }
+            MessageKind::Datagram => words[3] = key | u64::from(self.operand as u16) << 32,
+            MessageKind::AtomicResponse => words[3] = self.operand,
+            MessageKind::Read => (words[3], words[4]) = (self.address, key | u64::from(self.total) << 32),
+            MessageKind::Write => (words[3], words[4], words[5]) = (self.address, key, extent),
+            MessageKind::Atomic => {
+                (words[3], words[4], words[5], words[6]) =
+                    (self.address, key, self.operand, self.swap.unwrap_or_default());
+            }
+        }
+        (words, 3 + self.kind.extension_words(whole))
+    }
+
+    /// Reads a header from words that were copied out of the ring; `None` if they make no sense. Also returns the
+    /// header's length in words and the payload's in bytes.
+    pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Self, usize, u32)> {
+        let kind = MessageKind::from_number((words[0] >> 16) as u8)?;
+        let flags = words[0] >> 24 & 0xff;
+        if flags & !FLAGS != 0 {
+            return None;
+        }
+        let payload = (words[0] >> 32) as u32;
+        let whole = flags & WHOLE != 0;
+        let (low, high) = (|word: u64| word as u32, |word: u64| (word >> 32) as u32);
+        let (destination, source) = (low(words[1]), high(words[1]));
+        if destination > QpNumber::MASK || source > QpNumber::MASK {
+            return None;
+        }
+        let mut header = Self::new(
+            kind,
+            QpNumber(destination),
+            QpNumber(source),
+            Psn(low(words[2]) & QpNumber::MASK),
+            (words[2] >> 24) as u8,
+        );
+        header.solicited = flags & SOLICITED != 0;
+        header.immediate = (flags & IMMEDIATE != 0).then_some(high(words[2]));
+        header.global_header = flags & GLOBAL != 0;
+        let mut extent = |word: u64| (header.total, header.offset) = (low(word), high(word));
+        match kind {
+            MessageKind::Padding | MessageKind::Acknowledge | MessageKind::Refuse => {}
+            MessageKind::Send if whole => extent(u64::from(payload)),
+            MessageKind::Send | MessageKind::SendPull | MessageKind::WriteNotify | MessageKind::ReadResponse => {
+                extent(words[3]);
+            }
+            MessageKind::Datagram => {
+                header.key = Key(low(words[3]));
+                header.operand = u64::from(high(words[3]) as u16);
+                header.total = payload;
+            }
+            MessageKind::AtomicResponse => header.operand = words[3],
+            MessageKind::Read => {
+                (header.address, header.key, header.total) = (words[3], Key(low(words[4])), high(words[4]));
+            }
+            MessageKind::Write => {
+                (header.address, header.key) = (words[3], Key(low(words[4])));
+                (header.total, header.offset) = (low(words[5]), high(words[5]));
+            }
+            MessageKind::Atomic => {
+                (header.address, header.key, header.operand) = (words[3], Key(low(words[4])), words[5]);
+                header.swap = (flags & SWAP != 0).then_some(words[6]);
+                header.total = 8;
+            }
+        }
+        let fragmented = matches!(kind, MessageKind::Send | MessageKind::Write | MessageKind::ReadResponse);
+        if fragmented && u64::from(header.offset) + u64::from(payload) > u64::from(header.total) {
+            return None;
+        }
+        Some((header, 3 + kind.extension_words(whole), payload))
+    }
+
+    /// Whether this is the first fragment of its message.
+    pub fn is_first(&self) -> bool {
+        self.offset == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_wrap_at_24_bits() {
+        assert_eq!(Psn(0xff_ffff).next(), Psn(0));
+        assert_eq!(Psn(1).ahead_of(Psn(0xff_ffff)), 2);
+        assert_eq!(Psn(0xff_ffff).ahead_of(Psn(1)), -2);
+        assert_eq!(Psn(5).ahead_of(Psn(5)), 0);
+    }
+
+    #[test]
+    fn every_refusal_survives_the_ring() {
+        let all = [
+            Refusal::NotReady { timer: 31 },
+            Refusal::NoAnswer,
+            Refusal::OutOfSequence,
+            Refusal::InvalidRequest,
+            Refusal::Access,
+            Refusal::Operation,
+            Refusal::RequesterMemory,
+        ];
+        for refusal in all {
+            assert_eq!(Refusal::from_number(refusal.to_number()), Some(refusal));
+        }
+        assert_eq!(Refusal::from_number(0), None);
+        assert_eq!(Refusal::from_number(32 << 8 | 1), None);
+        assert_eq!(Refusal::from_number(8), None);
+    }
+
+    #[test]
+    fn a_fragment_beyond_its_message_makes_no_sense() {
+        let mut header = Header::new(MessageKind::Send, QpNumber(2), QpNumber(3), Psn(0), 0);
+        (header.total, header.offset) = (100, 90);
+        let (words, _) = header.emit(1, 10);
+        assert!(Header::parse(&words).is_some());
+        let (words, _) = header.emit(1, 11);
+        assert!(Header::parse(&words).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn rubbish_is_parsed_without_harm(words in prop::array::uniform7(any::<u64>())) {
+            if let Some((_, count, _)) = Header::parse(&words) {
+                prop_assert!((3..=HEADER_WORDS).contains(&count));
+            }
+        }
+
+        #[test]
+        fn what_is_emitted_is_parsed(
+            kind in 2u8..=12, psn in 0u32..1 << 24, attempt: u8, immediate: Option<u32>, solicited: bool,
+            operand: u64, swap: Option<u64>, key: u32, address: u64, payload in 0u32..8192
+        ) {
+            let kind = MessageKind::from_number(kind).unwrap();
+            let mut header = Header::new(kind, QpNumber(77), QpNumber(0xff_ffff), Psn(psn), attempt);
+            header.immediate = immediate;
+            header.solicited = solicited;
+            match kind {
+                MessageKind::Send | MessageKind::ReadResponse => (header.total, header.offset) = (payload + 9, 7),
+                MessageKind::SendPull | MessageKind::WriteNotify => header.total = 1 << 30,
+                MessageKind::Write => {
+                    (header.total, header.offset, header.address, header.key) = (payload + 1, 1, address, Key(key));
+                }
+                MessageKind::Read => (header.total, header.address, header.key) = (payload, address, Key(key)),
+                MessageKind::Atomic => {
+                    (header.total, header.address, header.key) = (8, address, Key(key));
+                    (header.operand, header.swap) = (operand, swap);
+                }
+                MessageKind::Datagram => {
+                    (header.total, header.key, header.global_header) = (payload, Key(key), solicited);
+                    header.operand = operand & 0xffff;
+                }
+                MessageKind::AtomicResponse => header.operand = operand,
+                MessageKind::Padding | MessageKind::Acknowledge | MessageKind::Refuse => {}
+            }
+            let (words, count) = header.emit(9, payload);
+            prop_assert_eq!(Header::parse(&words), Some((header, count, payload)));
+        }
+    }
+}

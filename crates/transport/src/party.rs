@@ -1,0 +1,86 @@
+//! This process as its peers meet it.
+
+use std::io;
+use std::sync::Arc;
+
+use nonic_memory::{Arena, OwnMemory, SharedFiles};
+use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind, random_u64};
+
+use crate::control::{Introduction, ProcessToken};
+use crate::segment::Segment;
+
+/// The best way bytes may take to a peer; each is a limit, never a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Through the ring only; the receiver places every byte.
+    Ring,
+    /// Also by the kernel (`process_vm_readv`, `process_vm_writev`).
+    Kernel,
+    /// Also by the CPU, in memory both have mapped.
+    Mapped,
+}
+
+/// What this process is and offers, shared by all its links.
+#[derive(Debug)]
+pub struct Party {
+    /// Its name among processes.
+    pub token: ProcessToken,
+    /// Its segment.
+    pub segment: Segment,
+    /// Its registered memory.
+    pub memory: OwnMemory,
+    /// Files behind its regions.
+    pub files: SharedFiles,
+    /// Rung by peers, and by its own threads, to wake the agent.
+    pub doorbell: EventFd,
+    /// The best tier it uses and offers.
+    pub tier: Tier,
+    /// Its effective user.
+    uid: u32,
+    probe: Box<u64>,
+}
+
+impl Party {
+    /// A new party with one arena for each device.
+    pub fn create(tier: Tier, arenas: Vec<Arc<Arena>>) -> io::Result<Self> {
+        let segment = Segment::create()?;
+        let memory = OwnMemory::new(segment.keys().view().clone(), arenas)?;
+        Ok(Self {
+            token: ProcessToken([random_u64(), random_u64()]),
+            segment,
+            memory,
+            files: SharedFiles::default(),
+            doorbell: EventFd::new(EventKind::All, true)?,
+            tier,
+            uid: nonic_sys::effective_user(),
+            probe: Box::new(random_u64()),
+        })
+    }
+
+    /// Whether a peer of user `uid` may see keys and map memory: only one that could trace this process anyway.
+    pub(crate) fn trusts(&self, uid: u32) -> bool {
+        self.tier > Tier::Ring && (uid == self.uid || uid == 0)
+    }
+
+    /// How this process introduces itself to a peer it trusts or not, and the descriptors that go with it.
+    pub(crate) fn introduce(&self, trusts: bool, blocks: &[u32]) -> (Introduction, Vec<BorrowedFd<'_>>) {
+        let mut descriptors = vec![self.doorbell.as_fd()];
+        let mut arenas = 0;
+        if trusts {
+            descriptors.push(self.segment.as_fd());
+            if self.tier == Tier::Mapped {
+                descriptors.extend(self.memory.arenas().iter().map(|arena| arena.as_fd()));
+                arenas = self.memory.arenas().len() as u32;
+            }
+        }
+        let introduction = Introduction {
+            token: self.token,
+            trusts,
+            arenas,
+            probe_address: &raw const *self.probe as u64,
+            probe_value: *self.probe,
+            blocks: blocks.to_vec(),
+        };
+        (introduction, descriptors)
+    }
+}

@@ -1,0 +1,395 @@
+//! A ring of messages from one process to another, in memory both have mapped.
+//!
+//! The ring is an array of cells of one cache line. A message is one or more neighbouring cells; its first word carries
+//! a stamp that says which lap of the ring it belongs to, and is stored last, so that the consumer finds a message by
+//! looking at the very line that holds it. Before a message is published, the cell behind it is unstamped: whatever
+//! bytes an earlier lap left there can then not be taken for a message. A producer that dies while it writes has
+//! published nothing; whatever a hostile producer publishes is copied, checked and refused as a whole.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use nonic_memory::SharedSlice;
+use nonic_sys::SharedMapping;
+
+use crate::layout::{CELL, CELLS, RING_CELLS, RING_CONSUMER_SLEEPS, RING_HEAD, RING_PRODUCER_WAITS};
+use crate::message::{FRAGMENT, HEADER_WORDS, Header, MessageKind};
+
+/// Cells the consumer frees before it tells the producer, if it does not pause earlier.
+const REPORT_EVERY: u64 = CELLS / 8;
+
+/// Where one direction of a link lies.
+#[derive(Clone, Debug)]
+pub(crate) struct RingMemory {
+    mapping: Arc<SharedMapping>,
+    offset: usize,
+}
+
+impl RingMemory {
+    pub(crate) fn new(mapping: Arc<SharedMapping>, offset: usize) -> Self {
+        Self { mapping, offset }
+    }
+
+    fn control(&self, field: usize) -> &std::sync::atomic::AtomicU64 {
+        self.mapping.word(self.offset + field)
+    }
+
+    fn cell_offset(&self, position: u64) -> usize {
+        self.offset + RING_CELLS + (position % CELLS) as usize * CELL
+    }
+
+    fn word(&self, position: u64, word: usize) -> &std::sync::atomic::AtomicU64 {
+        self.mapping.word(self.cell_offset(position) + word * 8)
+    }
+}
+
+/// The lap's mark; never 0, which is what fresh and unstamped cells hold.
+fn stamp(position: u64) -> u16 {
+    (position / CELLS % 0xffff) as u16 + 1
+}
+
+fn cells_of(header_words: usize, payload: usize) -> u64 {
+    (header_words * 8 + payload).div_ceil(CELL) as u64
+}
+
+/// The ring has no room now. The consumer rings the producer's doorbell when it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingFull;
+
+/// The writing end; one thread at a time.
+#[derive(Debug)]
+pub struct Producer {
+    memory: RingMemory,
+    /// Cells written since the beginning.
+    tail: u64,
+    /// How far the consumer was when last asked.
+    head: u64,
+}
+
+impl Producer {
+    pub(crate) fn new(memory: RingMemory) -> Self {
+        Self { memory, tail: 0, head: 0 }
+    }
+
+    /// Makes sure that `cells` and the one behind them are free.
+    fn reserve(&mut self, cells: u64) -> Result<(), RingFull> {
+        if self.has_room(cells) {
+            return Ok(());
+        }
+        self.refresh_head();
+        if self.has_room(cells) {
+            return Ok(());
+        }
+        self.memory.control(RING_PRODUCER_WAITS).store(1, Ordering::SeqCst);
+        // The consumer may have freed cells before it could see the flag.
+        self.refresh_head();
+        if self.has_room(cells) { Ok(()) } else { Err(RingFull) }
+    }
+
+    fn has_room(&self, cells: u64) -> bool {
+        self.tail - self.head + cells < CELLS
+    }
+
+    fn refresh_head(&mut self) {
+        let head = self.memory.control(RING_HEAD).load(Ordering::SeqCst);
+        // A head that runs backwards or past the tail is the consumer's fault; the ring then looks full.
+        if head >= self.head && head <= self.tail {
+            self.head = head;
+        }
+    }
+
+    /// Publishes one message, or nothing.
+    ///
+    /// # Panics
+    /// If the payload is longer than [`FRAGMENT`].
+    pub fn push(&mut self, header: &Header, payload: &[SharedSlice<'_>]) -> Result<(), RingFull> {
+        let length: usize = payload.iter().map(SharedSlice::length).sum();
+        assert!(length <= FRAGMENT, "{length} bytes in one message");
+        let (_, words) = header.emit(0, length as u32);
+        let cells = cells_of(words, length);
+        let left = CELLS - self.tail % CELLS;
+        if cells > left {
+            self.reserve(left + cells)?;
+            let padding = Header::new(MessageKind::Padding, header.destination, header.source, header.psn, 0);
+            self.publish(&padding, &[], left, (left as usize * CELL - 24) as u32);
+        }
+        self.reserve(cells)?;
+        self.publish(header, payload, cells, length as u32);
+        Ok(())
+    }
+
+    fn publish(&mut self, header: &Header, payload: &[SharedSlice<'_>], cells: u64, length: u32) {
+        let (words, count) = header.emit(stamp(self.tail), length);
+        self.memory.word(self.tail + cells, 0).store(0, Ordering::Relaxed);
+        for (i, word) in words.iter().enumerate().take(count).skip(1) {
+            self.memory.word(self.tail, i).store(*word, Ordering::Relaxed);
+        }
+        let mut at = self.memory.cell_offset(self.tail) + count * 8;
+        for piece in payload {
+            if let Some(place) = SharedSlice::of_mapping(&self.memory.mapping, at, piece.length()) {
+                place.copy_from(*piece);
+            }
+            at += piece.length();
+        }
+        self.memory.word(self.tail, 0).store(words[0], Ordering::Release);
+        self.tail += cells;
+    }
+
+    /// Whether the consumer sleeps and must be rung for; asking takes the duty to ring.
+    pub(crate) fn consumer_wants_bell(&self) -> bool {
+        let sleeps = self.memory.control(RING_CONSUMER_SLEEPS);
+        // Orders the message before the look at the flag, as the consumer orders the flag before its last look at the
+        // ring: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::SeqCst) != 0
+    }
+
+    /// Whether a message of the largest size would fit.
+    pub fn has_room_for_fragment(&mut self) -> bool {
+        self.reserve(2 * cells_of(HEADER_WORDS, FRAGMENT)).is_ok()
+    }
+}
+
+/// What the producer published makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a message that makes no sense stands in the ring at cell {position}: first word {word:#018x}")]
+pub struct RingCorrupt {
+    /// Where.
+    pub position: u64,
+    /// Its first word.
+    pub word: u64,
+}
+
+/// A message that was found; its payload stands until [`Consumer::advance`].
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    /// A checked copy of the header.
+    pub header: Header,
+    /// The bytes. The producer can still change them: copy once, then look.
+    pub payload: SharedSlice<'a>,
+}
+
+/// The reading end; one thread at a time.
+#[derive(Debug)]
+pub struct Consumer {
+    memory: RingMemory,
+    /// Cells read since the beginning.
+    head: u64,
+    /// What the producer was told.
+    reported: u64,
+    /// Cells of the message last found.
+    current: u64,
+}
+
+impl Consumer {
+    pub(crate) fn new(memory: RingMemory) -> Self {
+        Self { memory, head: 0, reported: 0, current: 0 }
+    }
+
+    /// Whether a message waits.
+    #[inline]
+    pub fn has_message(&self) -> bool {
+        self.memory.word(self.head, 0).load(Ordering::Acquire) as u16 == stamp(self.head)
+    }
+
+    /// The next message, if there is one. The same one again until [`Consumer::advance`].
+    pub fn peek(&mut self) -> Result<Option<Incoming<'_>>, RingCorrupt> {
+        loop {
+            let first = self.memory.word(self.head, 0).load(Ordering::Acquire);
+            if first as u16 != stamp(self.head) {
+                return Ok(None);
+            }
+            let corrupt = RingCorrupt { position: self.head, word: first };
+            let mut words = [0; HEADER_WORDS];
+            words[0] = first;
+            for (i, word) in words.iter_mut().enumerate().skip(1) {
+                *word = self.memory.word(self.head, i).load(Ordering::Relaxed);
+            }
+            let (header, count, length) = Header::parse(&words).ok_or(corrupt)?;
+            let padding = header.kind == MessageKind::Padding;
+            if length as usize > FRAGMENT && !padding {
+                return Err(corrupt);
+            }
+            let cells = cells_of(count, length as usize);
+            if cells > CELLS - self.head % CELLS {
+                return Err(corrupt);
+            }
+            self.current = cells;
+            if padding {
+                self.advance();
+                continue;
+            }
+            let at = self.memory.cell_offset(self.head) + count * 8;
+            let payload = SharedSlice::of_mapping(&self.memory.mapping, at, length as usize).ok_or(corrupt)?;
+            return Ok(Some(Incoming { header, payload }));
+        }
+    }
+
+    /// Frees the message last found. True if the producer waits for room and must be rung for.
+    pub fn advance(&mut self) -> bool {
+        self.head += self.current;
+        self.current = 0;
+        self.head - self.reported >= REPORT_EVERY && self.report()
+    }
+
+    /// Tells the producer how far the consumer is. True if the producer waits for room and must be rung for.
+    pub fn report(&mut self) -> bool {
+        if self.reported == self.head {
+            return false;
+        }
+        self.reported = self.head;
+        self.memory.control(RING_HEAD).store(self.head, Ordering::SeqCst);
+        let waits = self.memory.control(RING_PRODUCER_WAITS);
+        waits.load(Ordering::SeqCst) != 0 && waits.swap(0, Ordering::SeqCst) != 0
+    }
+
+    /// Says whether the consumer is about to sleep. After `true` it must look once more before it does.
+    pub(crate) fn set_sleeping(&self, sleeping: bool) {
+        self.memory.control(RING_CONSUMER_SLEEPS).store(u64::from(sleeping), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::DIRECTION_LENGTH;
+    use crate::message::Psn;
+    use nonic_queue::QpNumber;
+    use proptest::prelude::*;
+
+    fn ring() -> (Producer, Consumer, RingMemory) {
+        let mapping = Arc::new(SharedMapping::anonymous(DIRECTION_LENGTH).unwrap());
+        let memory = RingMemory::new(mapping, 0);
+        (Producer::new(memory.clone()), Consumer::new(memory.clone()), memory)
+    }
+
+    fn header(psn: u32, total: usize) -> Header {
+        let mut header = Header::new(MessageKind::Send, QpNumber(2), QpNumber(3), Psn(psn), 0);
+        header.total = total as u32;
+        header
+    }
+
+    fn push(producer: &mut Producer, psn: u32, bytes: &mut [u8]) -> Result<(), RingFull> {
+        // SAFETY: the slice lives through the call.
+        #[allow(unsafe_code)]
+        let payload = unsafe { SharedSlice::from_raw(bytes.as_mut_ptr(), bytes.len()) };
+        producer.push(&header(psn, bytes.len()), &[payload])
+    }
+
+    fn pop(consumer: &mut Consumer) -> Option<(u32, Vec<u8>)> {
+        let incoming = consumer.peek().unwrap()?;
+        let mut bytes = vec![0; incoming.payload.length()];
+        incoming.payload.read(&mut bytes);
+        let psn = incoming.header.psn.0;
+        consumer.advance();
+        Some((psn, bytes))
+    }
+
+    proptest! {
+        #[test]
+        fn messages_arrive_whole_and_in_order(
+            lengths in prop::collection::vec(prop_oneof![0usize..200, 0usize..=FRAGMENT], 1..300),
+            greed in 1usize..40
+        ) {
+            let (mut producer, mut consumer, _) = ring();
+            let mut expected = std::collections::VecDeque::new();
+            for (i, length) in lengths.into_iter().enumerate() {
+                let mut bytes: Vec<u8> = (0..length).map(|b| (b ^ i) as u8).collect();
+                while push(&mut producer, i as u32, &mut bytes).is_err() {
+                    for _ in 0..greed {
+                        let Some(seen) = pop(&mut consumer) else { break };
+                        prop_assert_eq!(Some(seen), expected.pop_front());
+                    }
+                    consumer.report();
+                }
+                expected.push_back((i as u32, bytes));
+            }
+            while let Some(seen) = pop(&mut consumer) {
+                prop_assert_eq!(Some(seen), expected.pop_front());
+            }
+            prop_assert!(expected.is_empty());
+        }
+
+        #[test]
+        fn rubbish_in_the_ring_is_refused_or_harmless(words in prop::collection::vec(any::<u64>(), 1..64), kind in 0u64..14) {
+            let (_, mut consumer, memory) = ring();
+            for (i, word) in words.iter().enumerate() {
+                memory.word(i as u64 / 8, i % 8).store(*word, Ordering::Relaxed);
+            }
+            let first = words[0] & !0xff_ffff | kind << 16 | 1;
+            memory.word(0, 0).store(first, Ordering::Relaxed);
+            for _ in 0..8 {
+                match consumer.peek() {
+                    Ok(Some(incoming)) => prop_assert!(incoming.payload.length() <= FRAGMENT),
+                    _ => break,
+                }
+                consumer.advance();
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_of_an_earlier_lap_are_never_taken_for_a_message() {
+        let (mut producer, mut consumer, _) = ring();
+        // Payload that looks like a stamped first word in every cell, for every lap that follows.
+        for lap in 1..20u64 {
+            let word = lap | (MessageKind::Send as u64) << 16 | 4 << 24;
+            let mut bytes: Vec<u8> = word.to_le_bytes().repeat(1000);
+            for psn in 0..40 {
+                push(&mut producer, psn, &mut bytes).unwrap();
+                assert_eq!(pop(&mut consumer).map(|seen| seen.0), Some(psn));
+                assert_eq!(pop(&mut consumer), None);
+                consumer.report();
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_ring_takes_nothing_and_the_consumer_is_told_to_ring() {
+        let (mut producer, mut consumer, _) = ring();
+        let mut count = 0;
+        while push(&mut producer, count, &mut [1; 30]).is_ok() {
+            count += 1;
+        }
+        assert_eq!(u64::from(count), CELLS - 1);
+        assert!(push(&mut producer, 0, &mut [1; 30]).is_err());
+        assert!(pop(&mut consumer).is_some());
+        assert!(consumer.report(), "the producer waits");
+        assert!(push(&mut producer, count, &mut [1; 30]).is_ok());
+    }
+
+    #[test]
+    fn a_consumer_that_lies_about_its_head_only_stops_the_producer() {
+        let (mut producer, _, memory) = ring();
+        while push(&mut producer, 0, &mut [1; 30]).is_ok() {}
+        memory.control(RING_HEAD).store(u64::MAX, Ordering::SeqCst);
+        assert!(push(&mut producer, 0, &mut [1; 30]).is_err());
+        memory.control(RING_HEAD).store(CELLS * 2, Ordering::SeqCst);
+        assert!(push(&mut producer, 0, &mut [1; 30]).is_err());
+    }
+
+    #[test]
+    fn two_threads_pass_a_million_messages_without_loss() {
+        let (mut producer, mut consumer, _) = ring();
+        let sender = std::thread::spawn(move || {
+            for i in 0..1_000_000u32 {
+                let mut bytes = i.to_le_bytes();
+                while push(&mut producer, i & QpNumber::MASK, &mut bytes).is_err() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for i in 0..1_000_000u32 {
+            let seen = loop {
+                if let Some(seen) = pop(&mut consumer) {
+                    break seen;
+                }
+                consumer.report();
+                std::thread::yield_now();
+            };
+            assert_eq!(seen, (i & QpNumber::MASK, i.to_le_bytes().to_vec()));
+        }
+        sender.join().unwrap();
+    }
+}

@@ -1,0 +1,169 @@
+//! The port segment: what a process shows trusted peers. Its owner writes it, peers map it read-only.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nonic_memory::{KeyTable, KeyTableView};
+use nonic_queue::QpNumber;
+use nonic_sys::{AsFd, BorrowedFd, OwnedFd, Protection, SharedMapping, SharedMemory};
+
+use crate::layout::{
+    BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_KEYS, SEGMENT_LENGTH,
+    SEGMENT_QP_SLOTS, SEGMENT_VERSION, VERSION,
+};
+use crate::qp_slot::QpSlot;
+
+/// This process's own segment.
+#[derive(Debug)]
+pub struct Segment {
+    memory: SharedMemory,
+    mapping: Arc<SharedMapping>,
+    keys: KeyTable,
+}
+
+impl Segment {
+    /// An empty one, sealed so that nobody else can ever write to it.
+    pub fn create() -> io::Result<Self> {
+        let memory = SharedMemory::create("nonic-segment", SEGMENT_LENGTH)?;
+        let mapping = Arc::new(memory.map(Protection::ReadWrite)?);
+        // A kernel without this seal (before 5.1) only leaves a same-user peer the freedom to write.
+        let _ = memory.seal_future_writes();
+        mapping.word(SEGMENT_VERSION).store(u64::from(VERSION), Ordering::Relaxed);
+        mapping.word(0).store(MAGIC, Ordering::Release);
+        let keys = KeyTable::new(KeyTableView::new(Arc::clone(&mapping), SEGMENT_KEYS, KEYS_MAX));
+        Ok(Self { memory, mapping, keys })
+    }
+
+    /// The key table.
+    pub fn keys(&self) -> &KeyTable {
+        &self.keys
+    }
+
+    /// The file, for peers to map.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+
+    /// Enters a claimed block of queue-pair numbers; returns its ordinal. `None` if there are too many.
+    pub fn add_block(&self, block: u32) -> Option<usize> {
+        let count = self.mapping.word(SEGMENT_BLOCK_COUNT);
+        let ordinal = count.load(Ordering::Relaxed) as usize;
+        if ordinal >= BLOCKS_MAX {
+            return None;
+        }
+        self.mapping.half_word(SEGMENT_BLOCKS + ordinal * 4).store(block, Ordering::Relaxed);
+        count.store(ordinal as u64 + 1, Ordering::Release);
+        Some(ordinal)
+    }
+
+    /// As this process's own queue pairs see it.
+    pub fn view(&self) -> SegmentView {
+        SegmentView { mapping: Arc::clone(&self.mapping), keys: self.keys.view().clone() }
+    }
+
+    /// Publishes what a queue pair takes, or that it takes nothing.
+    pub fn publish(&self, number: QpNumber, slot: Option<QpSlot>) {
+        if let Some(word) = self.view_slot(number) {
+            word.store(slot.map_or(0, |slot| slot.pack()), Ordering::SeqCst);
+        }
+    }
+
+    fn view_slot(&self, number: QpNumber) -> Option<&AtomicU64> {
+        slot_offset(&self.mapping, number).map(|offset| self.mapping.word(offset))
+    }
+}
+
+fn slot_offset(mapping: &SharedMapping, number: QpNumber) -> Option<usize> {
+    let count = mapping.word(SEGMENT_BLOCK_COUNT).load(Ordering::Acquire).min(BLOCKS_MAX as u64) as usize;
+    let block = number.0 / BLOCK_SIZE;
+    let ordinal =
+        (0..count).find(|i| mapping.half_word(SEGMENT_BLOCKS + i * 4).load(Ordering::Relaxed) == block)?;
+    Some(SEGMENT_QP_SLOTS + (ordinal * BLOCK_SIZE as usize + (number.0 % BLOCK_SIZE) as usize) * 8)
+}
+
+/// A segment as its readers see it.
+#[derive(Clone, Debug)]
+pub struct SegmentView {
+    mapping: Arc<SharedMapping>,
+    keys: KeyTableView,
+}
+
+/// Where a peer's queue pair publishes what it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotPlace(usize);
+
+impl SegmentView {
+    /// Maps what a peer sent, if it is a segment of this version.
+    pub fn from_peer(fd: OwnedFd) -> io::Result<Self> {
+        let mapping = Arc::new(SharedMemory::from_peer(fd, SEGMENT_LENGTH)?.map(Protection::Read)?);
+        let version = mapping.word(SEGMENT_VERSION).load(Ordering::Relaxed);
+        if mapping.word(0).load(Ordering::Acquire) != MAGIC || version != u64::from(VERSION) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a segment of version {version}")));
+        }
+        let keys = KeyTableView::new(Arc::clone(&mapping), SEGMENT_KEYS, KEYS_MAX);
+        Ok(Self { mapping, keys })
+    }
+
+    /// The key table.
+    pub fn keys(&self) -> &KeyTableView {
+        &self.keys
+    }
+
+    /// Finds a queue pair's slot; `None` if the number is not of this process.
+    pub fn slot_place(&self, number: QpNumber) -> Option<SlotPlace> {
+        slot_offset(&self.mapping, number).map(SlotPlace)
+    }
+
+    /// What the queue pair takes now.
+    pub fn slot(&self, place: SlotPlace) -> Option<QpSlot> {
+        // SeqCst for the same reason as the key table's control word.
+        QpSlot::unpack(self.mapping.word(place.0).load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nonic_memory::{Access, ZoneId};
+    use nonic_queue::QpType;
+
+    #[test]
+    fn a_peer_reads_what_the_owner_publishes_and_cannot_write() {
+        let segment = Segment::create().unwrap();
+        segment.add_block(7).unwrap();
+        let number = QpNumber(7 * BLOCK_SIZE + 5);
+        let slot = QpSlot {
+            zone: ZoneId(1),
+            peer: QpNumber(99),
+            access: Access::REMOTE_READ,
+            answers_reads: true,
+            transport: QpType::ReliableConnection,
+        };
+        let fd = segment.as_fd().try_clone_to_owned().unwrap();
+        let peer = SegmentView::from_peer(fd).unwrap();
+        let place = peer.slot_place(number).unwrap();
+        assert_eq!(peer.slot(place), None);
+        segment.publish(number, Some(slot));
+        assert_eq!(peer.slot(place), Some(slot));
+        segment.publish(number, None);
+        assert_eq!(peer.slot(place), None);
+        assert!(peer.slot_place(QpNumber(8 * BLOCK_SIZE)).is_none());
+        assert!(segment.memory.map(Protection::ReadWrite).is_err());
+    }
+
+    #[test]
+    fn blocks_beyond_the_limit_are_refused() {
+        let segment = Segment::create().unwrap();
+        for block in 0..BLOCKS_MAX as u32 {
+            assert!(segment.add_block(block + 1).is_some());
+        }
+        assert_eq!(segment.add_block(1000), None);
+    }
+
+    #[test]
+    fn memory_that_is_no_segment_is_refused() {
+        let other = SharedMemory::create("other", SEGMENT_LENGTH).unwrap();
+        assert!(SegmentView::from_peer(other.as_fd().try_clone_to_owned().unwrap()).is_err());
+    }
+}
