@@ -4,7 +4,8 @@ use core::ffi::c_int;
 use std::io;
 
 use nonic_device::{
-    Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, PostError, RegisterError,
+    ArenaError, Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, PostError,
+    RegisterError,
 };
 
 /// An errno, positive.
@@ -67,7 +68,6 @@ impl From<CqOverrun> for Errno {
 impl From<OpenError> for Errno {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Forked => Self::EIO,
             OpenError::System(error) => error.into(),
         }
     }
@@ -94,14 +94,12 @@ impl From<RegisterError> for Errno {
             RegisterError::Inconsistent { .. }
             | RegisterError::Empty
             | RegisterError::Wraps
-            | RegisterError::TooLong
             | RegisterError::BeyondDeviceMemory
             | RegisterError::OtherContext
-            | RegisterError::Freed => Self::EINVAL,
+            | RegisterError::Closed => Self::EINVAL,
             RegisterError::NotMapped { .. } | RegisterError::NotWritable { .. } => Self::EFAULT,
             RegisterError::TableFull => Self::ENOMEM,
             RegisterError::Forked => Self::EIO,
-            RegisterError::System(error) => error.into(),
         }
     }
 }
@@ -109,15 +107,14 @@ impl From<RegisterError> for Errno {
 impl From<DeviceMemoryError> for Errno {
     fn from(error: DeviceMemoryError) -> Self {
         match error {
-            DeviceMemoryError::Empty
-            | DeviceMemoryError::TooLong { .. }
-            | DeviceMemoryError::Alignment { .. }
-            | DeviceMemoryError::NotWords
+            DeviceMemoryError::Arena(
+                ArenaError::Empty | ArenaError::TooLong { .. } | ArenaError::Alignment { .. },
+            )
+            | DeviceMemoryError::NotWords { .. }
             | DeviceMemoryError::Freed => Self::EINVAL,
-            DeviceMemoryError::NoRoom { .. } => Self::ENOMEM,
-            DeviceMemoryError::OutOfRange => Self::EFAULT,
+            DeviceMemoryError::Arena(ArenaError::NoRoom { .. }) => Self::ENOMEM,
+            DeviceMemoryError::OutOfRange { .. } => Self::EFAULT,
             DeviceMemoryError::Forked => Self::EIO,
-            DeviceMemoryError::System(error) => error.into(),
         }
     }
 }
@@ -125,7 +122,7 @@ impl From<DeviceMemoryError> for Errno {
 impl From<ModifyError> for Errno {
     fn from(error: ModifyError) -> Self {
         match error {
-            ModifyError::Transition(_) | ModifyError::Value { .. } => Self::EINVAL,
+            ModifyError::Transition(_) | ModifyError::Value { .. } | ModifyError::Destroyed => Self::EINVAL,
             ModifyError::Forked => Self::EIO,
         }
     }
