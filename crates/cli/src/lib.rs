@@ -1,1 +1,72 @@
+//! The command `nonic`: `run` a program on the software RDMA device, `demo` it, `doctor` the machine.
+//!
+//! Each command is one module with one definition per flag; help, man page test and parser all come from that
+//! definition ([`definition`]). The command links nothing of the engine: it finds the C libraries that are shipped
+//! beside it and hands them to programs (`run`) or loads them as any program would (`demo`, `doctor`).
+#![deny(unsafe_code)]
 
+mod demo;
+mod device_options;
+mod doctor;
+mod library;
+mod run;
+mod style;
+#[allow(unsafe_code)] // The calls to the system that have no safe wrapper, each with its reason.
+mod system;
+#[allow(unsafe_code)] // The C interface; the module's own text says where it ends.
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Exit status of a request that `nonic` refused or did not understand.
+const EXIT_REFUSED: u8 = 2;
+
+/// Runs RDMA programs on a machine that has no RDMA hardware.
+///
+/// nonic is a software RDMA device that lives in the process that uses it: no NIC, no kernel module, no root, no
+/// daemon. Programs written for libibverbs run unmodified.
+#[derive(Debug, Parser)]
+#[command(name = "nonic", version, propagate_version = true, after_help = AFTER_HELP)]
+struct Nonic {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  nonic demo                              two processes move data, checked and timed
+  nonic run -- ibv_devices                list the devices a program sees
+  nonic run -- ibv_rc_pingpong            a server here, and in another terminal:
+  nonic run -- ibv_rc_pingpong localhost  its client
+  nonic doctor                            what works on this machine, and why not
+
+Every command explains itself: nonic run --help. The manual page is nonic(1).";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::RunArguments),
+    Demo(demo::DemoArguments),
+    Doctor(doctor::DoctorArguments),
+    #[command(hide = true)]
+    DemoPeer(demo::PeerArguments),
+    #[command(hide = true)]
+    DoctorPeer(doctor::PeerArguments),
+}
+
+/// Parses the command line and does what it asks. The whole program.
+pub fn main() -> ExitCode {
+    match Nonic::parse().command {
+        Command::Run(arguments) => run::main(&arguments),
+        Command::Demo(arguments) => demo::main(&arguments),
+        Command::Doctor(arguments) => doctor::main(&arguments),
+        Command::DemoPeer(arguments) => demo::peer_main(&arguments),
+        Command::DoctorPeer(arguments) => doctor::peer_main(&arguments),
+    }
+}
+
+/// The one definition of every command and flag, for whoever documents or tests them.
+pub fn definition() -> clap::Command {
+    Nonic::command()
+}

@@ -1,0 +1,261 @@
+//! `nonic demo`: two processes use the C library as any program would, and check every byte.
+//!
+//! The command itself loads nothing: it starts an initiator and a target, joined by a socketpair, listens to both and
+//! tells what they say. So whatever happens to one of them, there is someone to report it.
+
+mod atomics;
+mod device_memory;
+mod endpoint;
+mod exchange;
+mod failure;
+mod measure;
+mod one_sided;
+mod peer;
+mod refusal;
+mod report;
+mod step;
+mod two_sided;
+
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+pub(crate) use peer::{PeerArguments, main as peer_main};
+
+use crate::device_options::DeviceOptions;
+use crate::library::{LibraryFolder, own_program};
+use failure::{Deadline, Failure};
+use peer::{Event, Role};
+use report::Report;
+use step::Step;
+
+/// How long a process of the demo waits for anything.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the whole may take, even on a slow and busy machine.
+const PATIENCE_IN_ALL: Duration = Duration::from_secs(60);
+
+/// How long one process may go on after the other has failed, to say what it saw.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Let two processes move data, check every byte, and say how fast it was
+///
+/// Needs nothing installed: two real processes load nonic's libibverbs.so.1 and use it through its C interface, as any
+/// program would. Takes a few seconds.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct DemoArguments {
+    /// Print one JSON object at the end instead of text
+    #[arg(long)]
+    json: bool,
+
+    /// Only this step; may be given more than once
+    #[arg(long = "step", value_name = "STEP")]
+    steps: Vec<Step>,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  nonic demo
+  nonic demo --tier ring            as between processes of different users
+  nonic demo --link-layer ethernet --step one-sided
+  nonic demo --json | jq '.steps[].figures'
+
+Environment:
+  NONIC_LIB_DIR  folder with libibverbs.so.1; default: beside this command
+  NONIC_*        the variables of the device: nonic run --help
+  NO_COLOR       no colours
+
+Exit status:
+  0  every step passed
+  1  something was wrong; the sentence why is printed
+  2  bad usage";
+
+/// Starts both processes and tells what they say.
+pub(crate) fn main(arguments: &DemoArguments) -> ExitCode {
+    match play(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("nonic: the demo cannot start: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What came from one of the processes.
+struct Heard {
+    role: Role,
+    /// Nothing when its output has ended.
+    event: Option<Event>,
+}
+
+fn play(arguments: &DemoArguments) -> Result<bool, Failure> {
+    let begun = Instant::now();
+    let folder = LibraryFolder::find().map_err(|error| Failure::new(error.to_string()))?;
+    let steps = if arguments.steps.is_empty() { Step::ALL.to_vec() } else { arguments.steps.clone() };
+    let start = || -> std::io::Result<[Process; 2]> {
+        let (left, right) = UnixStream::pair()?;
+        let library = folder.verbs_library();
+        let initiator = Process::start(Role::Initiator, left, &library, &steps, &arguments.device)?;
+        Ok([initiator, Process::start(Role::Target, right, &library, &steps, &arguments.device)?])
+    };
+    let mut processes =
+        start().map_err(|error| Failure::new(format!("no process can be started: {error}")))?;
+    let report = Report::new([processes[0].child.id(), processes[1].child.id()], arguments.json);
+    Ok(listen(&mut processes, &steps, report).finish(begun.elapsed().as_secs_f64()))
+}
+
+/// Listens to both until both have ended.
+fn listen(processes: &mut [Process; 2], steps: &[Step], mut report: Report) -> Report {
+    let (sender, receiver) = channel();
+    for process in processes.iter_mut() {
+        process.listen(sender.clone());
+    }
+    drop(sender);
+    let failures = hear_both(&receiver, &mut report, steps);
+    let endings: Vec<_> = processes.iter_mut().map(|process| (process.role, process.end())).collect();
+    let at = report.step_count();
+    if let Some(words) = verdict(&failures, &endings, at == steps.len()) {
+        report.failed(steps[at.min(steps.len() - 1)], words);
+    }
+    report
+}
+
+/// Takes what they say until both are silent or the time is over; returns what went wrong, by process.
+fn hear_both(receiver: &Receiver<Heard>, report: &mut Report, steps: &[Step]) -> Vec<(Role, String)> {
+    let mut failures = Vec::new();
+    let mut deadline = Deadline::after(PATIENCE_IN_ALL);
+    loop {
+        let heard = match receiver.recv_timeout(deadline.remaining().unwrap_or_default()) {
+            Ok(heard) => heard,
+            Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => return failures,
+        };
+        let silent = heard.event.is_none();
+        match heard.event {
+            Some(Event::Opened { device, link_layer }) if heard.role == Role::Initiator => {
+                report.opened(device, link_layer)
+            }
+            Some(Event::Opened { .. }) => {}
+            Some(Event::Done(step, done)) => report.done(step, done),
+            Some(Event::Failed(words)) => failures.push((heard.role, words)),
+            None => {}
+        }
+        // From here on, whoever still has something to say says it soon.
+        let ending = silent || !failures.is_empty() || report.step_count() == steps.len();
+        if ending && deadline.remaining().is_some_and(|left| left > LAST_WORDS) {
+            deadline = Deadline::after(LAST_WORDS);
+        }
+    }
+}
+
+/// The sentence why the demo failed, if it did: the cause rather than what followed from it.
+fn verdict(failures: &[(Role, String)], endings: &[(Role, Ending)], complete: bool) -> Option<String> {
+    let violent = endings.iter().find(|(_, ending)| matches!(ending, Ending::Killed(_)));
+    if let Some((role, Ending::Killed(status))) = violent {
+        return Some(format!("the {} process ended in an unforeseen way: {status}", role.name()));
+    }
+    let first_hand = failures.iter().find(|(_, words)| !words.starts_with("the other process"));
+    if let Some((role, words)) = first_hand.or(failures.first()) {
+        return Some(format!("{}: {words}", role.name()));
+    }
+    if let Some((role, _)) = endings.iter().find(|(_, ending)| matches!(ending, Ending::Stuck)) {
+        return Some(format!("the {} process did not answer in time and was stopped", role.name()));
+    }
+    (!complete).then(|| "the processes ended before the last step".to_owned())
+}
+
+/// How a process of the demo ended.
+enum Ending {
+    /// By itself, with a status that its words explain.
+    Own,
+    /// By a signal or a panic.
+    Killed(ExitStatus),
+    /// Not at all, until the command ended it.
+    Stuck,
+}
+
+/// One of the two processes. Ends with this object at the latest.
+struct Process {
+    role: Role,
+    child: Child,
+}
+
+impl Process {
+    fn start(
+        role: Role,
+        socket: UnixStream,
+        library: &Path,
+        steps: &[Step],
+        device: &DeviceOptions,
+    ) -> std::io::Result<Self> {
+        let mut command = Command::new(own_program()?);
+        command.arg("demo-peer").arg(role.name()).arg(library).args(steps.iter().map(|step| step.name()));
+        command.envs(device.environment()).stdin(OwnedFd::from(socket)).stdout(Stdio::piped());
+        Ok(Self { role, child: command.spawn()? })
+    }
+
+    /// Passes on what the process says, from a thread of its own.
+    fn listen(&mut self, heard: Sender<Heard>) {
+        let output = self.child.stdout.take().expect("stdout was asked to be a pipe, and is taken once");
+        let role = self.role;
+        std::thread::spawn(move || {
+            let lines = BufReader::new(output).lines().map_while(Result::ok);
+            let events = lines.filter_map(|line| serde_json::from_str(&line).ok()).map(Some);
+            for event in events.chain([None]) {
+                if heard.send(Heard { role, event }).is_err() {
+                    return; // The command has heard enough.
+                }
+            }
+        });
+    }
+
+    /// Ends the process if it did not end by itself.
+    fn end(&mut self) -> Ending {
+        let deadline = Deadline::after(Duration::from_millis(500));
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if matches!(status.code(), Some(0 | 1)) => return Ending::Own,
+                Ok(Some(status)) => return Ending::Killed(status),
+                Ok(None) if deadline.remaining().is_some() => std::thread::sleep(Duration::from_millis(2)),
+                _ => return Ending::Stuck, // `drop` ends it.
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // It has ended already, as a rule.
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_told_and_not_what_followed_from_it() {
+        let followed = (Role::Initiator, "the other process gave up: no memory".to_owned());
+        let cause = (Role::Target, "no memory".to_owned());
+        let words = verdict(&[followed, cause], &[(Role::Target, Ending::Own)], false);
+        assert_eq!(words.as_deref(), Some("target: no memory"));
+    }
+
+    #[test]
+    fn a_demo_that_stops_early_without_a_word_has_not_passed() {
+        assert!(verdict(&[], &[(Role::Target, Ending::Own)], false).is_some());
+        assert!(verdict(&[], &[(Role::Target, Ending::Stuck)], true).is_some());
+        assert_eq!(verdict(&[], &[(Role::Target, Ending::Own)], true), None);
+    }
+}

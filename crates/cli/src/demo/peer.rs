@@ -1,0 +1,111 @@
+//! One of the two processes that the demo starts.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use super::exchange::Exchange;
+use super::failure::{Failure, Outcome};
+use super::step::{Done, Stage, Step};
+use crate::verbs::{Library, Session};
+
+/// One of the demo's processes (internal)
+#[derive(Args, Debug)]
+pub(crate) struct PeerArguments {
+    role: Role,
+    library: PathBuf,
+    steps: Vec<Step>,
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Role {
+    /// Starts every operation and measures.
+    Initiator,
+    /// Has the memory.
+    Target,
+}
+
+impl Role {
+    /// As the command line says it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Initiator => "initiator",
+            Self::Target => "target",
+        }
+    }
+}
+
+/// What a process of the demo tells the command that started it, one JSON text a line on standard output.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) enum Event {
+    /// The device is open.
+    Opened {
+        /// Name of the device.
+        device: String,
+        /// Its link layer in words.
+        link_layer: String,
+    },
+    /// A step succeeded, as far as this process can tell.
+    Done(Step, Done),
+    /// Nothing more comes from this process, because of this.
+    Failed(String),
+}
+
+/// The process. Its standard input is one end of the socketpair to the other one.
+pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
+    // Whoever kills the demo means this process too.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let socket = match std::io::stdin().as_fd().try_clone_to_owned() {
+        Ok(socket) => UnixStream::from(socket),
+        Err(error) => return fail(&Failure::new(format!("no socket to the other process: {error}"))),
+    };
+    let mut exchange = Exchange::new(socket);
+    let mut stage = match open(arguments) {
+        Ok(session) => Stage { session, exchange },
+        Err(failure) => {
+            let _ = exchange.tell_failure(&failure); // If the other process is gone already, there is no one to tell.
+            return fail(&failure);
+        }
+    };
+    for &step in &arguments.steps {
+        if let Err(failure) = play(arguments.role, step, &mut stage) {
+            let _ = stage.exchange.tell_failure(&failure); // As above.
+            return fail(&failure);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn open(arguments: &PeerArguments) -> Outcome<std::rc::Rc<Session>> {
+    let library = Library::load(&arguments.library).map_err(|error| Failure::new(error.to_string()))?;
+    let device = library.device_names()?.into_iter().next();
+    let device = device.ok_or_else(|| Failure::new("the library shows no device (is NONIC_DEVICES 0?)"))?;
+    let session = Session::open(&library, 0)?;
+    let link_layer = session.port()?.link_layer().to_owned();
+    tell(&Event::Opened { device, link_layer });
+    Ok(session)
+}
+
+fn play(role: Role, step: Step, stage: &mut Stage) -> Outcome<()> {
+    match role {
+        Role::Initiator => step.initiate(stage).map(|done| tell(&Event::Done(step, done))),
+        Role::Target => step.serve(stage),
+    }
+}
+
+fn fail(failure: &Failure) -> ExitCode {
+    tell(&Event::Failed(failure.to_string()));
+    ExitCode::FAILURE
+}
+
+fn tell(event: &Event) {
+    let line = serde_json::to_string(event).expect("an event holds only strings and numbers");
+    // A demo that no longer listens has ended, and this process with it.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}

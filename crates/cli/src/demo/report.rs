@@ -1,0 +1,133 @@
+//! What the demo prints, for people and for machines.
+
+use serde::Serialize;
+
+use super::measure::Figure;
+use super::step::{Done, Step};
+use crate::style::{Style, wrapped};
+
+/// Columns of the report on a terminal.
+const WIDTH: usize = 110;
+
+/// Where the text of a step begins.
+const TEXT_COLUMN: usize = 26;
+
+/// Where its figures' values end.
+const FIGURE_WIDTH: usize = 28;
+
+/// One step as it went.
+#[derive(Debug, Serialize)]
+struct Played {
+    name: &'static str,
+    passed: bool,
+    what: String,
+    figures: Vec<Figure>,
+}
+
+/// The demo as it goes.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    version: &'static str,
+    passed: bool,
+    device: Option<String>,
+    link_layer: Option<String>,
+    processes: [u32; 2],
+    steps: Vec<Played>,
+    #[serde(skip)]
+    style: Style,
+    #[serde(skip)]
+    silent: bool,
+    error: Option<String>,
+    seconds: f64,
+}
+
+impl Report {
+    /// Of these two processes; silent until the end for machines.
+    pub(super) fn new(processes: [u32; 2], json: bool) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            passed: false,
+            device: None,
+            link_layer: None,
+            processes,
+            steps: Vec::new(),
+            style: Style::of_standard_output(),
+            silent: json,
+            error: None,
+            seconds: 0.0,
+        }
+    }
+
+    /// The device is open.
+    pub(super) fn opened(&mut self, device: String, link_layer: String) {
+        let title = format!("nonic {}: {device}, {link_layer} port, ", self.version);
+        let [initiator, target] = self.processes;
+        self.say(&format!("{}processes {initiator} and {target}\n", self.style.strong(title)));
+        (self.device, self.link_layer) = (Some(device), Some(link_layer));
+    }
+
+    /// How many steps went well.
+    pub(super) fn step_count(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// A step went well.
+    pub(super) fn done(&mut self, step: Step, done: Done) {
+        let mut text = self.block(&self.style.good("ok    "), step.name(), &done.what);
+        for figure in &done.figures {
+            let value = self.style.strong(format_args!("{:>8.2} {}", figure.value, figure.unit));
+            text.push_str(&format!("{:TEXT_COLUMN$}{:<FIGURE_WIDTH$}{value}\n", "", figure.name));
+        }
+        self.say(text.trim_end());
+        self.steps.push(Played { name: step.name(), passed: true, what: done.what, figures: done.figures });
+    }
+
+    /// The step that was next went wrong.
+    pub(super) fn failed(&mut self, step: Step, words: String) {
+        self.say(self.block(&self.style.bad("FAILED"), step.name(), &words).trim_end());
+        self.steps.push(Played {
+            name: step.name(),
+            passed: false,
+            what: words.clone(),
+            figures: Vec::new(),
+        });
+        self.error = Some(words);
+    }
+
+    /// Nothing more comes. Whether all went well.
+    pub(super) fn finish(mut self, seconds: f64) -> bool {
+        self.passed = self.error.is_none();
+        self.seconds = (seconds * 1000.0).round() / 1000.0;
+        if self.silent {
+            println!("{}", serde_json::to_string(&self).expect("a report holds only strings and numbers"));
+            return self.passed;
+        }
+        match &self.error {
+            None => self.say(&format!(
+                "\n{} Next: nonic run -- PROGRAM, or nonic doctor.",
+                self.style.good(format_args!("All {} steps passed in {seconds:.1} s.", self.steps.len()))
+            )),
+            Some(_) => self.say(&format!(
+                "\n{} What works on this machine: nonic doctor. What the device does: nonic demo --log debug.",
+                self.style.bad("The demo failed.")
+            )),
+        }
+        self.passed
+    }
+
+    fn block(&self, mark: &str, name: &str, words: &str) -> String {
+        let mut lines = wrapped(words, WIDTH - TEXT_COLUMN).into_iter();
+        let name_width = TEXT_COLUMN - 10;
+        let mut text = format!("  {mark}  {name:<name_width$}{}\n", lines.next().unwrap_or_default());
+        for line in lines {
+            text.push_str(&format!("{:TEXT_COLUMN$}{line}\n", ""));
+        }
+        text
+    }
+
+    fn say(&self, text: &str) {
+        if !self.silent {
+            println!("{text}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The settings of the device, as flags: each becomes the environment variable that the device reads.
+
+use std::ffi::OsString;
+
+use clap::{Args, ValueEnum};
+
+/// Most devices a process can have.
+const DEVICES_MAX: u32 = 16;
+
+/// Longest prefix of a device name. The structures of the C interface have room for 63 bytes with the index.
+const PREFIX_MAX: usize = 48;
+
+/// Most device memory of a process, in bytes: 64 GiB of addresses, taken from the machine only when touched.
+const DEVICE_MEMORY_MAX: u64 = 64 << 30;
+
+/// Settings of the device, shared by all commands that start a program on it.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Device")]
+pub(crate) struct DeviceOptions {
+    /// Number of devices the program sees, 1 to 16 [NONIC_DEVICES, default 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=DEVICES_MAX as i64))]
+    devices: Option<u32>,
+
+    /// Their names without the index: PREFIX0, PREFIX1, ... [NONIC_DEVICE_NAME, default nonic]
+    #[arg(long, value_name = "PREFIX", value_parser = parse_prefix)]
+    device_name: Option<String>,
+
+    /// Whether the port says it is InfiniBand (with a LID) or Ethernet (RoCE) [NONIC_LINK_LAYER, default infiniband]
+    #[arg(long, value_name = "LAYER")]
+    link_layer: Option<LinkLayer>,
+
+    /// Device memory of each process, in bytes or with K, M or G [NONIC_DEVICE_MEMORY, default 64M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    device_memory: Option<u64>,
+
+    /// Fastest way of moving bytes that may be used [NONIC_TIER, default auto]
+    ///
+    /// mapped: the sender writes into memory that both processes have mapped. kernel: one system call copies from
+    /// process to process. ring: the bytes travel through a ring and the receiver places them. auto: the fastest that
+    /// works, for each piece of memory.
+    #[arg(long, value_name = "TIER")]
+    tier: Option<Tier>,
+
+    /// Messages of the device on standard error, down to LEVEL [NONIC_LOG, default warn]
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<LogLevel>,
+
+    /// Let any process of this user copy to and from the program, where Yama would not [NONIC_PTRACE=any]
+    ///
+    /// Under /proc/sys/kernel/yama/ptrace_scope 1 the kernel lets only parents copy to and from their children, so
+    /// that two programs would use the ring. This makes the program say PR_SET_PTRACER_ANY when it opens the device:
+    /// any process of the same user may then also debug it.
+    #[arg(long)]
+    allow_ptrace: bool,
+}
+
+/// Link layers of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LinkLayer {
+    #[value(alias = "ib")]
+    Infiniband,
+    #[value(alias = "roce")]
+    Ethernet,
+}
+
+/// Ways to move bytes on one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tier {
+    Auto,
+    Mapped,
+    Kernel,
+    Ring,
+}
+
+/// Levels of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl DeviceOptions {
+    /// The variables to set for the program, only those that were asked for: the others keep what the user exported.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let mut variables: Vec<(&'static str, OsString)> = Vec::new();
+        let mut set = |name, value: Option<String>| variables.extend(value.map(|value| (name, value.into())));
+        set("NONIC_DEVICES", self.devices.map(|count| count.to_string()));
+        set("NONIC_DEVICE_NAME", self.device_name.clone());
+        set("NONIC_LINK_LAYER", self.link_layer.map(word));
+        set("NONIC_DEVICE_MEMORY", self.device_memory.map(|bytes| bytes.to_string()));
+        set("NONIC_TIER", self.tier.map(word));
+        set("NONIC_LOG", self.log.map(word));
+        set("NONIC_PTRACE", self.allow_ptrace.then(|| "any".to_owned()));
+        variables
+    }
+}
+
+/// What is wrong with the value of one of the device's variables, if anything; for values that came by the environment.
+pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
+    match name {
+        "NONIC_DEVICES" => match value.parse() {
+            Ok(0..=DEVICES_MAX) => None, // None at all is of use to whoever tests that case; no flag is needed for it.
+            _ => Some(format!("must be a number from 1 to {DEVICES_MAX}")),
+        },
+        "NONIC_DEVICE_NAME" => parse_prefix(value).err(),
+        "NONIC_LINK_LAYER" => complaint_about_choice::<LinkLayer>(value),
+        "NONIC_DEVICE_MEMORY" => parse_size(value).err(),
+        "NONIC_TIER" => complaint_about_choice::<Tier>(value),
+        "NONIC_LOG" => complaint_about_choice::<LogLevel>(value),
+        "NONIC_PTRACE" => {
+            (!["any", "default", ""].contains(&value)).then(|| "must be any or default".to_owned())
+        }
+        _ => Some("is no variable of nonic; a typing error?".to_owned()),
+    }
+}
+
+fn complaint_about_choice<T: ValueEnum>(value: &str) -> Option<String> {
+    let choices =
+        || T::value_variants().iter().map(|choice| word(choice.clone())).collect::<Vec<_>>().join(", ");
+    T::from_str(value, true).is_err().then(|| format!("must be one of {}", choices()))
+}
+
+fn word<T: ValueEnum>(value: T) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+fn parse_prefix(text: &str) -> Result<String, String> {
+    let allowed = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+    if text.is_empty() || !text.chars().all(allowed) {
+        return Err("must be letters, digits, '_' and '-'".to_owned());
+    }
+    if text.len() > PREFIX_MAX {
+        return Err(format!("is {} bytes long; a device name has room for {PREFIX_MAX}", text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+/// Bytes, or a number with K, M or G (1024, 1024^2, 1024^3), small letters too.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits {
+        return Err("must be a whole number of bytes, or one with K, M or G behind it, like 64M".to_owned());
+    }
+    let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    size.filter(|&bytes| bytes <= DEVICE_MEMORY_MAX)
+        .ok_or_else(|| "is more than 64G, the most there is".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_binary_suffixes_in_either_case() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64K"), Ok(64 << 10));
+        assert_eq!(parse_size("64m"), Ok(64 << 20));
+        assert_eq!(parse_size("2G"), Ok(2 << 30));
+        assert_eq!(parse_size("0"), Ok(0));
+    }
+
+    #[test]
+    fn sizes_that_are_no_number_or_too_large_are_refused() {
+        for text in
+            ["", "M", "-1", "+1", "1.5G", "64MB", "1T", "6é", "65G", "99999999999999999999", "99999999999G"]
+        {
+            assert!(parse_size(text).is_err(), "{text} was taken");
+        }
+    }
+
+    #[test]
+    fn a_device_name_has_no_slash_or_space_and_leaves_room_for_its_index() {
+        assert!(parse_prefix("mlx5_").is_ok());
+        assert!(parse_prefix(&"a".repeat(PREFIX_MAX)).is_ok());
+        for text in ["", "a.b", "a/b", "a b", &"a".repeat(PREFIX_MAX + 1)] {
+            assert!(parse_prefix(text).is_err(), "{text} was taken");
+        }
+    }
+
+    #[test]
+    fn nothing_asked_sets_nothing() {
+        assert!(DeviceOptions::default().environment().is_empty());
+    }
+
+    #[test]
+    fn values_from_the_environment_are_judged_as_those_of_flags() {
+        assert_eq!(complaint_about("NONIC_TIER", "ring"), None);
+        assert_eq!(complaint_about("NONIC_DEVICE_MEMORY", "1G"), None);
+        assert_eq!(complaint_about("NONIC_LINK_LAYER", "RoCE"), None);
+        assert!(complaint_about("NONIC_TIER", "fast").is_some_and(|words| words.contains("kernel")));
+        assert!(complaint_about("NONIC_DEVICES", "17").is_some());
+        assert!(complaint_about("NONIC_TEIR", "ring").is_some());
+    }
+}

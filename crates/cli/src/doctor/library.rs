@@ -1,0 +1,139 @@
+//! Whether programs would find and load the library, and what it then shows them.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::peer::wait_readable;
+use super::report::Line;
+use crate::device_options::complaint_about;
+use crate::library::{LibraryFolder, own_program};
+use crate::verbs::{Library, Session};
+
+/// How long loading the library and opening a device may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the helper process saw.
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Seen {
+    symbols: usize,
+    devices: Vec<String>,
+    open_us: u64,
+    link_layer: String,
+    gids: Vec<String>,
+    error: Option<String>,
+}
+
+/// All findings about the library.
+pub(super) fn examine() -> Vec<Line> {
+    let mut lines = Vec::new();
+    match LibraryFolder::find() {
+        Ok(folder) => {
+            lines.push(Line::ok("library folder", folder.path().display().to_string()));
+            lines.extend(loaded(&folder));
+        }
+        Err(error) => lines.push(Line::problem(
+            "library folder",
+            error.to_string(),
+            "cargo build --release, or NONIC_LIB_DIR=FOLDER",
+        )),
+    }
+    lines.push(preloaded());
+    lines.extend(variables());
+    lines
+}
+
+/// Loads the library in a process of its own, where it can do no harm.
+fn loaded(folder: &LibraryFolder) -> Vec<Line> {
+    const NAME: &str = "loads";
+    let fix = "build again (cargo build --release); nonic needs glibc 2.36 or newer";
+    let seen = match ask_helper(&folder.verbs_library()) {
+        Ok(seen) => seen,
+        Err(error) => return vec![Line::problem(NAME, error.to_string(), fix)],
+    };
+    if let Some(error) = seen.error {
+        return vec![Line::problem(NAME, error, fix)];
+    }
+    let open = format!("opened in {:.1} ms", seen.open_us as f64 / 1000.0);
+    vec![
+        Line::ok(NAME, format!("yes: all {} symbols that were asked for, with their versions", seen.symbols)),
+        Line::ok("devices", format!("{}; {open}; {} port", seen.devices.join(", "), seen.link_layer)),
+        Line::ok("GIDs", seen.gids.join(", ")),
+    ]
+}
+
+fn ask_helper(library: &Path) -> std::io::Result<Seen> {
+    let mut command = Command::new(own_program()?);
+    command.args(["doctor-peer", "library"]).arg(library).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn()?;
+    let mut answer = String::new();
+    let mut output = child.stdout.take().expect("stdout was asked to be a pipe");
+    let read = wait_readable(&output, PATIENCE).and_then(|()| output.read_to_string(&mut answer));
+    if read.is_err() {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    read?;
+    serde_json::from_str(&answer)
+        .map_err(|_| std::io::Error::other(format!("the process that loaded it ended: {status}")))
+}
+
+/// In the helper process: loads the library, opens the first device and prints what was seen.
+pub(super) fn load_and_tell(file: &Path) -> ExitCode {
+    let seen = look(file).unwrap_or_else(|error| Seen { error: Some(error), ..Seen::default() });
+    println!("{}", serde_json::to_string(&seen).expect("strings and numbers only"));
+    ExitCode::SUCCESS
+}
+
+fn look(file: &Path) -> Result<Seen, String> {
+    let library = Library::load(file).map_err(|error| error.to_string())?;
+    let devices = library.device_names().map_err(|error| error.to_string())?;
+    let begun = Instant::now();
+    let session = Session::open(&library, 0).map_err(|error| error.to_string())?;
+    let open_us = begun.elapsed().as_micros() as u64;
+    let port = session.port().map_err(|error| error.to_string())?;
+    let gids = (0..port.gid_count).filter_map(|index| session.gid(index).ok()).filter(|gid| gid != &[0; 16]);
+    let gids = gids.map(|gid| std::net::Ipv6Addr::from(gid).to_string()).collect();
+    Ok(Seen {
+        symbols: library.symbol_count(),
+        devices,
+        open_us,
+        link_layer: port.link_layer().to_owned(),
+        gids,
+        error: None,
+    })
+}
+
+/// Libraries that would be asked before ours.
+fn preloaded() -> Line {
+    const NAME: &str = "LD_PRELOAD";
+    let value = std::env::var("LD_PRELOAD").unwrap_or_default();
+    if value.is_empty() {
+        return Line::ok(NAME, "nothing in the way");
+    }
+    let rival = ["ibverbs", "rdmacm", "rspreload"].into_iter().any(|name| value.contains(name));
+    if rival {
+        Line::note(NAME, format!("{value} comes before nonic's library")).fix("unset LD_PRELOAD")
+    } else {
+        Line::ok(NAME, format!("{value}; no rival of nonic's library"))
+    }
+}
+
+/// The device's variables that are set, each judged.
+fn variables() -> Vec<Line> {
+    let known = ["NONIC_LIB_DIR"];
+    let set =
+        std::env::vars().filter(|(name, _)| name.starts_with("NONIC_") && !known.contains(&name.as_str()));
+    let mut set: Vec<_> = set.collect();
+    set.sort();
+    let judge = |(name, value): (String, String)| match complaint_about(&name, &value) {
+        None => Line::ok("variable", format!("{name}={value}")),
+        Some(complaint) => {
+            Line::note("variable", format!("{name}={value}: {complaint}")).fix(format!("unset {name}"))
+        }
+    };
+    set.into_iter().map(judge).collect()
+}

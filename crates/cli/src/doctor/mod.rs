@@ -1,0 +1,101 @@
+//! `nonic doctor`: what works on this machine, and why not.
+
+mod kernel;
+mod library;
+mod network;
+mod peer;
+mod process;
+mod report;
+mod tiers;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Args;
+
+pub(crate) use peer::{PeerArguments, main as peer_main};
+
+use crate::run;
+use crate::style::Style;
+use report::{Line, Report, Section};
+
+/// Say what works on this machine, and what one line would change
+///
+/// Everything is tried, not guessed: system calls are made, helper processes copy to and from each other, the library
+/// is loaded in a process of its own. Nothing is changed.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct DoctorArguments {
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+
+    /// Also say whether this program would use nonic's libraries
+    #[arg(value_name = "PROGRAM")]
+    program: Option<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Marks:
+  ok       as it should be
+  note     works, but slower or not everywhere; the fix is optional
+  problem  nonic cannot be used before this is mended
+
+Ways of moving bytes, best first:
+  mapped       the sender writes into memory that both processes have mapped
+  kernel copy  one system call (process_vm_writev) copies from process to process
+  ring         the bytes travel through a shared ring, and the receiver places them
+
+Examples:
+  nonic doctor
+  nonic doctor ib_write_bw
+  nonic doctor --json | jq .tiers
+
+Environment:
+  NONIC_LIB_DIR  folder with libibverbs.so.1; default: beside this command
+  NONIC_*        the variables of the device (nonic run --help); their values are checked
+  NO_COLOR       no colours
+
+Exit status:
+  0  nonic works here, perhaps with notes
+  1  something makes nonic unusable
+  2  bad usage";
+
+/// Examines the machine and prints what was found.
+pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
+    let (mut copying, permission) = process::examine_copying();
+    let tiers = tiers::derive(&permission, std::env::var("NONIC_TIER").ok().as_deref());
+    copying.extend(process::examine_limits());
+    let mut sections = vec![
+        Section { title: "Library", lines: library::examine() },
+        Section { title: "Kernel", lines: kernel::examine() },
+        Section { title: "Processes", lines: copying },
+        Section { title: "Network", lines: network::examine() },
+        Section { title: "How bytes would move", lines: tiers::explain(&tiers) },
+    ];
+    if let Some(program) = &arguments.program {
+        sections.push(Section { title: "Program", lines: examine_program(program) });
+    }
+    let report = Report::new(sections, tiers);
+    if arguments.json {
+        println!("{}", report.to_json());
+    } else {
+        print!("{}", report.to_text(Style::of_standard_output()));
+    }
+    ExitCode::from(u8::from(!report.is_usable()))
+}
+
+fn examine_program(name: &OsString) -> Vec<Line> {
+    let checked = match run::check(name) {
+        Ok(checked) => checked,
+        Err(error) => return vec![Line::note("program", error).fix("give its path, or check PATH")],
+    };
+    let mut lines: Vec<_> = checked.warnings.iter().map(|warning| Line::note("program", warning)).collect();
+    if let Some(reason) = &checked.unsuitable {
+        lines.push(Line::note("program", format!("{}: {reason}", checked.subject)));
+    }
+    if lines.is_empty() {
+        lines.push(Line::ok("program", format!("{} would use nonic's libraries", checked.subject)));
+    }
+    lines
+}

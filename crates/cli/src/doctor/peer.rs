@@ -1,0 +1,188 @@
+//! Small processes that the doctor starts to try things out between processes, as two programs would.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::library;
+use crate::library::own_program;
+use crate::system;
+
+/// How long a helper may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What every helper's mailbox holds at first.
+const FIRST: u64 = 0x6e6f_6e69_6300_0001;
+
+/// Eight bytes that other processes try to read and write.
+static MAILBOX: AtomicU64 = AtomicU64::new(FIRST);
+
+/// The doctor's helper process (internal)
+#[derive(Args, Debug)]
+pub(crate) struct PeerArguments {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Load the library, open a device, say what was seen.
+    Library { file: std::path::PathBuf },
+    /// Read and write other processes on request.
+    Memory {
+        #[arg(long)]
+        allow_ptrace: bool,
+    },
+}
+
+/// The helper process.
+pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
+    match &arguments.role {
+        Role::Library { file } => library::load_and_tell(file),
+        Role::Memory { allow_ptrace } => serve_memory(*allow_ptrace),
+    }
+}
+
+fn serve_memory(allow_ptrace: bool) -> ExitCode {
+    if allow_ptrace {
+        // Fails with EINVAL where there is no Yama, which then refuses nothing either.
+        let _ = rustix::process::set_ptracer(rustix::process::PTracer::Any);
+    }
+    println!("{}", mailbox_address());
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        println!("{}", answer(&line));
+    }
+    ExitCode::SUCCESS
+}
+
+fn mailbox_address() -> usize {
+    (&raw const MAILBOX).addr()
+}
+
+/// `show`, `read PID ADDRESS` or `write PID ADDRESS VALUE`; answers a number, or `error` and its errno.
+fn answer(request: &str) -> String {
+    let words: Vec<&str> = request.split(' ').collect();
+    let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    let result = match words[0] {
+        "show" => Ok(MAILBOX.load(Ordering::SeqCst)),
+        "read" => system::read_process(number(1) as u32, number(2) as usize),
+        _ => system::write_process(number(1) as u32, number(2) as usize, number(3)).map(|()| number(3)),
+    };
+    match result {
+        Ok(value) => value.to_string(),
+        Err(error) => format!("error {}", error.raw_os_error().unwrap_or(libc::EIO)),
+    }
+}
+
+/// Someone whose memory can be tried: this process, or a helper.
+pub(super) trait Party {
+    /// Its process id.
+    fn pid(&self) -> u32;
+    /// The address of its eight bytes.
+    fn address(&self) -> usize;
+    /// Executes a request of [`answer`].
+    fn ask(&mut self, request: &str) -> io::Result<u64>;
+}
+
+/// This process.
+pub(super) struct Myself;
+
+impl Party for Myself {
+    fn pid(&self) -> u32 {
+        std::process::id()
+    }
+
+    fn address(&self) -> usize {
+        mailbox_address()
+    }
+
+    fn ask(&mut self, request: &str) -> io::Result<u64> {
+        understand(&answer(request))
+    }
+}
+
+/// A helper process of the memory kind. Ends with this object.
+pub(super) struct MemoryPeer {
+    child: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    address: usize,
+}
+
+impl MemoryPeer {
+    /// Starts one.
+    pub(super) fn start(allow_ptrace: bool) -> io::Result<Self> {
+        let mut command = Command::new(own_program()?);
+        command.args(["doctor-peer", "memory"]).args(allow_ptrace.then_some("--allow-ptrace"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let requests = child.stdin.take().expect("stdin was asked to be a pipe");
+        let answers = BufReader::new(child.stdout.take().expect("stdout was asked to be a pipe"));
+        let mut peer = Self { child, requests, answers, address: 0 };
+        peer.address = peer.next_answer()? as usize;
+        Ok(peer)
+    }
+
+    fn next_answer(&mut self) -> io::Result<u64> {
+        wait_readable(self.answers.get_ref(), PATIENCE)?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        understand(line.trim_end())
+    }
+}
+
+impl Party for MemoryPeer {
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn address(&self) -> usize {
+        self.address
+    }
+
+    fn ask(&mut self, request: &str) -> io::Result<u64> {
+        writeln!(self.requests, "{request}")?;
+        self.next_answer()
+    }
+}
+
+impl Drop for MemoryPeer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn understand(answer: &str) -> io::Result<u64> {
+    match answer.strip_prefix("error ") {
+        Some(number) => Err(io::Error::from_raw_os_error(number.parse().unwrap_or(libc::EIO))),
+        None => answer.parse().map_err(|_| io::Error::other(format!("the helper process said {answer:?}"))),
+    }
+}
+
+/// Waits until something can be read, at most that long.
+pub(super) fn wait_readable(from: &impl std::os::fd::AsFd, patience: Duration) -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+    match rustix::event::poll(&mut [PollFd::new(from, PollFlags::IN)], Some(&timeout))? {
+        0 => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", patience.as_secs())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether `initiator` can read from and write to `target` without the target's help; checks the bytes.
+pub(super) fn try_copy(initiator: &mut impl Party, target: &mut impl Party, value: u64) -> io::Result<()> {
+    let (pid, address) = (target.pid(), target.address());
+    initiator.ask(&format!("write {pid} {address} {value}"))?;
+    let arrived = target.ask("show")?;
+    let read = initiator.ask(&format!("read {pid} {address}"))?;
+    if (arrived, read) == (value, value) {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("wrote {value:#x}, the target has {arrived:#x}, read {read:#x}")))
+    }
+}

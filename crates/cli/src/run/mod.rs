@@ -1,0 +1,159 @@
+//! `nonic run`: starts a program on the software device.
+
+mod elf;
+mod program;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::Args;
+
+use crate::EXIT_REFUSED;
+use crate::device_options::DeviceOptions;
+use crate::library::{FindError, LibraryFolder};
+use program::LookupError;
+
+const EXIT_NOT_EXECUTABLE: u8 = 126;
+const EXIT_NOT_FOUND: u8 = 127;
+
+/// Run a program on the software RDMA device
+///
+/// Puts nonic's libraries in front of LD_LIBRARY_PATH and becomes the program, so that its signals and its exit status
+/// are those of the program itself. Programs need no rebuild. Both ends of a connection must run under nonic, on one
+/// host and in one network namespace.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct RunArguments {
+    /// Run the program even if it looks as if it would not use the libraries
+    #[arg(long)]
+    force: bool,
+
+    /// The program, by path or by name (looked up in PATH), and its arguments
+    #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  nonic run -- ibv_devinfo -v
+  nonic run -- ib_write_bw                    a server; then, in another terminal:
+  nonic run -- ib_write_bw localhost          its client
+  nonic run --link-layer ethernet -- ibv_rc_pingpong -g 0
+  nonic run --tier ring --log debug -- ib_send_lat
+  nonic run --devices 2 --device-name mlx5_ -- ibv_devices
+
+Environment, each set by the flag that names it, else passed on as it is:
+  NONIC_DEVICES        number of devices, 1 to 16; default 1
+  NONIC_DEVICE_NAME    their names without the index; default nonic
+  NONIC_LINK_LAYER     infiniband or ethernet; default infiniband
+  NONIC_DEVICE_MEMORY  bytes of device memory, K, M and G allowed; default 64M
+  NONIC_TIER           auto, mapped, kernel or ring; default auto
+  NONIC_LOG            error, warn, info, debug or trace; default warn
+  NONIC_PTRACE         any: let processes of the same user copy despite Yama
+Environment read by this command:
+  NONIC_LIB_DIR        folder with libibverbs.so.1; default: beside this command
+  LD_LIBRARY_PATH      kept, behind nonic's folder
+
+Exit status:
+  that of PROGRAM, once it runs
+  2    bad usage, or a program that could not use the libraries: statically linked,
+       for another machine, setuid, setgid or with file capabilities (--force runs it anyway)
+  126  PROGRAM is there but cannot be executed
+  127  PROGRAM is not there";
+
+/// What is known about a program before it runs.
+pub(crate) struct Checked {
+    /// The file to execute.
+    file: PathBuf,
+    /// What the loader would put in front of the program's libraries.
+    search_path: OsString,
+    /// The program as the user named it, with the interpreter that does the work when it is a script.
+    pub(crate) subject: String,
+    /// Why it would not use the libraries, if so.
+    pub(crate) unsuitable: Option<program::Unsuitable>,
+    /// What may surprise.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    #[error(transparent)]
+    Program(#[from] LookupError),
+    #[error(transparent)]
+    Library(#[from] FindError),
+}
+
+impl CheckError {
+    fn exit_status(&self) -> u8 {
+        match self {
+            Self::Program(LookupError::NotFound(_)) => EXIT_NOT_FOUND,
+            Self::Program(LookupError::NotExecutable(..)) => EXIT_NOT_EXECUTABLE,
+            Self::Library(_) => EXIT_REFUSED,
+        }
+    }
+}
+
+/// Becomes the program; returns only if that failed.
+pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
+    let (name, rest) = arguments.program.split_first().expect("the definition requires a program");
+    let checked = match examine(name) {
+        Ok(checked) => checked,
+        Err(error) => return refuse(&error.to_string(), error.exit_status()),
+    };
+    for warning in &checked.warnings {
+        eprintln!("nonic: {}: {warning}", checked.subject);
+    }
+    if let (Some(reason), false) = (&checked.unsuitable, arguments.force) {
+        let subject = &checked.subject;
+        let words = format!(
+            "{subject} cannot use the software device: {reason}. To run it anyway: nonic run --force"
+        );
+        return refuse(&words, EXIT_REFUSED);
+    }
+    let mut command = Command::new(&checked.file);
+    command
+        .arg0(name)
+        .args(rest)
+        .envs(arguments.device.environment())
+        .env("LD_LIBRARY_PATH", &checked.search_path);
+    let error = command.exec();
+    refuse(&format!("{}: cannot be executed: {error}", checked.file.display()), EXIT_NOT_EXECUTABLE)
+}
+
+/// Whether a program would use the libraries, without running it; the error is a sentence.
+pub(crate) fn check(name: &OsStr) -> Result<Checked, String> {
+    examine(name).map_err(|error| error.to_string())
+}
+
+fn examine(name: &OsStr) -> Result<Checked, CheckError> {
+    let path = std::env::var_os("PATH");
+    let file = program::find(name, path.as_deref())?;
+    let folder = LibraryFolder::find()?;
+    let findings = program::inspect(&file, &folder.library_names(), folder.path(), path.as_deref());
+    Ok(Checked {
+        search_path: folder.search_path(std::env::var_os("LD_LIBRARY_PATH").as_deref()),
+        subject: subject(name, &file, &findings.loaded),
+        unsuitable: findings.unsuitable,
+        warnings: findings.warnings,
+        file,
+    })
+}
+
+fn subject(name: &OsStr, file: &Path, loaded: &Path) -> String {
+    if file == loaded {
+        name.to_string_lossy().into_owned()
+    } else {
+        format!("{}, interpreter of the script {}", loaded.display(), name.to_string_lossy())
+    }
+}
+
+fn refuse(words: &str, status: u8) -> ExitCode {
+    eprintln!("nonic: {words}");
+    ExitCode::from(status)
+}

@@ -1,0 +1,185 @@
+//! Loading `libibverbs.so.1` as a program would that finds its functions late: by name and exact version.
+
+use std::ffi::{CStr, CString, c_void};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::abi;
+
+/// The version that all of these functions have had since 2007.
+const VERSION: &CStr = c"IBVERBS_1.1";
+
+/// Why the library cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// The dynamic loader refused.
+    #[error("the library cannot be loaded: {0}")]
+    Open(String),
+    /// A function is missing, or has another version.
+    #[error("the library has no {name}@{version}", version = VERSION.to_string_lossy())]
+    Symbol {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A call of the library that did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[error("{call} failed: {error}")]
+pub(crate) struct CallError {
+    /// The function.
+    pub(super) call: &'static str,
+    /// What it said.
+    pub(super) error: io::Error,
+}
+
+impl CallError {
+    /// For functions that answer null and leave the reason in errno.
+    pub(super) fn last(call: &'static str) -> Self {
+        Self { call, error: io::Error::last_os_error() }
+    }
+
+    /// For functions that answer 0 or the reason.
+    pub(super) fn check(call: &'static str, answer: i32) -> Result<(), Self> {
+        match answer {
+            0 => Ok(()),
+            -1 => Err(Self::last(call)),
+            errno => Err(Self { call, error: io::Error::from_raw_os_error(errno) }),
+        }
+    }
+
+    /// The errno of it.
+    pub(crate) fn errno(&self) -> Option<i32> {
+        self.error.raw_os_error()
+    }
+}
+
+/// Declares the table of functions and how it is filled, from one list.
+macro_rules! functions {
+    ($($field:ident: $name:literal as $kind:ty,)*) => {
+        /// The functions of the library that are called here.
+        pub(super) struct Functions {
+            $(pub(super) $field: $kind,)*
+        }
+
+        impl Functions {
+            const COUNT: usize = [$($name),*].len();
+
+            fn find(handle: *mut c_void) -> Result<Self, LoadError> {
+                Ok(Self {$(
+                    // SAFETY: the symbol of that name and version has that type: `infiniband/verbs.h` of rdma-core
+                    // says so, and a version, once released, never changes.
+                    $field: unsafe { std::mem::transmute::<*mut c_void, $kind>(symbol(handle, $name)?) },
+                )*})
+            }
+        }
+    };
+}
+
+functions! {
+    get_device_list: c"ibv_get_device_list" as abi::GetDeviceList,
+    free_device_list: c"ibv_free_device_list" as abi::FreeDeviceList,
+    get_device_name: c"ibv_get_device_name" as abi::GetDeviceName,
+    open_device: c"ibv_open_device" as abi::OpenDevice,
+    close_device: c"ibv_close_device" as abi::CloseDevice,
+    query_port: c"ibv_query_port" as abi::QueryPort,
+    query_gid: c"ibv_query_gid" as abi::QueryGid,
+    alloc_pd: c"ibv_alloc_pd" as abi::AllocPd,
+    dealloc_pd: c"ibv_dealloc_pd" as abi::DeallocPd,
+    reg_mr: c"ibv_reg_mr" as abi::RegMr,
+    dereg_mr: c"ibv_dereg_mr" as abi::DeregMr,
+    create_cq: c"ibv_create_cq" as abi::CreateCq,
+    destroy_cq: c"ibv_destroy_cq" as abi::DestroyCq,
+    create_qp: c"ibv_create_qp" as abi::CreateQp,
+    modify_qp: c"ibv_modify_qp" as abi::ModifyQp,
+    destroy_qp: c"ibv_destroy_qp" as abi::DestroyQp,
+    wc_status_str: c"ibv_wc_status_str" as abi::WcStatusStr,
+}
+
+/// The loaded library. Stays loaded until the process ends: it may have a thread of its own.
+#[derive(Clone)]
+pub(crate) struct Library {
+    pub(super) functions: Rc<Functions>,
+}
+
+impl Library {
+    /// Loads the library at that path, resolving all its symbols now.
+    pub(crate) fn load(path: &Path) -> Result<Self, LoadError> {
+        let name = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| LoadError::Open("a NUL in its path".to_owned()))?;
+        // SAFETY: `name` is a C string; constructors of the library run here, as they do in every program that links it.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            return Err(LoadError::Open(loader_message()));
+        }
+        Ok(Self { functions: Rc::new(Functions::find(handle)?) })
+    }
+
+    /// How many symbols were found under their exact versions.
+    pub(crate) fn symbol_count(&self) -> usize {
+        Functions::COUNT
+    }
+
+    /// Names of the devices, in their order.
+    pub(crate) fn device_names(&self) -> Result<Vec<String>, CallError> {
+        self.with_devices(|devices| {
+            let name = |device: &*mut abi::ibv_device| {
+                // SAFETY: the device is of the list, which `with_devices` keeps; its name is a C string in it.
+                let name = unsafe { CStr::from_ptr((self.functions.get_device_name)(*device)) };
+                name.to_string_lossy().into_owned()
+            };
+            Ok(devices.iter().map(name).collect())
+        })
+    }
+
+    /// Calls `with` with the devices, whose list is freed afterwards.
+    pub(super) fn with_devices<T>(
+        &self,
+        with: impl FnOnce(&[*mut abi::ibv_device]) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let mut count = 0;
+        // SAFETY: `count` is a valid place for the number of devices.
+        let list = unsafe { (self.functions.get_device_list)(&mut count) };
+        if list.is_null() {
+            return Err(CallError::last("ibv_get_device_list"));
+        }
+        // SAFETY: the library returned `count` pointers there, and no one changes them before the list is freed.
+        let result = with(unsafe { std::slice::from_raw_parts(list, count.max(0) as usize) });
+        // SAFETY: `list` came from ibv_get_device_list and is freed once; `with` could not keep its slice.
+        unsafe { (self.functions.free_device_list)(list) };
+        result
+    }
+
+    /// A completion status in the library's words.
+    pub(crate) fn status_words(&self, status: u32) -> String {
+        // SAFETY: the function takes any number and returns a string that lives for ever, or null.
+        let words = unsafe { (self.functions.wc_status_str)(status) };
+        if words.is_null() {
+            return format!("status {status}");
+        }
+        // SAFETY: not null, so it is that string.
+        unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
+    }
+}
+
+fn symbol(handle: *mut c_void, name: &CStr) -> Result<*mut c_void, LoadError> {
+    // SAFETY: `handle` came from dlopen and is never closed; both names are C strings.
+    let address = unsafe { libc::dlvsym(handle, name.as_ptr(), VERSION.as_ptr()) };
+    if address.is_null() {
+        Err(LoadError::Symbol { name: name.to_string_lossy().into_owned() })
+    } else {
+        Ok(address)
+    }
+}
+
+fn loader_message() -> String {
+    // SAFETY: this thread is the only one that uses the loader here, so the message stays until the next call.
+    let message = unsafe { libc::dlerror() };
+    if message.is_null() {
+        return "the loader gives no reason".to_owned();
+    }
+    // SAFETY: a message of dlerror is a C string.
+    unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,14 @@
+//! The C library as a program sees it: loaded at run time, called through its exported functions and through the tables
+//! of pointers that the header's inline functions use. What is unsafe about that ends here: the objects of this module
+//! cannot be misused by safe code.
+
+mod abi;
+mod buffer;
+mod library;
+mod queue_pair;
+mod session;
+
+pub(crate) use buffer::{Buffer, Mismatch, pattern};
+pub(crate) use library::{CallError, Library};
+pub(crate) use queue_pair::{Address, Operation, Piece, QueuePair, REQUESTS_MAX, RemoteMemory};
+pub(crate) use session::{Completion, Region, Rights, Session};

@@ -1,0 +1,263 @@
+//! A reliable connection: its way to life, and what is posted to it.
+
+use std::ptr::{NonNull, null_mut};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use super::abi;
+use super::library::CallError;
+use super::session::{PORT, Region, Rights, Session, missing};
+
+/// Requests that may be outstanding in each direction.
+pub(crate) const REQUESTS_MAX: u32 = 64;
+
+/// Bytes of a request that may travel in the request itself.
+const INLINE_MAX: u32 = 64;
+
+/// Reads and atomics under way at once.
+const READS_MAX: u8 = 16;
+
+/// Attributes that each move of a reliable connection needs besides the state.
+const TO_INIT: i32 = abi::IBV_QP_STATE | abi::IBV_QP_PKEY_INDEX | abi::IBV_QP_PORT | abi::IBV_QP_ACCESS_FLAGS;
+const TO_READY_TO_RECEIVE: i32 = abi::IBV_QP_STATE
+    | abi::IBV_QP_AV
+    | abi::IBV_QP_PATH_MTU
+    | abi::IBV_QP_DEST_QPN
+    | abi::IBV_QP_RQ_PSN
+    | abi::IBV_QP_MAX_DEST_RD_ATOMIC
+    | abi::IBV_QP_MIN_RNR_TIMER;
+const TO_READY_TO_SEND: i32 = abi::IBV_QP_STATE
+    | abi::IBV_QP_TIMEOUT
+    | abi::IBV_QP_RETRY_CNT
+    | abi::IBV_QP_RNR_RETRY
+    | abi::IBV_QP_SQ_PSN
+    | abi::IBV_QP_MAX_QP_RD_ATOMIC;
+
+/// Where a queue pair can be reached; what two ends tell each other.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Address {
+    number: u32,
+    first_packet: u32,
+    lid: u16,
+    gid: [u8; 16],
+}
+
+/// Where memory of a peer lies.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct RemoteMemory {
+    /// Address of the first byte.
+    pub(crate) address: u64,
+    /// Its key.
+    pub(crate) key: u32,
+}
+
+impl RemoteMemory {
+    /// Of a region of this process, for a peer.
+    pub(crate) fn of(region: &Region) -> Self {
+        Self { address: region.base(), key: region.remote_key() }
+    }
+
+    /// The same key, further on.
+    pub(crate) fn at(self, offset: usize) -> Self {
+        Self { address: self.address + offset as u64, ..self }
+    }
+}
+
+/// A piece of registered memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    region: &'a Region,
+    offset: usize,
+    length: usize,
+}
+
+impl<'a> Piece<'a> {
+    /// # Panics
+    /// Panics if the region is shorter.
+    pub(crate) fn new(region: &'a Region, offset: usize, length: usize) -> Self {
+        let inside = offset.checked_add(length).is_some_and(|end| end <= region.len());
+        assert!(inside, "{length} bytes at {offset} of {}", region.len());
+        Self { region, offset, length }
+    }
+
+    fn element(&self) -> abi::ibv_sge {
+        abi::ibv_sge {
+            addr: self.region.base() + self.offset as u64,
+            length: self.length as u32,
+            lkey: self.region.local_key(),
+        }
+    }
+}
+
+/// What a request does with its piece of local memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    /// Sends it.
+    Send,
+    /// Sends it, and a number with it.
+    SendImmediate(u32),
+    /// Writes it to the peer's memory.
+    Write(RemoteMemory),
+    /// Fills it from the peer's memory.
+    Read(RemoteMemory),
+    /// Adds to eight bytes of the peer's memory; their old value comes back.
+    FetchAdd(RemoteMemory, u64),
+    /// Exchanges eight bytes of the peer's memory if they are what is expected; their old value comes back.
+    CompareSwap(RemoteMemory, u64, u64),
+}
+
+/// A queue pair of the reliable connected kind.
+pub(crate) struct QueuePair {
+    session: Rc<Session>,
+    raw: NonNull<abi::ibv_qp>,
+    first_packet: u32,
+}
+
+impl QueuePair {
+    /// Creates one that completes to the session's queue.
+    pub(crate) fn create(session: &Rc<Session>) -> Result<Self, CallError> {
+        let mut attributes = abi::ibv_qp_init_attr {
+            qp_context: null_mut(),
+            send_cq: session.queue.as_ptr(),
+            recv_cq: session.queue.as_ptr(),
+            srq: null_mut(),
+            cap: abi::ibv_qp_cap {
+                max_send_wr: REQUESTS_MAX,
+                max_recv_wr: REQUESTS_MAX,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: INLINE_MAX,
+            },
+            qp_type: abi::IBV_QPT_RC,
+            sq_sig_all: 0,
+        };
+        // SAFETY: domain and queue are the session's and alive; the structure is filled.
+        let raw = unsafe { (session.library.functions.create_qp)(session.domain.as_ptr(), &mut attributes) };
+        let raw = NonNull::new(raw).ok_or_else(|| CallError::last("ibv_create_qp"))?;
+        // Any 24 bits will do; taking them from the process makes two runs differ, as they do on hardware.
+        let first_packet = std::process::id().wrapping_mul(7919) & 0xff_ffff;
+        Ok(Self { session: Rc::clone(session), raw, first_packet })
+    }
+
+    /// Where a peer reaches it.
+    pub(crate) fn address(&self) -> Result<Address, CallError> {
+        // SAFETY: alive until this is dropped.
+        let number = unsafe { self.raw.as_ref() }.qp_num;
+        let (port, gid) = (self.session.port()?, self.session.gid(0)?);
+        Ok(Address { number, first_packet: self.first_packet, lid: port.lid, gid })
+    }
+
+    /// Goes through the states to "ready to send", towards that peer.
+    pub(crate) fn connect(&self, peer: &Address) -> Result<(), CallError> {
+        let port = self.session.port()?;
+        let mut attributes = abi::ibv_qp_attr {
+            qp_state: abi::IBV_QPS_INIT,
+            port_num: PORT,
+            qp_access_flags: Rights::Remote.bits(),
+            path_mtu: port.mtu,
+            dest_qp_num: peer.number,
+            rq_psn: peer.first_packet,
+            sq_psn: self.first_packet,
+            max_rd_atomic: READS_MAX,
+            max_dest_rd_atomic: READS_MAX,
+            min_rnr_timer: 1, // 10 us
+            timeout: 14,      // 67 ms, eight times: a peer that died is noticed within a second
+            retry_cnt: 7,
+            rnr_retry: 7,
+            ..Default::default()
+        };
+        attributes.ah_attr.port_num = PORT;
+        attributes.ah_attr.dlid = peer.lid;
+        if port.ethernet {
+            attributes.ah_attr.is_global = 1;
+            attributes.ah_attr.dgid.raw = peer.gid;
+            attributes.ah_attr.hop_limit = 64;
+        }
+        self.modify(&mut attributes, TO_INIT)?;
+        attributes.qp_state = abi::IBV_QPS_RTR;
+        self.modify(&mut attributes, TO_READY_TO_RECEIVE)?;
+        attributes.qp_state = abi::IBV_QPS_RTS;
+        self.modify(&mut attributes, TO_READY_TO_SEND)
+    }
+
+    fn modify(&self, attributes: &mut abi::ibv_qp_attr, mask: i32) -> Result<(), CallError> {
+        // SAFETY: alive until this is dropped; every attribute the mask names is filled.
+        let answer =
+            unsafe { (self.session.library.functions.modify_qp)(self.raw.as_ptr(), attributes, mask) };
+        CallError::check("ibv_modify_qp", answer)
+    }
+
+    /// Posts a request that will complete. `inline` copies the piece into the request.
+    pub(crate) fn post(
+        &self,
+        id: u64,
+        operation: Operation,
+        piece: Piece<'_>,
+        inline: bool,
+    ) -> Result<(), CallError> {
+        const CALL: &str = "ibv_post_send";
+        let mut element = piece.element();
+        let mut request = abi::ibv_send_wr {
+            wr_id: id,
+            next: null_mut(),
+            sg_list: &mut element,
+            num_sge: 1,
+            opcode: opcode(operation),
+            send_flags: abi::IBV_SEND_SIGNALED | if inline { abi::IBV_SEND_INLINE } else { 0 },
+            imm_data: if let Operation::SendImmediate(number) = operation { number.to_be() } else { 0 },
+            wr: target(operation),
+            _rest: [0; 7],
+        };
+        let post = self.session.operations().post_send.ok_or(missing(CALL))?;
+        let mut refused = null_mut();
+        // SAFETY: the request and its element live through the call, which copies both. The memory named is registered:
+        // the library resolves it by key, and a region that ends deregisters first, so no freed byte is touched.
+        CallError::check(CALL, unsafe { post(self.raw.as_ptr(), &mut request, &mut refused) })
+    }
+
+    /// Posts a receive into that piece.
+    pub(crate) fn post_receive(&self, id: u64, piece: Piece<'_>) -> Result<(), CallError> {
+        const CALL: &str = "ibv_post_recv";
+        let mut element = piece.element();
+        let mut request = abi::ibv_recv_wr { wr_id: id, next: null_mut(), sg_list: &mut element, num_sge: 1 };
+        let post = self.session.operations().post_recv.ok_or(missing(CALL))?;
+        let mut refused = null_mut();
+        // SAFETY: as in `post`.
+        CallError::check(CALL, unsafe { post(self.raw.as_ptr(), &mut request, &mut refused) })
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        // SAFETY: created, and destroyed once.
+        unsafe { (self.session.library.functions.destroy_qp)(self.raw.as_ptr()) };
+    }
+}
+
+fn opcode(operation: Operation) -> u32 {
+    match operation {
+        Operation::Send => abi::IBV_WR_SEND,
+        Operation::SendImmediate(_) => abi::IBV_WR_SEND_WITH_IMM,
+        Operation::Write(_) => abi::IBV_WR_RDMA_WRITE,
+        Operation::Read(_) => abi::IBV_WR_RDMA_READ,
+        Operation::FetchAdd(..) => abi::IBV_WR_ATOMIC_FETCH_AND_ADD,
+        Operation::CompareSwap(..) => abi::IBV_WR_ATOMIC_CMP_AND_SWP,
+    }
+}
+
+fn target(operation: Operation) -> abi::one_sided {
+    let atomic = |target: RemoteMemory, compare_add, swap| abi::one_sided {
+        atomic: abi::atomic { remote_addr: target.address, compare_add, swap, rkey: target.key },
+    };
+    match operation {
+        Operation::Send | Operation::SendImmediate(_) => atomic(RemoteMemory { address: 0, key: 0 }, 0, 0),
+        Operation::Write(target) | Operation::Read(target) => {
+            let mut arms = atomic(RemoteMemory { address: 0, key: 0 }, 0, 0);
+            arms.rdma = abi::rdma { remote_addr: target.address, rkey: target.key };
+            arms
+        }
+        Operation::FetchAdd(target, add) => atomic(target, add, 0),
+        Operation::CompareSwap(target, expected, new) => atomic(target, expected, new),
+    }
+}
