@@ -1,0 +1,332 @@
+// Measures what the project promises about speed and idle cost, through the C library, with the machine's own limits
+// measured in the same run. One line a figure: name, value, unit, and the promise where there is one.
+//
+// Usage: bench_verbs [--quick] [--idle SECONDS]      --quick: few repetitions, to prove that it runs
+
+#include "common.h"
+
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+
+static bool quick;
+
+static void figure(const char *name, double value, const char *unit, const char *promise)
+{
+    if (self.active)
+        printf("%-58s %12.3f %-6s %s\n", name, value, unit, promise);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double percentile_us(int64_t *ns, int count, double part)
+{
+    qsort(ns, count, sizeof *ns, by_value);
+    return ns[(int)((count - 1) * part)] / 1000.0;
+}
+
+static long status_kib(const char *field)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    long kib = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, field, strlen(field)))
+            sscanf(line + strlen(field), ": %ld", &kib);
+    if (f)
+        fclose(f);
+    return kib;
+}
+
+static double cpu_ms(void)
+{
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1e3 + (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e3;
+}
+
+// ---- the machine's own limits --------------------------------------------------------------------------------------
+
+// Two processes wake each other by eventfd.
+static void reference_eventfd(const int *fds)
+{
+    int rounds = quick ? 2000 : 50000;
+    static int64_t took[50000];
+    uint64_t one = 1;
+    meet();
+    for (int i = 0; i < rounds; i++) {
+        int64_t start = now_ns();
+        if (self.active)
+            REQUIRE(write(fds[0], &one, 8) == 8 && read(fds[1], &one, 8) == 8);
+        else
+            REQUIRE(read(fds[0], &one, 8) == 8 && write(fds[1], &one, 8) == 8);
+        took[i] = (now_ns() - start) / 2;
+    }
+    figure("reference: eventfd, half round trip, median", percentile_us(took, rounds, 0.5), "us", "");
+}
+
+static void reference_process_vm(void)
+{
+    static const size_t sizes[] = {8, 65536, 1 << 20};
+    enum { LARGEST = 1 << 20 };
+    unsigned char *bytes = aligned_alloc(4096, LARGEST);
+    REQUIRE(bytes);
+    memset(bytes, self.active ? 1 : 2, LARGEST);
+    struct {
+        pid_t pid;
+        void *bytes;
+    } ours = {getpid(), bytes}, theirs;
+    swap_values(&ours, &theirs, sizeof ours);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && self.active; i++) {
+        int rounds = (int)((quick ? 1 : 20) * ((64u << 20) / (sizes[i] + 16384)));
+        struct iovec here = {bytes, sizes[i]}, there = {theirs.bytes, sizes[i]};
+        char name[80];
+        int64_t start = now_ns();
+        ssize_t moved = 0;
+        for (int k = 0; k < rounds && moved >= 0; k++)
+            moved = process_vm_writev(theirs.pid, &here, 1, &there, 1, 0);
+        double us = (now_ns() - start) / 1000.0 / rounds;
+        if (moved < 0) {
+            printf("reference: process_vm_writev is not allowed here (%s)\n", strerror(errno));
+            break;
+        }
+        snprintf(name, sizeof name, "reference: process_vm_writev of %zu bytes", sizes[i]);
+        figure(name, us, "us", "");
+        if (sizes[i] >= 65536) {
+            snprintf(name, sizeof name, "reference: process_vm_writev of %zu bytes, rate", sizes[i]);
+            figure(name, sizes[i] / us / 1000.0, "GB/s", "");
+        }
+    }
+    meet();
+    free(bytes);
+}
+
+// ---- costs of being there ------------------------------------------------------------------------------------------
+
+static void opening(void)
+{
+    int rounds = quick ? 5 : 50;
+    int64_t took[50];
+    if (self.active) {
+        int64_t start = now_ns();
+        struct ibv_context *first = open_device();
+        figure("open device, the first of a process", (now_ns() - start) / 1e6, "ms", "promise: under 5");
+        for (int i = 0; i < rounds; i++) {
+            start = now_ns();
+            struct ibv_context *context = open_device();
+            took[i] = now_ns() - start;
+            REQUIRE(ibv_close_device(context) == 0);
+        }
+        figure("open device, further ones, median", percentile_us(took, rounds, 0.5) / 1000, "ms", "promise: under 5");
+        REQUIRE(ibv_close_device(first) == 0);
+    }
+    meet();
+}
+
+static void idling(double seconds)
+{
+    long before = status_kib("VmRSS");
+    struct ibv_context *context = open_device();
+    long after = status_kib("VmRSS");
+    figure("resident memory of an open device", (after - before) / 1024.0, "MiB", "promise: under 4");
+    meet();
+    double cpu = cpu_ms();
+    struct timespec rest = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (time_t)seconds) * 1e9)};
+    while (nanosleep(&rest, &rest) && errno == EINTR)
+        ;
+    double used = cpu_ms() - cpu;
+    char name[80];
+    snprintf(name, sizeof name, "CPU of an open device without traffic, over %.0f s", seconds);
+    figure(name, used, "ms", "promise: none");
+    meet();
+    REQUIRE(ibv_close_device(context) == 0);
+}
+
+// The same with a connection that has carried something: its peer is idle as well.
+static void idling_connected(struct node *n, double seconds)
+{
+    bring_up(n);
+    if (!self.active)
+        REQUIRE(post_receive(n->qp, 1, piece(n->buffer, 64, n->mr->lkey)) == 0);
+    meet();
+    if (self.active) {
+        REQUIRE(post(n->qp, 1, IBV_WR_SEND, piece(n->buffer, 8, n->mr->lkey), 0, 0) == 0);
+        REQUIRE(next_completion(n->send_cq).status == IBV_WC_SUCCESS);
+    } else {
+        REQUIRE(next_completion(n->recv_cq).status == IBV_WC_SUCCESS);
+    }
+    meet();
+    struct timespec settle = {.tv_nsec = 200000000}, rest = {.tv_sec = (time_t)seconds};
+    nanosleep(&settle, NULL);
+    double cpu = cpu_ms();
+    nanosleep(&rest, NULL);
+    char name[80];
+    snprintf(name, sizeof name, "CPU of an idle connection, over %.0f s", seconds);
+    figure(name, cpu_ms() - cpu, "ms", "promise: none");
+    meet();
+}
+
+static void registering(struct node *n)
+{
+    enum { ROUNDS = 20000 };
+    static int64_t took[ROUNDS], back[ROUNDS];
+    int rounds = quick ? 1000 : ROUNDS;
+    for (int i = 0; i < rounds && self.active; i++) {
+        int64_t start = now_ns();
+        struct ibv_mr *mr = ibv_reg_mr(n->pd, n->buffer, 4096, ALL_REMOTE);
+        took[i] = now_ns() - start;
+        REQUIRE(mr);
+        start = now_ns();
+        REQUIRE(ibv_dereg_mr(mr) == 0);
+        back[i] = now_ns() - start;
+    }
+    if (self.active) {
+        figure("register 4 KiB, median", percentile_us(took, rounds, 0.5), "us", "promise: under 2");
+        figure("register 4 KiB, 99 %", percentile_us(took, rounds, 0.99), "us", "");
+        figure("deregister 4 KiB, median", percentile_us(back, rounds, 0.5), "us", "");
+    }
+    meet();
+}
+
+static void many_queue_pairs(struct node *n)
+{
+    enum { MANY = 10000 };
+    static struct ibv_qp *qps[MANY];
+    if (self.active) {
+        struct ibv_qp_cap cap = n->cap;
+        n->cap = (struct ibv_qp_cap){.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1};
+        long before = status_kib("VmRSS");
+        int64_t start = now_ns();
+        int made = 0;
+        while (made < MANY && (qps[made] = make_qp(n, IBV_QPT_RC)))
+            made++;
+        double seconds = (now_ns() - start) / 1e9;
+        long after = status_kib("VmRSS");
+        if (made < MANY)
+            printf("only %d of %d queue pairs could be made: %s\n", made, MANY, strerror(errno));
+        figure("10,000 queue pairs, made in", seconds, "s", "promise: under 1");
+        figure("10,000 queue pairs, memory of each, idle", (after - before) * 1024.0 / (made ? made : 1), "bytes",
+               "promise: under 1024");
+        start = now_ns();
+        for (int i = 0; i < made; i++)
+            REQUIRE(ibv_destroy_qp(qps[i]) == 0);
+        figure("10,000 queue pairs, destroyed in", (now_ns() - start) / 1e9, "s", "");
+        n->cap = cap;
+    }
+    meet();
+}
+
+// ---- transfers -----------------------------------------------------------------------------------------------------
+
+static void send_latency(struct node *n)
+{
+    enum { ROUNDS = 100000 };
+    static int64_t took[ROUNDS];
+    int rounds = quick ? 2000 : ROUNDS;
+    bring_up(n);
+    for (int i = 0; i < 16; i++)
+        REQUIRE(post_receive(n->qp, i, piece(n->buffer + 4096, 64, n->mr->lkey)) == 0);
+    meet();
+    for (int i = 0; i < rounds; i++) {
+        struct ibv_wc wc;
+        int64_t start = now_ns();
+        if (self.active)
+            REQUIRE(post(n->qp, 1, IBV_WR_SEND, piece(n->buffer, 8, n->mr->lkey), 0, 0) == 0);
+        int got;
+        while ((got = ibv_poll_cq(n->recv_cq, 1, &wc)) == 0)
+            ;
+        REQUIRE(got == 1 && wc.status == IBV_WC_SUCCESS);
+        if (!self.active)
+            REQUIRE(post(n->qp, 1, IBV_WR_SEND, piece(n->buffer, 8, n->mr->lkey), 0, 0) == 0);
+        took[i] = (now_ns() - start) / 2;
+        while ((got = ibv_poll_cq(n->send_cq, 1, &wc)) == 0)
+            ;
+        REQUIRE(got == 1 && wc.status == IBV_WC_SUCCESS);
+        REQUIRE(post_receive(n->qp, 1, piece(n->buffer + 4096, 64, n->mr->lkey)) == 0);
+    }
+    figure("RC send of 8 bytes, both polling, half round trip, median", percentile_us(took, rounds, 0.5), "us",
+           "promise: at most 1");
+    figure("RC send of 8 bytes, both polling, half round trip, 99 %", percentile_us(took, rounds, 0.99), "us", "");
+    meet();
+}
+
+// Keeps up to 16 requests of this kind outstanding; the rate and the time of each.
+static void rate_of(struct node *n, const char *what, enum ibv_wr_opcode opcode, uint32_t length, int rounds)
+{
+    enum { LARGEST = 1 << 20 };
+    unsigned char *bytes = aligned_alloc(4096, LARGEST);
+    char name[80];
+    REQUIRE(bytes);
+    memset(bytes, 1, LARGEST);
+    struct ibv_mr *mr = ibv_reg_mr(n->pd, bytes, LARGEST, ALL_REMOTE);
+    REQUIRE(mr);
+    bring_up(n);
+    struct card ours = {.rkey = mr->rkey, .address = (uintptr_t)bytes}, theirs;
+    swap_values(&ours, &theirs, sizeof ours);
+    if (self.active) {
+        if (quick)
+            rounds = rounds / 20 + 16;
+        int posted = 0, done = 0;
+        int64_t start = now_ns();
+        while (done < rounds) {
+            struct ibv_wc wc[16];
+            struct ibv_sge sge = piece(bytes, length, mr->lkey);
+            while (posted < rounds && posted - done < 16) {
+                bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+                REQUIRE((atomic ? post_atomic(n->qp, 1, opcode, sge, theirs.address, theirs.rkey, 1, 0)
+                                : post(n->qp, 1, opcode, sge, theirs.address, theirs.rkey)) == 0);
+                posted++;
+            }
+            int got = ibv_poll_cq(n->send_cq, 16, wc);
+            REQUIRE(got >= 0);
+            for (int i = 0; i < got; i++)
+                REQUIRE(wc[i].status == IBV_WC_SUCCESS);
+            done += got;
+        }
+        double us = (now_ns() - start) / 1000.0 / rounds;
+        snprintf(name, sizeof name, "%s of %u bytes", what, length);
+        figure(name, us, "us", "");
+        if (length >= 65536) {
+            snprintf(name, sizeof name, "%s of %u bytes, rate", what, length);
+            figure(name, length / us / 1000.0, "GB/s",
+                   opcode == IBV_WR_RDMA_WRITE && length == 65536 ? "promise: as process_vm_writev" : "");
+        }
+    }
+    meet();
+    drop_qp(n);
+    REQUIRE(ibv_dereg_mr(mr) == 0);
+    free(bytes);
+}
+
+int main(int argc, char **argv)
+{
+    double idle = 10;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--quick"))
+            quick = true;
+        else if (!strcmp(argv[i], "--idle") && i + 1 < argc)
+            idle = atof(argv[++i]);
+    }
+    int fds[2] = {eventfd(0, EFD_CLOEXEC), eventfd(0, EFD_CLOEXEC)};
+    split();
+    reference_eventfd(fds);
+    reference_process_vm();
+    opening();
+    idling(idle);
+    struct node n = open_node();
+    registering(&n);
+    many_queue_pairs(&n);
+    send_latency(&n);
+    rate_of(&n, "RDMA write", IBV_WR_RDMA_WRITE, 8, 200000);
+    rate_of(&n, "RDMA write", IBV_WR_RDMA_WRITE, 65536, 20000);
+    rate_of(&n, "RDMA write", IBV_WR_RDMA_WRITE, 1 << 20, 2000);
+    rate_of(&n, "RDMA read", IBV_WR_RDMA_READ, 65536, 20000);
+    rate_of(&n, "fetch and add", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 200000);
+    idling_connected(&n, idle);
+    close_node(&n);
+    return finish();
+}

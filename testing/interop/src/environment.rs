@@ -1,0 +1,144 @@
+//! Where a program runs: which tier, which link layer, which network namespace, which CPU, which user.
+
+use std::time::Duration;
+
+use crate::namespace::Namespace;
+use crate::program::Program;
+use crate::suite::Verdict;
+use crate::toolbox::{ORDINARY_USER, Toolbox, program, scratch, step_down};
+
+/// How bytes travel: a value of `NONIC_TIER`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tier(pub &'static str);
+
+/// Every tier there is. A new tier is one line here.
+pub const TIERS: &[Tier] = &[Tier("auto"), Tier("mapped"), Tier("kernel"), Tier("ring")];
+
+/// What the port claims to be: a value of `NONIC_LINK_LAYER`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Non-zero LID; programs address by LID.
+    InfiniBand,
+    /// LID 0; programs address by GID.
+    Ethernet,
+}
+
+/// One column of the matrix.
+#[derive(Debug, Clone, Copy)]
+pub struct Environment {
+    /// Completes the sentence that names a test.
+    pub name: &'static str,
+    /// `None`: whatever the library chooses.
+    pub tier: Option<Tier>,
+    /// `None`: the library's default.
+    pub link: Option<Link>,
+    /// In a network namespace with only `lo`.
+    pub only_lo: bool,
+    /// Both processes pinned to the same CPU.
+    pub one_cpu: bool,
+}
+
+/// Nothing said: what a user gets who types the command.
+pub const AS_IT_COMES: Environment =
+    Environment { name: "as it comes", tier: None, link: None, only_lo: false, one_cpu: false };
+
+/// Every environment but the first. A new one is one line here.
+pub const ELSEWHERE: &[Environment] = &[
+    Environment { name: "in a network with only lo", only_lo: true, ..AS_IT_COMES },
+    Environment { name: "with both on one CPU", one_cpu: true, ..AS_IT_COMES },
+    Environment { name: "on the kernel-copy tier", tier: Some(Tier("kernel")), ..AS_IT_COMES },
+    Environment { name: "on the ring tier", tier: Some(Tier("ring")), ..AS_IT_COMES },
+    Environment { name: "on an Ethernet port", link: Some(Link::Ethernet), ..AS_IT_COMES },
+    Environment { name: "on an InfiniBand port", link: Some(Link::InfiniBand), ..AS_IT_COMES },
+];
+
+/// An environment made real: what it needs exists as long as this value.
+pub struct Place {
+    environment: Environment,
+    namespace: Option<Namespace>,
+    user: u32,
+    wrappers: Vec<String>,
+    variables: Vec<(String, String)>,
+}
+
+impl Place {
+    /// Prepares it.
+    pub fn prepare(environment: Environment) -> Verdict<Self> {
+        let namespace = environment.only_lo.then(Namespace::with_only_lo).transpose()?;
+        Ok(Self { environment, namespace, user: ORDINARY_USER, wrappers: Vec::new(), variables: Vec::new() })
+    }
+
+    /// Runs what follows as this user instead of `nobody`. Needs root.
+    pub fn user(mut self, user: u32) -> Self {
+        self.user = user;
+        self
+    }
+
+    /// Puts a wrapper before `nonic run`, inside everything else: `prlimit`, a seccomp filter.
+    pub fn wrapped(mut self, words: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.wrappers.extend(words.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable for the program.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// `nonic run -- WORDS` in this place.
+    pub fn nonic_run(&self, words: impl IntoIterator<Item = impl Into<String>>) -> Verdict<Program> {
+        self.nonic_run_with(&[], words)
+    }
+
+    /// The same with options before the `--`.
+    pub fn nonic_run_with(
+        &self,
+        options: &[&str],
+        words: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Verdict<Program> {
+        let mut command = vec![Toolbox::find()?.nonic.display().to_string(), "run".into()];
+        command.extend(options.iter().map(|option| option.to_string()));
+        command.push("--".into());
+        command.extend(words.into_iter().map(Into::into));
+        self.bare(command)
+    }
+
+    /// A command line in this place, without `nonic run`.
+    pub fn bare(&self, words: impl IntoIterator<Item = impl Into<String>>) -> Verdict<Program> {
+        let mut command = Vec::new();
+        if let Some(namespace) = &self.namespace {
+            command.extend(namespace.enter()?);
+        }
+        command.extend(step_down(self.user)?);
+        if self.environment.one_cpu {
+            command.extend([program("taskset")?.display().to_string(), "-c".into(), "0".into()]);
+        }
+        command.extend(self.wrappers.iter().cloned());
+        command.extend(words.into_iter().map(Into::into));
+        let mut program = Program::new(command).variable("TMPDIR", scratch().display().to_string());
+        if let Some(Tier(tier)) = self.environment.tier {
+            program = program.variable("NONIC_TIER", tier);
+        }
+        if let Some(link) = self.environment.link {
+            program = program.variable("NONIC_LINK_LAYER", link.value());
+        }
+        for (name, value) in &self.variables {
+            program = program.variable(name, value);
+        }
+        if self.environment.one_cpu {
+            program = program.deadline(Duration::from_secs(120));
+        }
+        Ok(program)
+    }
+}
+
+impl Link {
+    /// As the variable and the flag spell it.
+    pub fn value(self) -> &'static str {
+        match self {
+            Self::InfiniBand => "infiniband",
+            Self::Ethernet => "ethernet",
+        }
+    }
+}

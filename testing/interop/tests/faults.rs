@@ -1,0 +1,135 @@
+//! Processes that are killed: what their peers see, and what is left behind.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nonic_interop::c_program::{compile, judge};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Place, TIERS};
+use nonic_interop::pair::Pair;
+use nonic_interop::port::TcpPort;
+use nonic_interop::suite::{Suite, Verdict, failed};
+use nonic_interop::toolbox::{program, scratch};
+
+/// Peers killed per tier; `NONIC_KILLS` asks for more.
+const KILLS: u32 = 20;
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for tier in TIERS {
+        let environment = Environment { tier: Some(*tier), only_lo: true, ..AS_IT_COMES };
+        suite.test(
+            format!("a process survives the kill -9 of its peers and leaks nothing, tier {}", tier.0),
+            move || survives(environment),
+        );
+    }
+    suite.test("a perftest server that is killed under load does not hang its client", server_killed);
+    suite.test("a port and a device are free again after both sides of a pair were killed", start_again);
+    suite.run()
+}
+
+fn kills() -> u32 {
+    std::env::var("NONIC_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS)
+}
+
+/// A number that a failed run prints and a rerun takes: `NONIC_SEED`.
+fn seed() -> u64 {
+    std::env::var("NONIC_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        now.as_nanos() as u64 & 0xffff_ffff
+    })
+}
+
+/// Names of `nonic` in places where a process could leave files.
+fn left_in_the_file_system() -> BTreeSet<String> {
+    ["/dev/shm", "/run", "/var/tmp", "/run/lock"]
+        .iter()
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().display().to_string()))
+        .filter(|path| path.contains("nonic"))
+        .collect()
+}
+
+fn survives(environment: Environment) -> Verdict {
+    let before = left_in_the_file_system();
+    // A temporary folder of its own shows whether anything was put there.
+    let temporary = scratch().join(format!("survivor-{}", environment.tier.map_or("none", |tier| tier.0)));
+    let made = fs::create_dir_all(&temporary)
+        .and_then(|()| fs::set_permissions(&temporary, std::os::unix::fs::PermissionsExt::from_mode(0o1777)));
+    if let Err(why) = made {
+        return failed(format!("cannot make {}: {why}", temporary.display()));
+    }
+    let rounds = kills();
+    let words = [compile("survivor")?.display().to_string(), rounds.to_string(), seed().to_string()];
+    let finished = Place::prepare(environment)?
+        .variable("TMPDIR", &temporary.display().to_string())
+        .nonic_run(words)?
+        .deadline(Duration::from_secs(60) + Duration::from_secs(2) * rounds)
+        .run()?;
+    judge(&finished)?;
+    println!(
+        "{}",
+        finished.stdout.lines().filter(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n")
+    );
+    let left = fs::read_dir(&temporary).map_or(0, Iterator::count);
+    let new: Vec<String> = left_in_the_file_system().difference(&before).cloned().collect();
+    if left > 0 || !new.is_empty() {
+        return failed(format!(
+            "{left} files left in the temporary folder, and {new:?}\n{}",
+            finished.report()
+        ));
+    }
+    Ok(())
+}
+
+/// The client of a killed server ends by itself, by an error, within its timeouts.
+fn server_killed() -> Verdict {
+    let place = Place::prepare(AS_IT_COMES)?;
+    let port = TcpPort::claim()?;
+    let words = ["-F", "-D", "30", "-u", "14", "-p"].map(String::from);
+    let mut command = vec![program("ib_write_bw")?.display().to_string()];
+    command.extend(words);
+    command.push(port.number().to_string());
+    let mut server = place.nonic_run(command.clone())?.start()?;
+    server.listens_on(port.number())?;
+    command.push("127.0.0.1".into());
+    let mut client = place.nonic_run(command)?.deadline(Duration::from_secs(25)).start()?;
+    // perftest prints the addresses once connected; the load begins right behind them.
+    client.prints(|line| line.contains("remote address"))?;
+    client.prints(|line| line.contains("#bytes"))?;
+    drop(server.kill());
+    let client = client.finish()?;
+    if client.succeeded() {
+        return failed(format!("a client whose server was killed reports success\n{}", client.report()));
+    }
+    Ok(())
+}
+
+fn start_again() -> Verdict {
+    let place = Place::prepare(AS_IT_COMES)?;
+    let port = TcpPort::claim()?;
+    let mut command = vec![program("ibv_rc_pingpong")?.display().to_string(), "-g".into(), "0".into()];
+    command.extend(["-n".into(), "1000000000".into(), "-p".into(), port.number().to_string()]);
+    let mut server = place.nonic_run(command.clone())?.start()?;
+    server.listens_on(port.number())?;
+    command.push("127.0.0.1".into());
+    let mut client = place.nonic_run(command)?.start()?;
+    // Both run for hours if left alone: wait until they are connected. The output of the program is not flushed, so
+    // look at the server's port, which it closes once the addresses are exchanged.
+    while nonic_interop::port::is_listening(server.id(), port.number()) {
+        if server.has_ended() || client.has_ended() {
+            return failed(format!(
+                "they ended early\n{}{}",
+                client.report("client"),
+                server.report("server")
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    drop((server.kill(), client.kill()));
+    let arguments = ["-g", "0", "-n", "500", "-c"].map(String::from);
+    Pair::run(&place, "ibv_rc_pingpong", &arguments)?.is_clean()
+}

@@ -1,0 +1,128 @@
+//! Programs under limits, filters and without folders they might expect: they work.
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nonic_interop::c_program::{compile, judge};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Place};
+use nonic_interop::output::summary;
+use nonic_interop::program::Program;
+use nonic_interop::suite::{Suite, Verdict, failed, skipped};
+use nonic_interop::toolbox::{ORDINARY_USER, Toolbox, is_root, program, scratch, step_down, succeeds};
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    suite.test("every kind of transfer works with 64 descriptors", || {
+        under(&["prlimit", "--nofile=64", "--"])
+    });
+    suite.test("every kind of transfer works with 64 KiB of locked memory", || {
+        under(&["prlimit", "--memlock=65536", "--"])
+    });
+    for (calls, sentence) in [
+        ("process_vm", "without process_vm_readv and process_vm_writev"),
+        ("userfaultfd", "without userfaultfd"),
+        ("membarrier", "without membarrier"),
+        ("process_vm,userfaultfd,membarrier", "without process_vm, userfaultfd and membarrier"),
+    ] {
+        suite.test(format!("every kind of transfer works {sentence}"), move || denied(calls));
+    }
+    suite.test("without memfd_create the program works or is told what is missing", no_memfd);
+    for (mounts, sentence) in [
+        ("mount -t tmpfs -o ro,size=4k none /proc", "without /proc"),
+        ("mount -t tmpfs -o ro,size=4k none /dev/shm", "without /dev/shm"),
+        ("mount -o remount,ro,bind / && mount -t tmpfs -o ro,size=4k none /dev/shm", "on a read-only root"),
+        ("mount -t tmpfs -o ro,size=4k none /sys", "without /sys"),
+    ] {
+        suite.test(format!("every kind of transfer works {sentence}"), move || with_mounts(mounts));
+    }
+    suite.test("every kind of transfer works with ptrace_scope 1", restricted_ptrace);
+    suite.test("the benchmark of the C library runs and prints every figure", benchmark);
+    suite.run()
+}
+
+fn everyday() -> Verdict<String> {
+    Ok(compile("everyday")?.display().to_string())
+}
+
+fn under(wrapper: &[&str]) -> Verdict {
+    let mut words = vec![program(wrapper[0])?.display().to_string()];
+    words.extend(wrapper[1..].iter().map(|word| word.to_string()));
+    judge(&Place::prepare(AS_IT_COMES)?.wrapped(words).nonic_run([everyday()?])?.run()?).map(drop)
+}
+
+fn denied(calls: &str) -> Verdict {
+    let words = [compile("deny")?.display().to_string(), calls.into()];
+    judge(&Place::prepare(AS_IT_COMES)?.wrapped(words).nonic_run([everyday()?])?.run()?).map(drop)
+}
+
+fn no_memfd() -> Verdict {
+    let words = [compile("deny")?.display().to_string(), "memfd".into()];
+    let finished = Place::prepare(AS_IT_COMES)?.wrapped(words).nonic_run([everyday()?])?.run()?;
+    if judge(&finished).is_ok() || finished.printed().contains("memfd") {
+        return Ok(());
+    }
+    failed(format!("it neither works nor names memfd_create\n{}", finished.report()))
+}
+
+/// Runs in a mount namespace where a shell has mounted something over a folder.
+fn with_mounts(mounts: &str) -> Verdict {
+    let unshare = program("unshare")?.display().to_string();
+    let kind = if is_root() { "-m" } else { "-rm" };
+    let possible = [unshare.as_str(), kind, "--", "/bin/sh", "-c", mounts].map(String::from);
+    if let Err(why) = succeeds(&possible) {
+        return skipped(format!("these mounts are not possible here: {why}"));
+    }
+    let toolbox = Toolbox::find()?;
+    let mut words: Vec<String> = vec![unshare, kind.into(), "--".into(), "/bin/sh".into(), "-c".into()];
+    words.push(format!("{mounts} && exec \"$@\""));
+    words.push("sh".into());
+    words.extend(step_down(ORDINARY_USER)?);
+    words.extend([toolbox.nonic.display().to_string(), "run".into(), "--".into(), everyday()?]);
+    let finished = Program::new(words)
+        .variable("TMPDIR", scratch().display().to_string())
+        // Without /proc a program cannot know where it is.
+        .variable("NONIC_LIB_DIR", toolbox.libraries.display().to_string())
+        .run()?;
+    judge(&finished).map(drop)
+}
+
+fn restricted_ptrace() -> Verdict {
+    let path = "/proc/sys/kernel/yama/ptrace_scope";
+    match fs::read_to_string(path) {
+        Err(_) => skipped(format!("this kernel has no {path}")),
+        Ok(text) if text.trim() == "0" => {
+            skipped(format!("{path} is 0, and a test does not change the whole machine"))
+        }
+        Ok(_) => judge(&Place::prepare(AS_IT_COMES)?.nonic_run([everyday()?])?.run()?).map(drop),
+    }
+}
+
+/// Only that it runs: figures from a machine under test mean little. `ci/bench-verbs` is for reading them.
+fn benchmark() -> Verdict {
+    let words =
+        [compile("bench_verbs")?.display().to_string(), "--quick".into(), "--idle".into(), "2".into()];
+    let place = Place::prepare(Environment { ..AS_IT_COMES })?;
+    let finished = place.nonic_run(words)?.deadline(Duration::from_secs(120)).run()?;
+    if !finished.succeeded() || !matches!(summary(&finished.stdout), Some((_, 0))) {
+        return failed(format!("it ended with {}\n{}", finished.status(), finished.report()));
+    }
+    for figure in [
+        "reference: eventfd",
+        "open device, the first",
+        "resident memory of an open device",
+        "CPU of an open device",
+        "register 4 KiB, median",
+        "10,000 queue pairs, made in",
+        "10,000 queue pairs, memory of each",
+        "RC send of 8 bytes",
+        "RDMA write of 65536 bytes, rate",
+        "CPU of an idle connection",
+    ] {
+        if !finished.stdout.contains(figure) {
+            return failed(format!("the figure `{figure}` is missing\n{}", finished.report()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! perftest without `-R`: bandwidth and latency of writes, reads, sends and atomics.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use nonic_interop::environment::{AS_IT_COMES, ELSEWHERE, Environment, Place};
+use nonic_interop::output::{PerftestRow, perftest};
+use nonic_interop::pair::Pair;
+use nonic_interop::suite::{Suite, Verdict, everything};
+
+/// How many rows a table has with `-a`: sizes 2, 4, … 2^23.
+const ALL_SIZES: usize = 23;
+/// UD stops at the MTU, 4096.
+const DATAGRAM_SIZES: usize = 12;
+
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    program: &'static str,
+    options: &'static str,
+    /// Of the client's table.
+    rows: usize,
+    /// Runs in every environment.
+    everywhere: bool,
+}
+
+const fn case(program: &'static str, options: &'static str) -> Case {
+    Case { program, options, rows: 1, everywhere: false }
+}
+
+const fn sizes(program: &'static str, options: &'static str, rows: usize) -> Case {
+    Case { program, options, rows, everywhere: false }
+}
+
+const fn everywhere(case: Case) -> Case {
+    Case { everywhere: true, ..case }
+}
+
+const CASES: &[Case] = &[
+    // ---- RDMA write
+    everywhere(case("ib_write_bw", "-n 1000 -d nonic0")),
+    case("ib_write_bw", "-n 1000 -c UC"),
+    sizes("ib_write_bw", "-n 50 -a", ALL_SIZES),
+    sizes("ib_write_bw", "-n 30 -a -b", ALL_SIZES),
+    sizes("ib_write_bw", "-n 30 -a -c UC", ALL_SIZES),
+    everywhere(case("ib_write_bw", "-n 1000 -b")),
+    case("ib_write_bw", "-n 500 -q 4"),
+    case("ib_write_bw", "-n 500 -q 4 -b -c UC"),
+    case("ib_write_bw", "-n 500 -q 4 --mr_per_qp"),
+    case("ib_write_bw", "-n 500 -t 1"),
+    case("ib_write_bw", "-n 8000 -t 4096 -s 64"),
+    case("ib_write_bw", "-n 2000 -s 64 -I 64"),
+    case("ib_write_bw", "-n 2000 -s 64 -l 16"),
+    case("ib_write_bw", "-n 500 -Q 1"),
+    everywhere(case("ib_write_bw", "-n 20 -s 8388608")),
+    case("ib_write_bw", "-n 20 -s 8388608 -b"),
+    case("ib_write_bw", "-n 500 -x 0 --report_gbits"),
+    everywhere(case("ib_write_lat", "-n 1000")),
+    case("ib_write_lat", "-n 500 -c UC"),
+    sizes("ib_write_lat", "-n 20 -a", ALL_SIZES),
+    case("ib_write_lat", "-n 500 -s 64 -I 64"),
+    case("ib_write_lat", "-n 10 -s 8388608"),
+    // ---- RDMA read
+    everywhere(case("ib_read_bw", "-n 1000")),
+    sizes("ib_read_bw", "-n 50 -a", ALL_SIZES),
+    sizes("ib_read_bw", "-n 30 -a -b", ALL_SIZES),
+    case("ib_read_bw", "-n 1000 -b"),
+    case("ib_read_bw", "-n 500 -q 4"),
+    everywhere(case("ib_read_bw", "-n 500 -e")),
+    case("ib_read_bw", "-n 500 -t 1"),
+    case("ib_read_bw", "-n 500 -o 1"),
+    case("ib_read_bw", "-n 4000 -t 2048 -s 64"),
+    case("ib_read_bw", "-n 20 -s 8388608"),
+    everywhere(case("ib_read_lat", "-n 1000")),
+    sizes("ib_read_lat", "-n 20 -a", ALL_SIZES),
+    case("ib_read_lat", "-n 500 -e"),
+    case("ib_read_lat", "-n 10 -s 8388608"),
+    // ---- send
+    everywhere(case("ib_send_bw", "-n 1000")),
+    case("ib_send_bw", "-n 500 -c UC"),
+    everywhere(case("ib_send_bw", "-n 500 -c UD -s 1024")),
+    sizes("ib_send_bw", "-n 50 -a", ALL_SIZES),
+    sizes("ib_send_bw", "-n 30 -a -b", ALL_SIZES),
+    sizes("ib_send_bw", "-n 50 -a -c UC", ALL_SIZES),
+    sizes("ib_send_bw", "-n 50 -a -c UD", DATAGRAM_SIZES),
+    case("ib_send_bw", "-n 1000 -b"),
+    case("ib_send_bw", "-n 500 -q 4"),
+    case("ib_send_bw", "-n 300 -q 4 -b"),
+    everywhere(case("ib_send_bw", "-n 500 -e")),
+    case("ib_send_bw", "-n 500 -e -b"),
+    case("ib_send_bw", "-n 300 -e -c UC"),
+    case("ib_send_bw", "-n 300 -e -c UD -s 1024"),
+    everywhere(case("ib_send_bw", "-n 500 --use-srq")),
+    case("ib_send_bw", "-n 300 --use-srq -q 4"),
+    case("ib_send_bw", "-n 300 --use-srq -c UD -s 1024"),
+    case("ib_send_bw", "-n 2000 -s 64 -I 64"),
+    case("ib_send_bw", "-n 500 -t 1"),
+    case("ib_send_bw", "-n 500 -t 1 -r 1"),
+    case("ib_send_bw", "-n 8000 -t 2048 -r 4096 -s 64"),
+    case("ib_send_bw", "-n 2000 -s 64 -l 16"),
+    case("ib_send_bw", "-n 20 -s 8388608"),
+    everywhere(case("ib_send_lat", "-n 1000")),
+    case("ib_send_lat", "-n 500 -c UC"),
+    case("ib_send_lat", "-n 500 -c UD"),
+    sizes("ib_send_lat", "-n 20 -a", ALL_SIZES),
+    sizes("ib_send_lat", "-n 20 -a -c UD", DATAGRAM_SIZES),
+    case("ib_send_lat", "-n 500 -e"),
+    case("ib_send_lat", "-n 500 -e -c UD"),
+    case("ib_send_lat", "-n 500 --use-srq"),
+    case("ib_send_lat", "-n 500 -s 64 -I 64"),
+    case("ib_send_lat", "-n 10 -s 8388608"),
+    // ---- atomics
+    everywhere(case("ib_atomic_bw", "-n 1000 -A FETCH_AND_ADD")),
+    case("ib_atomic_bw", "-n 1000 -A CMP_AND_SWAP"),
+    case("ib_atomic_bw", "-n 500 -A CMP_AND_SWAP -b"),
+    case("ib_atomic_bw", "-n 500 -A FETCH_AND_ADD -q 4"),
+    case("ib_atomic_bw", "-n 500 -A FETCH_AND_ADD -e"),
+    case("ib_atomic_bw", "-n 500 -A CMP_AND_SWAP -t 1"),
+    case("ib_atomic_bw", "-n 4000 -A FETCH_AND_ADD -t 2048"),
+    case("ib_atomic_bw", "-n 500 -A FETCH_AND_ADD -o 1"),
+    everywhere(case("ib_atomic_lat", "-n 1000 -A CMP_AND_SWAP")),
+    case("ib_atomic_lat", "-n 1000 -A FETCH_AND_ADD"),
+    case("ib_atomic_lat", "-n 500 -A CMP_AND_SWAP -e"),
+];
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for case in CASES {
+        for environment in [AS_IT_COMES].iter().chain(ELSEWHERE) {
+            if environment.name == AS_IT_COMES.name || case.everywhere || everything() {
+                let (case, environment) = (*case, *environment);
+                let sentence =
+                    format!("{} {} measures something, {}", case.program, case.options, environment.name);
+                suite.test(sentence, move || case.run(environment));
+            }
+        }
+    }
+    suite.run()
+}
+
+impl Case {
+    fn run(&self, environment: Environment) -> Verdict {
+        let place = Place::prepare(environment)?;
+        // -F: no complaint about a CPU whose clock changes.
+        let mut arguments = vec!["-F".to_owned()];
+        arguments.extend(self.options.split_whitespace().map(Into::into));
+        let pair = Pair::run(&place, self.program, &arguments)?;
+        pair.is_clean()?;
+        self.judge(&pair, "client", perftest(&pair.client.stdout), Some(self.rows))?;
+        // Where only the client works, the server may print no table; what it prints must still be sound.
+        self.judge(&pair, "server", perftest(&pair.server.stdout), None)
+    }
+
+    fn judge(&self, pair: &Pair, side: &str, rows: Vec<PerftestRow>, expected: Option<usize>) -> Verdict {
+        if expected.is_some_and(|expected| rows.len() != expected) {
+            return pair.wrong(format!(
+                "the {side} printed {} rows of results, expected {}",
+                rows.len(),
+                self.rows
+            ));
+        }
+        let least = self.option("-n").unwrap_or(1);
+        for row in &rows {
+            if !row.is_positive() {
+                return pair.wrong(format!("the {side} measured nothing: {row:?}"));
+            }
+            if row.iterations < least {
+                return pair.wrong(format!("the {side} ran {} of {least} iterations", row.iterations));
+            }
+        }
+        match (self.option("-s"), rows.as_slice()) {
+            (Some(size), [row]) if row.bytes != size => {
+                pair.wrong(format!("the {side} reports messages of {} bytes, expected {size}", row.bytes))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number after an option.
+    fn option(&self, name: &str) -> Option<u64> {
+        let mut words = self.options.split_whitespace().skip_while(|word| *word != name);
+        words.nth(1)?.parse().ok()
+    }
+}

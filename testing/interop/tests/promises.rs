@@ -1,0 +1,107 @@
+//! C programs, compiled against the distribution's header, that prove promises and refusals, on every tier.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use nonic_interop::c_program::{compile, compile_example, judge};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place, TIERS};
+use nonic_interop::suite::{Suite, Verdict, everything, failed};
+
+struct Case {
+    sentence: &'static str,
+    /// A file of `c/`.
+    program: &'static str,
+    /// Of no use on more than one tier: nothing crosses between processes.
+    one_tier: bool,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        sentence: "refusals of creation, registration and posting change nothing",
+        program: "resources",
+        one_tier: true,
+    },
+    Case { sentence: "queue pairs move between states as the table says", program: "states", one_tier: true },
+    Case {
+        sentence: "failed transfers say why and move nothing",
+        program: "transfer_errors",
+        one_tier: false,
+    },
+    Case {
+        sentence: "completion and asynchronous events come when they should",
+        program: "events",
+        one_tier: false,
+    },
+    Case { sentence: "every kind of transfer brings its bytes", program: "everyday", one_tier: false },
+];
+
+/// The device memory given to the program that compares it with `max_dm_size`.
+const DEVICE_MEMORY: &str = "1048576";
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for tier in TIERS {
+        let environment = Environment { tier: Some(*tier), ..AS_IT_COMES };
+        for case in CASES.iter().filter(|case| !case.one_tier || tier.0 == "auto" || everything()) {
+            suite.test(format!("{}, tier {}", case.sentence, tier.0), move || run(case.program, environment));
+        }
+        suite.test(
+            format!("device memory keeps every promise of its manual page, tier {}", tier.0),
+            move || device_memory(environment, &[]),
+        );
+    }
+    for link in [Link::InfiniBand, Link::Ethernet] {
+        for case in CASES {
+            let environment = Environment { link: Some(link), ..AS_IT_COMES };
+            suite.test(format!("{}, port {}", case.sentence, link.value()), move || {
+                run(case.program, environment)
+            });
+        }
+    }
+    suite.test("device memory keeps every promise of its manual page, its size as it comes", || {
+        judge(
+            &Place::prepare(AS_IT_COMES)?
+                .nonic_run([compile("device_memory")?.display().to_string()])?
+                .run()?,
+        )
+        .map(drop)
+    });
+    suite.test("device memory keeps every promise of its manual page, its size from the flag", || {
+        device_memory(AS_IT_COMES, &["--device-memory", DEVICE_MEMORY])
+    });
+    for (example, last_words) in EXAMPLES {
+        let sentence = format!("the example {example} does what it says");
+        suite.test(sentence, move || runs(example, last_words));
+    }
+    suite.run()
+}
+
+/// Every program of `examples/c`, and what it prints when all went well.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("remote_write", "my memory now says: these bytes were written by another process"),
+    ("shared_counter", "the counter says 4000"),
+];
+
+fn runs(example: &str, last_words: &str) -> Verdict {
+    let finished =
+        Place::prepare(AS_IT_COMES)?.nonic_run([compile_example(example)?.display().to_string()])?.run()?;
+    if finished.succeeded() && finished.stdout.contains(last_words) {
+        return Ok(());
+    }
+    failed(format!("it should exit with 0 and print {last_words:?}\n{}", finished.report()))
+}
+
+fn run(program: &str, environment: Environment) -> Verdict {
+    let words = [compile(program)?.display().to_string()];
+    judge(&Place::prepare(environment)?.nonic_run(words)?.run()?).map(drop)
+}
+
+/// With a small device memory, so that its end is near; set by the variable unless options say otherwise.
+fn device_memory(environment: Environment, options: &[&str]) -> Verdict {
+    let words = [compile("device_memory")?.display().to_string(), DEVICE_MEMORY.into()];
+    let mut place = Place::prepare(environment)?;
+    if options.is_empty() {
+        place = place.variable("NONIC_DEVICE_MEMORY", DEVICE_MEMORY);
+    }
+    judge(&place.nonic_run_with(options, words)?.run()?).map(drop)
+}
