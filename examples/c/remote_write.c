@@ -79,7 +79,7 @@ static void say(volatile char *buffer, struct ibv_qp *qp, struct ibv_cq *cq, str
     MUST(completion.status == IBV_WC_SUCCESS);
 }
 
-static void listen(const volatile char *buffer)
+static void watch(const volatile char *buffer)
 {
     while (buffer[LENGTH - 1] == 0)
         ;
@@ -133,7 +133,7 @@ int main(void)
     if (child)
         say(buffer, qp, cq, mr, &there);
     else
-        listen(buffer);
+        watch(buffer);
 
     ibv_destroy_qp(qp);
     ibv_dereg_mr(mr);
