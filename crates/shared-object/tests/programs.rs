@@ -9,7 +9,7 @@ use std::process::Command;
 const HEADER: &str = "/usr/include/infiniband/verbs.h";
 
 /// Compiles and runs `tests/c/NAME.c`; a failed check ends it with a message and status 1.
-fn run(name: &str) {
+fn run(name: &str, arguments: &[&str]) {
     if !Path::new(HEADER).exists() {
         println!("SKIPPED: {HEADER} is not installed, {name}.c cannot be compiled (package libibverbs-dev)");
         return;
@@ -27,7 +27,11 @@ fn run(name: &str) {
         .status()
         .expect("there is a C compiler");
     assert!(compiled.success(), "{} does not compile", source.display());
-    let output = Command::new(&binary).env("LD_LIBRARY_PATH", &names).output().expect("the program starts");
+    let output = Command::new(&binary)
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", &names)
+        .output()
+        .expect("the program starts");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{name}: {}\n{out}{err}", output.status);
     assert!(out.trim_end().ends_with("checks"), "{name} did not reach its end:\n{out}{err}");
@@ -36,15 +40,28 @@ fn run(name: &str) {
 
 #[test]
 fn overwritten_handles_and_destroyed_objects_are_refused_everywhere() {
-    run("handles");
+    run("handles", &[]);
 }
 
 #[test]
 fn wrong_arguments_and_missing_extensions_are_refused_with_their_errno() {
-    run("refusals");
+    run("refusals", &[]);
 }
 
 #[test]
 fn messages_completions_and_events_pass_through_the_c_interface() {
-    run("traffic");
+    run("traffic", &[]);
+}
+
+#[test]
+fn provider_libraries_of_real_devices_load_on_top_of_ours() {
+    let installed = |name: &&&str| Path::new("/usr/lib/x86_64-linux-gnu").join(name).exists();
+    let wanted = ["libmlx4.so.1", "libmlx5.so.1", "libefa.so.1", "librdmacm.so.1"];
+    let found: Vec<_> = wanted.iter().filter(installed).copied().collect();
+    if found.len() < wanted.len() {
+        println!(
+            "SKIPPED in part: of {wanted:?} only {found:?} are installed (ibverbs-providers, librdmacm1)"
+        );
+    }
+    run("providers", &found);
 }
