@@ -103,6 +103,7 @@ impl EngineOwner {
             return Ok(owner);
         }
         let owner = Arc::new(Self(Arc::new(Engine::create(config)?)));
+        nonic_sys::at_exit(say_goodbye);
         // In a child this drops the parent's only if the child held its last owner, which then stops nothing.
         *current = Arc::downgrade(&owner);
         Ok(owner)
@@ -129,11 +130,27 @@ impl Drop for EngineOwner {
             std::mem::forget(agent);
             return;
         }
+        self.0.say_goodbye();
         self.0.stop.store(true, Ordering::SeqCst);
         self.0.party.doorbell.signal();
         if agent.thread().id() != std::thread::current().id() {
             let _ = agent.join();
         }
+    }
+}
+
+/// Runs when the process exits with devices still open.
+extern "C" fn say_goodbye() {
+    // Not if another thread is just opening a device: an exit must not wait for anything.
+    let Ok(current) = CURRENT.try_lock() else { return };
+    let owner = current.upgrade();
+    drop(current);
+    if let Some(owner) = owner {
+        if owner.is_current() {
+            owner.0.say_goodbye();
+        }
+        // Dropping it would join a thread that may need what the program's own exit handlers hold.
+        std::mem::forget(owner);
     }
 }
 
@@ -333,6 +350,12 @@ impl Engine {
         }
         for pair in self.all_pairs() {
             pair.peer_is_gone(link);
+        }
+    }
+
+    fn say_goodbye(&self) {
+        for link in self.links().iter() {
+            link.say_goodbye();
         }
     }
 

@@ -115,7 +115,8 @@ enum Direct {
 impl QueuePair {
     /// Starts everything that can start.
     pub(crate) fn pump(&self, inner: &mut Inner) {
-        let mut pushed = None;
+        // What is owed goes first: a peer that gets a reply has the acknowledgement of what it replies to, as on a wire.
+        let mut pushed = self.push_owed(inner);
         while inner.state() == QpState::ReadyToSend
             && inner.requester.wait.is_none()
             && inner.send.started < inner.send.posted
@@ -284,7 +285,7 @@ impl QueuePair {
     }
 
     fn usable_path(&self, inner: &mut Inner) -> Option<Path> {
-        let path = inner.path.as_mut()?;
+        let path = inner.path.as_mut().filter(|path| !path.link.is_dead())?;
         if path.slot.is_none() {
             path.slot = path.link.view().and_then(|view| view.segment.slot_place(path.number));
         }

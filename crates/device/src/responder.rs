@@ -492,15 +492,22 @@ impl QueuePair {
 
     /// Sends what is owed: answers with data in their order, then the acknowledgement or refusal that is newer.
     pub(crate) fn answer(&self, inner: &mut Inner) {
+        if let Some(link) = self.push_owed(inner) {
+            link.ring_bell();
+        }
+    }
+
+    /// The same, but leaves it to the caller to ring the bell of the link it returns.
+    pub(crate) fn push_owed(&self, inner: &mut Inner) -> Option<Arc<Link>> {
         let owes = inner.responder.acknowledge.is_some()
             || inner.responder.refuse.is_some()
             || !inner.responder.responses.is_empty();
-        let Some(link) = inner.path.as_ref().filter(|_| owes).map(|path| Arc::clone(&path.link)) else { return };
+        let link = inner.path.as_ref().filter(|_| owes).map(|path| Arc::clone(&path.link))?;
         let peer = inner.attributes.destination_qp;
         if !self.send_owed(inner, &link, peer) {
             link.add_stalled(self.number);
         }
-        link.ring_bell();
+        Some(link)
     }
 
     fn send_owed(&self, inner: &mut Inner, link: &Link, peer: nonic_queue::QpNumber) -> bool {

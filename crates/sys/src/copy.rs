@@ -82,7 +82,7 @@ unsafe fn copy_body(destination: *mut u8, source: *const u8, length: usize) {
 unsafe fn copy_tail(destination: *mut u8, source: *const u8, length: usize) {
     // Orders the body before the tail for a reader that acquires the last byte; no instruction on x86.
     fence(Ordering::Release);
-    if length == 8 && (destination as usize) % 8 == 0 && (source as usize) % 8 == 0 {
+    if length == 8 && (destination as usize).is_multiple_of(8) && (source as usize).is_multiple_of(8) {
         // SAFETY: 8 bytes, aligned, within both ranges.
         unsafe {
             let word = AtomicU64::from_ptr(source.cast_mut().cast()).load(Ordering::Relaxed);

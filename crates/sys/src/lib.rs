@@ -22,5 +22,5 @@ pub use process_memory::{Piece, allow_any_tracer, effective_user, read_process, 
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub use socket::{Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_abstract};
 pub use spin::{cpu_relax, yield_now};
-pub use thread::{host_name, random_u64, spawn_without_signals, timer_slack_ns};
+pub use thread::{at_exit, host_name, random_u64, spawn_without_signals, timer_slack_ns};
 pub use virtual_memory::{Backing, MemoryArea, PAGE, find_area, shared_file_of, touch_pages};

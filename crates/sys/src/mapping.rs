@@ -131,7 +131,7 @@ impl SharedMapping {
     /// If the offset is outside or not a multiple of 8: offsets come from layouts, never from a peer.
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset % 8 == 0 && offset < self.length && self.length - offset >= 8, "word {offset} is outside");
+        assert!(offset.is_multiple_of(8) && offset < self.length && self.length - offset >= 8, "word {offset} is outside");
         // SAFETY: inside the mapping, which lives as long as `self`, and aligned because mappings are page aligned.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
@@ -142,7 +142,7 @@ impl SharedMapping {
     /// If the offset is outside or not a multiple of 4.
     #[inline]
     pub fn half_word(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset % 4 == 0 && offset < self.length && self.length - offset >= 4, "word {offset} is outside");
+        assert!(offset.is_multiple_of(4) && offset < self.length && self.length - offset >= 4, "word {offset} is outside");
         // SAFETY: as in `word`.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }

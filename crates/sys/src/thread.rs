@@ -43,3 +43,14 @@ pub fn random_u64() -> u64 {
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
+
+/// Has `handler` called once when the process exits in order.
+pub fn at_exit(handler: extern "C" fn()) {
+    use std::sync::Once;
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler is a function of this library, which is never unloaded while it is registered: `atexit`
+        // runs the handlers of an object before the object goes.
+        unsafe { libc::atexit(handler) };
+    });
+}

@@ -56,6 +56,8 @@ pub enum ControlMessage {
     },
     /// Look at the ring: the sender has no doorbell of the receiver yet.
     Look,
+    /// The sender's process ends in order; the link ends with it.
+    Goodbye,
 }
 
 /// A message that makes no sense.
@@ -173,10 +175,11 @@ impl ControlMessage {
             Self::File { .. } => 5,
             Self::DropFile { .. } => 6,
             Self::Look => 7,
+            Self::Goodbye => 8,
         });
         match self {
             Self::Hello(introduction) | Self::Welcome(introduction) => introduction.emit(&mut writer),
-            Self::CanReach | Self::Look => {}
+            Self::CanReach | Self::Look | Self::Goodbye => {}
             Self::WantFile { file } | Self::DropFile { file } => {
                 writer.u32(*file);
             }
@@ -205,6 +208,7 @@ impl ControlMessage {
             5 => Self::File { file: reader.u32()?, length: reader.u64()? },
             6 => Self::DropFile { file: reader.u32()? },
             7 => Self::Look,
+            8 => Self::Goodbye,
             kind => return Err(Malformed::Kind { kind }),
         };
         if reader.bytes.is_empty() { Ok(message) } else { Err(Malformed::Length { length: bytes.len() }) }
@@ -237,6 +241,7 @@ mod tests {
             ControlMessage::File { file: 9, length: 1 << 40 },
             ControlMessage::DropFile { file: 9 },
             ControlMessage::Look,
+            ControlMessage::Goodbye,
         ] {
             let bytes = message.emit();
             assert!(bytes.len() <= LONGEST);
@@ -256,7 +261,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rubbish_is_refused_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..400), kind in 0u32..9) {
+        fn rubbish_is_refused_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..400), kind in 0u32..10) {
             let _ = ControlMessage::parse(&bytes);
             if bytes.len() >= 16 {
                 bytes[..16].copy_from_slice(&ControlMessage::CanReach.emit());

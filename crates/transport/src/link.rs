@@ -75,6 +75,7 @@ pub struct Link {
     can_reach: AtomicBool,
     peer_can_reach: AtomicBool,
     dead: AtomicBool,
+    departed: AtomicBool,
     stalled: Mutex<Vec<QpNumber>>,
     has_stalled: AtomicBool,
     /// Messages of the peer that made no sense and were dropped.
@@ -108,6 +109,7 @@ impl Link {
             can_reach: AtomicBool::new(false),
             peer_can_reach: AtomicBool::new(false),
             dead: AtomicBool::new(false),
+            departed: AtomicBool::new(false),
             stalled: Mutex::new(Vec::new()),
             has_stalled: AtomicBool::new(false),
             refused_messages: AtomicU64::new(0),
@@ -238,6 +240,16 @@ impl Link {
         Some(PeerIdentity { credentials: self.credentials, token: *self.token.get()? })
     }
 
+    /// Whether another link leads to the same process. Two processes that connect to each other at the same moment have
+    /// two links, and one of them may not have introduced itself yet: then what the kernel says must do.
+    pub fn leads_where(&self, other: &Self) -> bool {
+        let tokens_agree = match (self.token.get(), other.token.get()) {
+            (Some(own), Some(theirs)) => own == theirs,
+            _ => true,
+        };
+        tokens_agree && self.credentials == other.credentials && self.is_loopback() == other.is_loopback()
+    }
+
     /// Blocks of queue-pair numbers the peer says it owns, if it is of a user whose word counts.
     pub fn claimed_blocks(&self) -> &[u32] {
         let trusted = self.credentials.uid == nonic_sys::effective_user();
@@ -318,6 +330,10 @@ impl Link {
                 Ok(())
             }
             ControlMessage::Look => Ok(()),
+            ControlMessage::Goodbye => {
+                self.departed.store(true, Ordering::SeqCst);
+                Ok(())
+            }
         }
     }
 
@@ -444,6 +460,16 @@ impl Link {
         {
             socket.shut_down();
         }
+    }
+
+    /// Tells the peer that this process ends in order, so that it does not take the end for a crash.
+    pub fn say_goodbye(&self) {
+        let _ = self.tell(&ControlMessage::Goodbye, &[]);
+    }
+
+    /// Whether the peer said that it ends in order.
+    pub fn peer_departed(&self) -> bool {
+        self.departed.load(Ordering::SeqCst)
     }
 
     /// Whether the link has ended.
