@@ -1,7 +1,7 @@
-//! Colour for people at a terminal, and only for them.
+//! Text for people: colour at a terminal and only there, and lines of bearable length.
 
 use std::fmt::Display;
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal, Write};
 
 /// How to mark up text on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,17 @@ impl Style {
             Self::Plain => text.to_string(),
             Self::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),
         }
+    }
+}
+
+/// Writes to standard output. A reader that has gone (`nonic doctor | head`) is no fault and changes no exit status.
+pub(crate) fn print(text: &str) {
+    let mut output = std::io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("nonic: cannot write to standard output: {error}");
+        }
+        _ => {}
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why the demo failed, as a sentence, and until when it waits.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use crate::verbs::{CallError, Mismatch};
@@ -77,8 +78,11 @@ impl<'a> Spinner<'a> {
 
     /// A loop that ends with a failure after the usual patience.
     pub(super) fn new(waiting_for: &'a str) -> Self {
-        let alone = std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
-        let hot_turns = if alone { 0 } else { Self::HOT_TURNS };
+        // Asked once: the answer comes from files and takes longer than most of what is measured here.
+        static ALONE: LazyLock<bool> = LazyLock::new(|| {
+            std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1)
+        });
+        let hot_turns = if *ALONE { 0 } else { Self::HOT_TURNS };
         Self { deadline: Deadline::after(super::PATIENCE), waiting_for, turns: 0, hot_turns }
     }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::measure::Figure;
 use super::step::{Done, Step};
-use crate::style::{Style, wrapped};
+use crate::style::{Style, print, wrapped};
 
 /// Columns of the report on a terminal.
 const WIDTH: usize = 110;
@@ -99,7 +99,8 @@ impl Report {
         self.passed = self.error.is_none();
         self.seconds = (seconds * 1000.0).round() / 1000.0;
         if self.silent {
-            println!("{}", serde_json::to_string(&self).expect("a report holds only strings and numbers"));
+            let text = serde_json::to_string(&self).expect("a report holds only strings and numbers");
+            print(&format!("{text}\n"));
             return self.passed;
         }
         match &self.error {
@@ -127,7 +128,7 @@ impl Report {
 
     fn say(&self, text: &str) {
         if !self.silent {
-            println!("{text}");
+            print(&format!("{text}\n"));
         }
     }
 }

@@ -16,7 +16,7 @@ use clap::Args;
 pub(crate) use peer::{PeerArguments, main as peer_main};
 
 use crate::run;
-use crate::style::Style;
+use crate::style::{Style, print};
 use report::{Line, Report, Section};
 
 /// Say what works on this machine, and what one line would change
@@ -77,11 +77,14 @@ pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
         sections.push(Section { title: "Program", lines: examine_program(program) });
     }
     let report = Report::new(sections, tiers);
-    if arguments.json {
-        println!("{}", report.to_json());
+    let style = Style::of_standard_output();
+    print(&if arguments.json {
+        report.to_json()
+            + "
+"
     } else {
-        print!("{}", report.to_text(Style::of_standard_output()));
-    }
+        report.to_text(style)
+    });
     ExitCode::from(u8::from(!report.is_usable()))
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct RunArguments {
     force: bool,
 
     /// The program, by path or by name (looked up in PATH), and its arguments
-    #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true)]
     program: Vec<OsString>,
 
     #[command(flatten)]

@@ -1,0 +1,198 @@
+//! `nonic doctor`: it says what is so, wherever it runs, and names what is in the way.
+
+mod support;
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::Value;
+use support::{STEP_DOWN, is_root, nonic, nonic_as_ordinary_user, nonic_behind, run, skip, works};
+
+/// Runs the doctor for machines.
+#[track_caller]
+fn report(command: &mut Command, status: i32) -> Value {
+    support::library();
+    let outcome = run(command.args(["doctor", "--json"])).exits(status);
+    serde_json::from_str(&outcome.output).expect("one JSON object")
+}
+
+/// A line of the report by its name.
+#[track_caller]
+fn line<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let sections = report["sections"].as_array().unwrap().iter();
+    let mut lines = sections.flat_map(|section| section["lines"].as_array().unwrap());
+    lines.find(|line| line["name"] == name).unwrap_or_else(|| panic!("no line {name} in {report:#}"))
+}
+
+#[track_caller]
+fn says(report: &Value, name: &str, words: &str) {
+    let line = line(report, name);
+    assert!(line.to_string().contains(words), "no {words:?} in {line}");
+}
+
+#[test]
+fn an_ordinary_user_learns_that_nonic_works_and_by_which_tiers() {
+    let report = report(&mut nonic_as_ordinary_user(), 0);
+    assert_eq!(report["usable"], true);
+    says(&report, "memfd_create", "\"ok\"");
+    says(&report, "abstract sockets", "\"ok\"");
+    says(&report, "loads", "\"ok\"");
+    says(&report, "devices", "nonic0");
+    assert_eq!(report["tiers"]["same_user_shared_memory"], "mapped");
+    assert_eq!(report["tiers"]["other_user"], "ring");
+    let ordinary = if line(&report, "copy to a peer")["mark"] == "ok" { "kernel" } else { "ring" };
+    assert_eq!(report["tiers"]["same_user"], ordinary);
+}
+
+#[test]
+fn a_person_reads_marks_names_and_a_verdict_without_escape_codes_in_a_pipe() {
+    support::library();
+    let output = run(nonic_as_ordinary_user().arg("doctor")).exits(0).output;
+    for heading in ["\nLibrary\n", "\nKernel\n", "\nProcesses\n", "\nNetwork\n", "\nHow bytes would move\n"] {
+        assert!(output.contains(heading), "no {heading:?} in {output}");
+    }
+    assert!(output.contains("nonic works here."), "{output}");
+    assert!(!output.contains('\x1b'), "{output:?}");
+}
+
+#[test]
+fn in_a_network_namespace_of_its_own_it_works_and_loopback_is_seen_to_be_down() {
+    let words =
+        if is_root() { [&["unshare", "-n"], &STEP_DOWN[..]].concat() } else { vec!["unshare", "-rn"] };
+    if !works(&[&words[..], &["true"]].concat()) {
+        return skip("no network namespace can be made here");
+    }
+    let report = report(&mut nonic_behind(&words), 0);
+    says(&report, "loopback", "ip link set lo up");
+    says(&report, "abstract sockets", "\"ok\"");
+}
+
+/// Words that prepare a mount namespace by a shell line and go on as an ordinary user.
+fn behind_mounts(line: &str) -> Option<Vec<String>> {
+    let script = format!("{line} && exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"");
+    let words = ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
+    let mut test: Vec<_> = words.iter().map(String::as_str).collect();
+    test.push("true");
+    (is_root() && works(&test)).then_some(words)
+}
+
+#[test]
+fn without_proc_and_sys_it_still_tells_what_it_can() {
+    let Some(words) = behind_mounts("umount -l /sys; umount -l /proc") else {
+        return skip("no mount namespace can be made here");
+    };
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let report = report(&mut nonic_behind(&words), 0);
+    says(&report, "/proc", "not mounted");
+    says(&report, "seccomp", "no filter");
+    assert_eq!(line(&report, "copy to a peer")["mark"], "ok");
+}
+
+#[test]
+fn on_a_read_only_root_it_works() {
+    let Some(words) = behind_mounts("mount --make-rprivate / && mount -o remount,bind,ro /") else {
+        return skip("no mount namespace can be made here");
+    };
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    assert_eq!(report(&mut nonic_behind(&words), 0)["usable"], true);
+}
+
+#[test]
+fn a_filter_on_copying_between_processes_leaves_the_ring_and_is_named() {
+    let mut command = nonic_as_ordinary_user();
+    deny(&mut command, &[libc::SYS_process_vm_readv, libc::SYS_process_vm_writev]);
+    let report = report(&mut command, 0);
+    assert_eq!(report["tiers"]["same_user"], "ring");
+    assert_eq!(report["tiers"]["same_user_shared_memory"], "mapped");
+    assert_eq!(line(&report, "copy to a peer")["mark"], "note");
+    says(&report, "copy to a peer", "seccomp profile");
+    says(&report, "seccomp", "a filter is in force");
+}
+
+#[test]
+fn a_filter_on_memfd_makes_nonic_unusable_and_the_fix_is_named() {
+    let mut command = nonic_as_ordinary_user();
+    deny(&mut command, &[libc::SYS_memfd_create]);
+    let report = report(&mut command, 1);
+    assert_eq!((&report["usable"], &report["tiers"]), (&Value::Bool(false), &Value::Null));
+    assert_eq!(line(&report, "memfd_create")["mark"], "problem");
+    says(&report, "memfd_create", "\"fix\"");
+}
+
+/// Lets the command's system calls of these numbers fail with EPERM, as a container's seccomp profile would.
+fn deny(command: &mut Command, calls: &[libc::c_long]) {
+    let statement = |code: u32, k: u32, jump: u8| libc::sock_filter { code: code as u16, jt: jump, jf: 0, k };
+    let mut program = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
+    for (at, &call) in calls.iter().enumerate() {
+        let to_the_refusal = (calls.len() - at) as u8;
+        program.push(statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32, to_the_refusal));
+    }
+    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0));
+    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0));
+    let install = move || {
+        let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+        // SAFETY: prctl takes no pointer here.
+        if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: `filter` points to as many statements as it says, alive through the call.
+        match unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the closure makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(install) };
+}
+
+#[test]
+fn a_limit_on_open_files_and_a_single_processor_are_noted() {
+    let report = report(&mut nonic_behind(&["prlimit", "--nofile=40", "taskset", "-c", "0"]), 0);
+    assert_eq!(line(&report, "open files")["mark"], "note");
+    says(&report, "open files", "ulimit");
+    says(&report, "processors", "take turns");
+}
+
+#[test]
+fn a_variable_with_a_typing_error_or_a_bad_value_is_noted() {
+    let report = report(nonic().env("NONIC_TEIR", "ring"), 0);
+    says(&report, "variable", "NONIC_TEIR");
+    let report = self::report(nonic().env("NONIC_TIER", "fast"), 0);
+    says(&report, "variable", "mapped, kernel, ring");
+}
+
+#[test]
+fn the_variable_that_bounds_the_tier_is_heard() {
+    let report = report(nonic().env("NONIC_TIER", "ring"), 0);
+    assert_eq!(report["tiers"]["same_user_shared_memory"], "ring");
+    says(&report, "ordinary memory", "NONIC_TIER");
+}
+
+#[test]
+fn a_rival_library_in_ld_preload_is_noted() {
+    let report = report(nonic().env("LD_PRELOAD", "/no/such/libibverbs.so.1"), 0);
+    says(&report, "LD_PRELOAD", "unset LD_PRELOAD");
+}
+
+#[test]
+fn without_a_library_nonic_is_unusable_and_the_fix_is_named() {
+    let report = report(nonic().env("NONIC_LIB_DIR", "/no/such/folder"), 1);
+    assert_eq!(line(&report, "library folder")["mark"], "problem");
+    says(&report, "library folder", "/no/such/folder");
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_is_a_problem_with_the_loaders_words() {
+    let report = report(nonic().env("NONIC_LIB_DIR", support::stub_folder()), 1);
+    assert_eq!(line(&report, "loads")["mark"], "problem");
+    says(&report, "loads", "file too short");
+}
+
+#[test]
+fn a_program_is_judged_without_being_run() {
+    support::library();
+    let output = run(nonic().args(["doctor", "sh"])).exits(0).output;
+    assert!(output.contains("sh would use nonic's libraries"), "{output}");
+    let output = run(nonic().args(["doctor", "no-such-program"])).exits(0).output;
+    assert!(output.contains("no-such-program: no such program"), "{output}");
+}

@@ -1,0 +1,172 @@
+//! What the tests of the command share: starting it with a clean environment and a deadline, and places to put files.
+#![allow(dead_code)] // Each test file is a crate of its own and uses a part of this.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// The user and group that root becomes where a test is about an ordinary user.
+pub(crate) const NOBODY: u32 = 65534;
+
+/// How long any command may take.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What a command left behind.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// How it ended.
+    pub(crate) status: ExitStatus,
+    /// What it printed.
+    pub(crate) output: String,
+    /// What it complained about.
+    pub(crate) errors: String,
+}
+
+impl Outcome {
+    /// Asserts an exit status; shows everything otherwise.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.status.code(), Some(code), "{self:#?}");
+        self
+    }
+
+    /// Asserts that the complaint holds each of these words.
+    #[track_caller]
+    pub(crate) fn complains_of(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.errors.contains(word), "no {word:?} in {self:#?}");
+        }
+        self
+    }
+}
+
+/// The command, with no setting of nonic or the loader left in its environment.
+pub(crate) fn nonic() -> Command {
+    wrapped(&[], Path::new(env!("CARGO_BIN_EXE_nonic")))
+}
+
+/// The command behind the words of another one, like `setpriv` or `unshare`.
+pub(crate) fn nonic_behind(words: &[&str]) -> Command {
+    wrapped(words, Path::new(env!("CARGO_BIN_EXE_nonic")))
+}
+
+/// A program behind the words of another one, in an environment without settings.
+pub(crate) fn wrapped(words: &[&str], program: &Path) -> Command {
+    let mut command = match words.split_first() {
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    let settings = std::env::vars_os().map(|(name, _)| name);
+    for name in settings.filter(|name| name.to_string_lossy().starts_with("NONIC_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("LD_LIBRARY_PATH").env_remove("LD_PRELOAD").stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end, and fails if that does not come.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let pid = rustix::process::Pid::from_child(&child);
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = receiver.recv_timeout(PATIENCE) else {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        panic!("{command:?} did not end within {PATIENCE:?}");
+    };
+    let output = output.expect("the output can be read");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Outcome { status: output.status, output: text(output.stdout), errors: text(output.stderr) }
+}
+
+/// `nonic run` with a library folder that holds an empty file: enough for everything but using the library.
+pub(crate) fn nonic_run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Outcome {
+    let folder = stub_folder();
+    run(nonic().env("NONIC_LIB_DIR", &folder).arg("run").args(arguments))
+}
+
+/// A folder that looks like the library folder.
+pub(crate) fn stub_folder() -> PathBuf {
+    let folder = scratch();
+    std::fs::write(folder.join("libibverbs.so.1"), "").expect("a file can be written");
+    folder
+}
+
+/// A new folder for one test, which every user may enter.
+pub(crate) fn scratch() -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("cli-{}-{number}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder); // Left by an earlier process of the same number.
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    folder.canonicalize().expect("it is there")
+}
+
+/// A file with these bytes and this mode.
+pub(crate) fn file(folder: &Path, name: &str, bytes: &[u8], mode: u32) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).expect("a file can be written");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("its mode can be set");
+    path
+}
+
+/// The command as an ordinary user would start it, root having stepped down.
+pub(crate) fn nonic_as_ordinary_user() -> Command {
+    if is_root() { nonic_behind(&STEP_DOWN) } else { nonic() }
+}
+
+/// Words that make root an ordinary user.
+pub(crate) const STEP_DOWN: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/// Whether this test runs as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Says why a test proves nothing here. Counted by `ci/test`.
+pub(crate) fn skip(reason: &str) {
+    println!("SKIPPED: {reason}");
+}
+
+/// Whether a command can be run successfully here.
+pub(crate) fn works(words: &[&str]) -> bool {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Compiles `int main` that returns 0, with these flags; nothing if that cannot be done here.
+pub(crate) fn compiled(folder: &Path, flags: &[&str]) -> Option<PathBuf> {
+    let source = file(folder, "main.c", b"int main(void) { return 0; }\n", 0o644);
+    let program = folder.join("program");
+    let words = [&["cc", "-o", program.to_str()?, source.to_str()?], flags].concat();
+    works(&words).then_some(program)
+}
+
+/// Makes sure that the library lies beside the command, as `cargo build --workspace` leaves it.
+pub(crate) fn library() {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let folder = Path::new(env!("CARGO_BIN_EXE_nonic")).parent().expect("it is in a folder");
+        if folder.join("nonic-lib/libibverbs.so.1").exists() {
+            return;
+        }
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--package", "nonic-shared-object"]);
+        cargo.args(folder.ends_with("release").then_some("--release"));
+        cargo.arg("--target-dir").arg(folder.parent().expect("the profile's folder is in the target folder"));
+        let status = cargo.status().expect("cargo starts");
+        assert!(status.success(), "the library cannot be built: {status}");
+    });
+}
