@@ -64,11 +64,12 @@ impl Agent<'_> {
         loop {
             let next_timer = self.engine.run_timers();
             self.engine.run_deferred();
-            let until_timer =
-                |most: Option<Duration>| match next_timer.map(|when| when.saturating_duration_since(Instant::now())) {
-                    Some(left) => Some(most.map_or(left, |most| most.min(left))),
-                    None => most,
-                };
+            let until_timer = |most: Option<Duration>| match next_timer
+                .map(|when| when.saturating_duration_since(Instant::now()))
+            {
+                Some(left) => Some(most.map_or(left, |most| most.min(left))),
+                None => most,
+            };
             if self.engine.stop.load(Ordering::SeqCst) {
                 return Some(Duration::ZERO);
             }
@@ -85,7 +86,7 @@ impl Agent<'_> {
                 lingering = Some(Instant::now() + LINGER);
                 continue;
             }
-            if progress.held || progress.taken {
+            if progress.held || progress.taken || self.engine.has_deferred() {
                 return until_timer(Some(TICK));
             }
             if !self.engine.anyone_sleeps() && lingering.is_some_and(|until| Instant::now() < until) {

@@ -110,7 +110,8 @@ impl QueuePair {
         }
         let slot = inner.send.slot(inner.send.finished);
         let read = matches!(slot.operation, nonic_queue::Operation::Read { .. });
-        if slot.psn != header.psn || read != (header.kind == MessageKind::ReadResponse) || !slot.awaits_data() {
+        if slot.psn != header.psn || read != (header.kind == MessageKind::ReadResponse) || !slot.awaits_data()
+        {
             return false;
         }
         if !read {

@@ -113,7 +113,9 @@ mod tests {
     use super::*;
 
     fn with(pairs: &[(&str, &str)]) -> Config {
-        Config::from_lookup(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+        Config::from_lookup(|name| {
+            pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]

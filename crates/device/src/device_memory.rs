@@ -60,7 +60,7 @@ impl DeviceMemory {
         if offset.checked_add(length).is_none_or(|end| end > self.length) {
             return Err(out_of_range);
         }
-        if offset % WORD != 0 || length % WORD != 0 {
+        if !offset.is_multiple_of(WORD) || !length.is_multiple_of(WORD) {
             return Err(DeviceMemoryError::NotWords { offset, length });
         }
         let arena = self.context.engine().arena(self.context.device().index());
@@ -71,7 +71,12 @@ impl DeviceMemory {
     ///
     /// # Safety
     /// `source` is readable for `length` bytes.
-    pub unsafe fn copy_in(&self, offset: u64, source: *const u8, length: u64) -> Result<(), DeviceMemoryError> {
+    pub unsafe fn copy_in(
+        &self,
+        offset: u64,
+        source: *const u8,
+        length: u64,
+    ) -> Result<(), DeviceMemoryError> {
         let target = self.slice(offset, length)?;
         // SAFETY: the caller vouches for `source`; it is only read.
         target.copy_from(unsafe { SharedSlice::from_raw(source.cast_mut(), length as usize) });
@@ -82,7 +87,12 @@ impl DeviceMemory {
     ///
     /// # Safety
     /// `destination` is writable for `length` bytes.
-    pub unsafe fn copy_out(&self, destination: *mut u8, offset: u64, length: u64) -> Result<(), DeviceMemoryError> {
+    pub unsafe fn copy_out(
+        &self,
+        destination: *mut u8,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), DeviceMemoryError> {
         let source = self.slice(offset, length)?;
         // SAFETY: the caller vouches for `destination`.
         unsafe { SharedSlice::from_raw(destination, length as usize) }.copy_from(source);

@@ -236,7 +236,9 @@ impl Engine {
             self.epoll.add(socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
             listeners.push(Arc::new(socket));
         }
-        pairs.insert(make).ok_or(CreateError::TooMany { what: "queue pairs", limit: u64::from(QUEUE_PAIRS_MAX) })
+        pairs
+            .insert(make)
+            .ok_or(CreateError::TooMany { what: "queue pairs", limit: u64::from(QUEUE_PAIRS_MAX) })
     }
 
     pub(crate) fn remove_pair(&self, number: QpNumber) {
@@ -331,10 +333,16 @@ impl Engine {
         {
             let _driver = lock(&self.driver);
             let mut progress = Progress::default();
+            // A ring's worth and some: a peer that closed its socket and goes on writing is not listened to for ever.
             for _ in 0..64 {
                 if !self.drain(link, usize::MAX, &mut progress) {
                     break;
                 }
+            }
+            if progress.held {
+                // What waits for a receive is not lost with its sender: once more, later.
+                lock(&self.ended).push(Arc::clone(link));
+                return;
             }
         }
         link.close();
@@ -364,10 +372,16 @@ impl Engine {
         self.party.memory.slots().wait_idle(Duration::MAX / 4, &|| false);
         for link in self.links().iter() {
             if !link.wait_for_peer(PEER_PATIENCE) {
-                lock(&self.ended).push(Arc::clone(link));
-                self.party.doorbell.signal();
+                self.end_link(link);
             }
         }
+    }
+
+    /// Closes a link; the agent buries it, when nobody holds a lock.
+    fn end_link(&self, link: &Arc<Link>) {
+        link.close();
+        lock(&self.ended).push(Arc::clone(link));
+        self.party.doorbell.signal();
     }
 
     /// Counts one region less on a file of the program; peers let go of it with the last.
@@ -447,11 +461,12 @@ impl Engine {
                     Ok(Some(incoming)) => incoming,
                     Ok(None) => break,
                     Err(error) => {
-                        tracing::warn!(pid = link.credentials().pid, %error, "a peer broke the rules; its link is closed");
                         link.refused_messages.fetch_add(1, Ordering::Relaxed);
-                        link.close();
-                        lock(&self.ended).push(Arc::clone(link));
-                        self.party.doorbell.signal();
+                        if !link.is_dead() {
+                            let pid = link.credentials().pid;
+                            tracing::warn!(pid, %error, "a peer broke the rules; its link is closed");
+                            self.end_link(link);
+                        }
                         break;
                     }
                 };
@@ -532,14 +547,22 @@ impl Engine {
     }
 
     pub(crate) fn run_deferred(&self) {
-        for queue in std::mem::take(&mut *lock(&self.overruns)) {
+        // Taken out first: what follows may add to both lists.
+        let overruns = std::mem::take(&mut *lock(&self.overruns));
+        let ended = std::mem::take(&mut *lock(&self.ended));
+        for queue in overruns {
             for pair in self.all_pairs() {
                 pair.queue_overran(&queue);
             }
         }
-        for link in std::mem::take(&mut *lock(&self.ended)) {
+        for link in ended {
             self.bury(&link);
         }
+    }
+
+    /// Whether links wait to be buried.
+    pub(crate) fn has_deferred(&self) -> bool {
+        !lock(&self.ended).is_empty()
     }
 
     /// The blocks of numbers this process owns.

@@ -42,13 +42,18 @@ impl PairTable {
         self.blocks.iter().map(|block| block.number).collect()
     }
 
-    pub(crate) fn insert(&mut self, make: impl FnOnce(QpNumber, u32) -> Arc<QueuePair>) -> Option<Arc<QueuePair>> {
+    pub(crate) fn insert(
+        &mut self,
+        make: impl FnOnce(QpNumber, u32) -> Arc<QueuePair>,
+    ) -> Option<Arc<QueuePair>> {
         let block = self.blocks.iter_mut().find(|block| block.used < BLOCK_SIZE - BLOCK_SIZE / 64)?;
         if block.slots.is_empty() {
             block.slots.resize(BLOCK_SIZE as usize, None);
         }
         let slots = &block.slots;
-        let free = (0..BLOCK_SIZE).map(|step| (block.next + step) % BLOCK_SIZE).find(|i| slots[*i as usize].is_none())?;
+        let free = (0..BLOCK_SIZE)
+            .map(|step| (block.next + step) % BLOCK_SIZE)
+            .find(|i| slots[*i as usize].is_none())?;
         let pair = make(QpNumber(block.number * BLOCK_SIZE + free), block.ordinal * BLOCK_SIZE + free);
         block.slots[free as usize] = Some(Arc::clone(&pair));
         block.next = (free + 1) % BLOCK_SIZE;

@@ -124,7 +124,13 @@ impl Port {
             .map(|(index, (gid, interface_index))| GidEntry { index, gid, kind, interface_index })
             .collect();
         let lid = if config.ethernet { 0 } else { device as u16 + 1 };
-        Self { ethernet: config.ethernet, lid, gids, devices: config.devices, qkey_violations: AtomicU32::new(0) }
+        Self {
+            ethernet: config.ethernet,
+            lid,
+            gids,
+            devices: config.devices,
+            qkey_violations: AtomicU32::new(0),
+        }
     }
 
     pub(crate) fn attributes(&self) -> PortAttributes {
@@ -172,7 +178,8 @@ impl Port {
         match &path.global {
             Some(route) => {
                 let other_device = |device| own_gid(guid(device)) == route.destination;
-                self.gids.iter().any(|entry| entry.gid == route.destination) || (0..self.devices).any(other_device)
+                self.gids.iter().any(|entry| entry.gid == route.destination)
+                    || (0..self.devices).any(other_device)
             }
             None => (1..=self.devices).contains(&u32::from(path.destination_lid)),
         }
@@ -236,7 +243,8 @@ mod tests {
 
     #[test]
     fn gids_are_the_ports_own_and_the_hosts_addresses_with_loopback_last() {
-        let addresses = [address("127.0.0.1", 1, true), address("10.1.2.3", 2, false), address("fe80::1", 2, false)];
+        let addresses =
+            [address("127.0.0.1", 1, true), address("10.1.2.3", 2, false), address("fe80::1", 2, false)];
         let port = Port::with_addresses(&Config::default(), 0, &addresses);
         let indices: Vec<_> = port.gids().iter().map(|entry| entry.interface_index).collect();
         assert_eq!(indices, [0, 2, 2, 1]);

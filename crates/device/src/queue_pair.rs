@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use nonic_memory::Access;
 use nonic_queue::{
-    AttributeMask, Capabilities, Completion, CompletionOpcode, PostError, QpAttributes, QpNumber, QpState, QpType,
-    ReceiveRequest, SendRequest, Status, check_transition,
+    AttributeMask, Capabilities, Completion, CompletionOpcode, PostError, QpAttributes, QpNumber, QpState,
+    QpType, ReceiveRequest, SendRequest, Status, check_transition,
 };
 use nonic_transport::{Incoming, Link, MessageKind, QpSlot, SlotPlace};
 
@@ -104,12 +104,16 @@ pub(crate) enum Delivery {
 
 impl Zone {
     /// Creates a queue pair in state RESET.
-    pub fn create_queue_pair(self: &Arc<Self>, request: QueuePairRequest) -> Result<Arc<QueuePair>, CreateError> {
+    pub fn create_queue_pair(
+        self: &Arc<Self>,
+        request: QueuePairRequest,
+    ) -> Result<Arc<QueuePair>, CreateError> {
         let context = self.context();
         context.check_current()?;
         check_capabilities(&request)?;
         let same = |other: &Arc<Context>| Arc::ptr_eq(other, context);
-        let queue_fits = request.shared_receive_queue.as_ref().is_none_or(|queue| same(queue.zone().context()));
+        let queue_fits =
+            request.shared_receive_queue.as_ref().is_none_or(|queue| same(queue.zone().context()));
         if !same(request.send_queue.context()) || !same(request.receive_queue.context()) || !queue_fits {
             return Err(CreateError::OtherContext);
         }
@@ -315,7 +319,9 @@ impl QueuePair {
                 inner.requester.begin(&attributes);
             }
             (QpState::ReadyToSend, QpState::SendQueueDrain) => inner.requester.drained_reported = false,
-            (QpState::SendQueueDrain, QpState::SendQueueDrain) if mask.has(A::ADDRESS_VECTOR) => inner.path = None,
+            (QpState::SendQueueDrain, QpState::SendQueueDrain) if mask.has(A::ADDRESS_VECTOR) => {
+                inner.path = None
+            }
             _ => {}
         }
         self.publish(&inner);
@@ -335,7 +341,12 @@ impl QueuePair {
         check(A::RETRY_COUNT, "retry count", new.retry_count.into(), new.retry_count <= 7)?;
         check(A::RNR_RETRY, "RNR retry count", new.rnr_retry.into(), new.rnr_retry <= 7)?;
         check(A::MIN_RNR_TIMER, "RNR timer", new.min_rnr_timer.into(), new.min_rnr_timer <= 31)?;
-        check(A::MAX_RD_ATOMIC, "reads as requester", new.max_rd_atomic.into(), new.max_rd_atomic <= READS_MAX)?;
+        check(
+            A::MAX_RD_ATOMIC,
+            "reads as requester",
+            new.max_rd_atomic.into(),
+            new.max_rd_atomic <= READS_MAX,
+        )?;
         let reads = new.max_dest_rd_atomic;
         check(A::MAX_DEST_RD_ATOMIC, "reads as responder", reads.into(), reads <= READS_MAX)?;
         check(A::ALTERNATE_PATH, "alternate path on port", 0, false)?;
@@ -345,7 +356,10 @@ impl QueuePair {
             let Some(path) = &new.address_vector else {
                 return Err(ModifyError::Value { what: "address vector", value: 0 });
             };
-            self.context().port_state().accepts(path).map_err(|(what, value)| ModifyError::Value { what, value })?;
+            self.context()
+                .port_state()
+                .accepts(path)
+                .map_err(|(what, value)| ModifyError::Value { what, value })?;
         }
         Ok(())
     }
@@ -391,10 +405,10 @@ impl QueuePair {
         inner.requester.stop();
         self.flush_sends(inner);
         if let Some(receive) = inner.responder.stop() {
-            self.complete_receive(&receive, Status::Flushed);
+            self.complete_receive(inner, &receive, Status::Flushed);
         }
         while let Some(receive) = inner.receives.take() {
-            self.complete_receive(&receive, Status::Flushed);
+            self.complete_receive(inner, &receive, Status::Flushed);
         }
         if self.shared_receives.is_some() {
             self.raise(AsyncEventKind::QpLastWqeReached);
@@ -415,13 +429,15 @@ impl QueuePair {
         if !(slot.flags.signaled || self.signal_all || status != Status::Success) {
             return;
         }
-        let mut completion = Completion::bare(slot.id, slot.operation.completion_opcode(), status, self.number);
+        let mut completion =
+            Completion::bare(slot.id, slot.operation.completion_opcode(), status, self.number);
         completion.byte_length = slot.total as u32;
         let credit = SendCredit { account: self.account, next: inner.send.finished };
         self.send_completions.push(completion, Some(credit), false);
     }
 
-    pub(crate) fn complete_receive(&self, receive: &Receive, status: Status) {
+    pub(crate) fn complete_receive(&self, inner: &mut Inner, receive: &Receive, status: Status) {
+        self.show_filled(inner);
         let completion = Completion::bare(receive.id, CompletionOpcode::Receive, status, self.number);
         self.receive_completions.push(completion, None, false);
     }
@@ -446,7 +462,9 @@ impl QueuePair {
             return Err(PostError::WrongOperation { transport: self.transport });
         }
         let freed = self.engine().credits(self.account).load(Ordering::Acquire);
-        inner.send.post(request, &self.capabilities, self.transport, freed, |bytes| copy_inline(request, bytes))?;
+        inner
+            .send
+            .post(request, &self.capabilities, self.transport, freed, |bytes| copy_inline(request, bytes))?;
         if matches!(inner.state(), QpState::Error | QpState::SendQueueError) {
             self.flush_sends(&mut inner);
         }
@@ -484,7 +502,7 @@ impl QueuePair {
         if inner.state() == QpState::Error
             && let Some(receive) = inner.receives.take()
         {
-            self.complete_receive(&receive, Status::Flushed);
+            self.complete_receive(&mut inner, &receive, Status::Flushed);
         }
         Ok(())
     }
@@ -536,8 +554,10 @@ impl QueuePair {
             return;
         }
         let number = inner.attributes.destination_qp;
-        let reachable =
-            inner.attributes.address_vector.is_some_and(|vector| self.context().port_state().reaches(&vector));
+        let reachable = inner
+            .attributes
+            .address_vector
+            .is_some_and(|vector| self.context().port_state().reaches(&vector));
         let link = if reachable { self.engine().link_to(number) } else { None };
         if let Some(link) = link {
             inner.path = Some(Path { link, number, slot: None });

@@ -153,7 +153,12 @@ impl Zone {
     }
 
     /// Where the kernel does not tell what is mapped (no `/proc`), every page is touched, which is what pinning does.
-    fn translate_untold(&self, address: usize, length: usize, write: bool) -> Result<Translation, RegisterError> {
+    fn translate_untold(
+        &self,
+        address: usize,
+        length: usize,
+        write: bool,
+    ) -> Result<Translation, RegisterError> {
         touch_pages(address, length, false).map_err(|_| RegisterError::NotMapped { address })?;
         if write {
             touch_pages(address, length, true).map_err(|_| RegisterError::NotWritable { address })?;

@@ -63,7 +63,8 @@ pub(crate) struct Requester {
 impl Requester {
     /// The queue pair goes to RTS.
     pub(crate) fn begin(&mut self, attributes: &QpAttributes) {
-        *self = Self { next: Psn(attributes.send_psn), unanswered: Psn(attributes.send_psn), ..Self::default() };
+        *self =
+            Self { next: Psn(attributes.send_psn), unanswered: Psn(attributes.send_psn), ..Self::default() };
         self.refill(attributes);
     }
 
@@ -127,7 +128,8 @@ impl QueuePair {
                 QpType::UnreliableDatagram => self.start_datagram(inner, number, &slot),
                 _ => self.start_connected(inner, number, &slot),
             };
-            if matches!(step, Step::InFlight | Step::Blocked) || self.transport != QpType::ReliableConnection {
+            if matches!(step, Step::InFlight | Step::Blocked) || self.transport != QpType::ReliableConnection
+            {
                 ring_other(&mut pushed, link);
             }
             match step {
@@ -349,7 +351,13 @@ impl QueuePair {
     }
 
     /// Pushes a message in fragments, from where the last attempt stopped.
-    fn push_fragments(&self, inner: &mut Inner, link: &Link, mut header: Header, source: &[SharedSlice<'_>]) -> Step {
+    fn push_fragments(
+        &self,
+        inner: &mut Inner,
+        link: &Link,
+        mut header: Header,
+        source: &[SharedSlice<'_>],
+    ) -> Step {
         let total = u64::from(header.total);
         loop {
             let offset = inner.requester.sent;
@@ -436,7 +444,13 @@ impl QueuePair {
         }
     }
 
-    fn write_directly(&self, path: &Path, remote: RemoteRange, total: u64, source: &[SharedSlice<'_>]) -> Direct {
+    fn write_directly(
+        &self,
+        path: &Path,
+        remote: RemoteRange,
+        total: u64,
+        source: &[SharedSlice<'_>],
+    ) -> Direct {
         let mut offset = 0;
         // The whole range is judged before the first byte moves.
         let Some(mut access) = self.direct(path, remote, 0, total, Access::REMOTE_WRITE) else {
@@ -463,7 +477,14 @@ impl QueuePair {
         if access.write(source).is_err() { Direct::Fault } else { Direct::Done }
     }
 
-    fn start_read(&self, inner: &mut Inner, path: &Path, number: u64, slot: &Slot, remote: RemoteRange) -> Step {
+    fn start_read(
+        &self,
+        inner: &mut Inner,
+        path: &Path,
+        number: u64,
+        slot: &Slot,
+        remote: RemoteRange,
+    ) -> Step {
         if inner.attributes.max_rd_atomic == 0 {
             return Step::Failed(Status::LocalQpOperation);
         }
@@ -494,7 +515,14 @@ impl QueuePair {
         }
     }
 
-    fn read_directly(&self, inner: &Inner, path: &Path, number: u64, total: u64, remote: RemoteRange) -> Direct {
+    fn read_directly(
+        &self,
+        inner: &Inner,
+        path: &Path,
+        number: u64,
+        total: u64,
+        remote: RemoteRange,
+    ) -> Direct {
         if self.direct(path, remote, 0, total, Access::REMOTE_READ).is_none() {
             return Direct::Declined;
         }
@@ -516,7 +544,14 @@ impl QueuePair {
         Direct::Done
     }
 
-    fn start_atomic(&self, inner: &mut Inner, path: &Path, number: u64, slot: &Slot, remote: RemoteRange) -> Step {
+    fn start_atomic(
+        &self,
+        inner: &mut Inner,
+        path: &Path,
+        number: u64,
+        slot: &Slot,
+        remote: RemoteRange,
+    ) -> Step {
         const WORD: u64 = 8;
         if inner.attributes.max_rd_atomic == 0 {
             return Step::Failed(Status::LocalQpOperation);
@@ -547,11 +582,19 @@ impl QueuePair {
         let mut header = self.header(inner, MessageKind::Atomic, slot);
         (header.address, header.key) = (remote.address, remote.key);
         (header.operand, header.swap) = match slot.operation {
+            // The peer judges first, and then this side has no place for the result: the word must not change.
+            _ if !self.takes_result(inner, number) => (0, None),
             Operation::CompareSwap { compare, swap, .. } => (compare, Some(swap)),
             Operation::FetchAdd { add, .. } => (add, None),
             _ => return Step::Failed(Status::LocalQpOperation),
         };
         self.push_read(inner, &path.link, &header)
+    }
+
+    /// Whether the local keys of a request let its result be placed.
+    fn takes_result(&self, inner: &Inner, number: u64) -> bool {
+        let guard = self.engine().party().memory.enter();
+        self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE).is_ok()
     }
 
     // Datagrams.
@@ -584,7 +627,8 @@ impl QueuePair {
             let own_key = destination.q_key & TOP_BIT != 0;
             header.key = nonic_memory::Key(if own_key { inner.attributes.q_key } else { destination.q_key });
             header.operand = u64::from(port.lid());
-            let mut global = destination.vector.global.map(|route| port.global_header(&route, slot.total as u32));
+            let mut global =
+                destination.vector.global.map(|route| port.global_header(&route, slot.total as u32));
             let mut payload = ArrayVec::<SharedSlice<'_>, { PIECES_MAX + 1 }>::new();
             if let Some(bytes) = &mut global {
                 header.global_header = true;
@@ -658,8 +702,8 @@ fn ack_timeout(exponent: u8) -> Option<Duration> {
 /// How long to wait after RNR: the 32 values of IBTA vol. 1, table 45, in units of 10 µs.
 pub(crate) fn rnr_wait(code: u8) -> Duration {
     const TENS_OF_US: [u64; 32] = [
-        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
-        4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
+        3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
     ];
     Duration::from_micros(TENS_OF_US[usize::from(code & 31)] * 10)
 }

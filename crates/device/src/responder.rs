@@ -50,6 +50,9 @@ pub(crate) struct Responder {
     /// What was refused last: later messages of the same attempt are dropped without a word.
     refused: Option<(Psn, u8)>,
     held_since: Option<Instant>,
+    /// Receives that were filled and not yet shown to the program: first the peer is told. A program that has seen a
+    /// message may exit at once, and its peer must have the acknowledgement then.
+    filled: Vec<(Completion, bool)>,
 }
 
 impl Responder {
@@ -105,7 +108,12 @@ impl QueuePair {
         }
     }
 
-    pub(crate) fn take_request(&self, inner: &mut Inner, link: &Arc<Link>, incoming: &Incoming<'_>) -> Delivery {
+    pub(crate) fn take_request(
+        &self,
+        inner: &mut Inner,
+        link: &Arc<Link>,
+        incoming: &Incoming<'_>,
+    ) -> Delivery {
         let header = &incoming.header;
         let reliable = self.transport == QpType::ReliableConnection;
         if !inner.state().receives() || !self.is_peer(inner, link, header.source) {
@@ -177,7 +185,8 @@ impl QueuePair {
             0 => true,
             1.. => {
                 // After a refusal the messages behind it were on their way already.
-                let known = matches!(inner.responder.refused, Some((_, attempt)) if attempt == header.attempt);
+                let known =
+                    matches!(inner.responder.refused, Some((_, attempt)) if attempt == header.attempt);
                 if !known {
                     self.refuse(inner, header, Refusal::OutOfSequence);
                 }
@@ -213,7 +222,7 @@ impl QueuePair {
             MessageKind::SendPull => self.take_pull(inner, link, incoming),
             MessageKind::Write => self.take_write(inner, incoming),
             MessageKind::WriteNotify => match self.take_receive(inner) {
-                Ok(receive) => self.complete_write(&receive, header),
+                Ok(receive) => self.complete_write(inner, &receive, header),
                 Err(outcome) => outcome,
             },
             MessageKind::Read => self.take_read(inner, header),
@@ -248,7 +257,8 @@ impl QueuePair {
             return Outcome::Retry(Refusal::NotReady { timer: inner.attributes.min_rnr_timer });
         }
         let since = *inner.responder.held_since.get_or_insert_with(Instant::now);
-        if self.receive_completions.has_entries() && since.elapsed() < HOLD {
+        let owes_poll = self.receive_completions.has_entries() || !inner.responder.filled.is_empty();
+        if owes_poll && since.elapsed() < HOLD {
             return Outcome::Hold;
         }
         Outcome::Dropped
@@ -287,7 +297,9 @@ impl QueuePair {
 
     fn place(&self, receive: &Receive, offset: u64, payload: SharedSlice<'_>) -> bool {
         let guard = self.engine().party().memory.enter();
-        let Some(slices) = self.receive_bytes(&guard, receive, offset, payload.length() as u64) else { return false };
+        let Some(slices) = self.receive_bytes(&guard, receive, offset, payload.length() as u64) else {
+            return false;
+        };
         let mut at = 0;
         for slice in slices {
             slice.copy_from(payload.part(at, slice.length()));
@@ -297,26 +309,45 @@ impl QueuePair {
     }
 
     /// A receive that cannot take its message: it fails, and the connection with it.
-    fn fail_receive(&self, receive: &Receive, status: Status, refusal: Refusal) -> Outcome {
-        self.complete_receive(receive, status);
+    fn fail_receive(
+        &self,
+        inner: &mut Inner,
+        receive: &Receive,
+        status: Status,
+        refusal: Refusal,
+    ) -> Outcome {
+        self.complete_receive(inner, receive, status);
         Outcome::Fatal(refusal, None)
     }
 
-    fn complete_send(&self, receive: &Receive, header: &Header) -> Outcome {
-        self.complete_message(receive, header, CompletionOpcode::Receive)
+    fn complete_send(&self, inner: &mut Inner, receive: &Receive, header: &Header) -> Outcome {
+        self.complete_message(inner, receive, header, CompletionOpcode::Receive)
     }
 
-    fn complete_write(&self, receive: &Receive, header: &Header) -> Outcome {
-        self.complete_message(receive, header, CompletionOpcode::ReceiveWriteWithImmediate)
+    fn complete_write(&self, inner: &mut Inner, receive: &Receive, header: &Header) -> Outcome {
+        self.complete_message(inner, receive, header, CompletionOpcode::ReceiveWriteWithImmediate)
     }
 
-    fn complete_message(&self, receive: &Receive, header: &Header, opcode: CompletionOpcode) -> Outcome {
+    fn complete_message(
+        &self,
+        inner: &mut Inner,
+        receive: &Receive,
+        header: &Header,
+        opcode: CompletionOpcode,
+    ) -> Outcome {
         let mut completion = Completion::bare(receive.id, opcode, Status::Success, self.number);
         completion.byte_length = header.total;
         completion.immediate = header.immediate;
         completion.source_qp = header.source;
-        self.receive_completions.push(completion, None, header.solicited);
+        inner.responder.filled.push((completion, header.solicited));
         Outcome::Done(true)
+    }
+
+    /// Shows the program the receives that were filled.
+    pub(crate) fn show_filled(&self, inner: &mut Inner) {
+        for (completion, solicited) in inner.responder.filled.drain(..) {
+            self.receive_completions.push(completion, None, solicited);
+        }
     }
 
     // Sends.
@@ -331,14 +362,14 @@ impl QueuePair {
             },
         };
         if !self.place(&receive, header.offset.into(), incoming.payload) {
-            return self.fail_receive(&receive, Status::LocalProtection, Refusal::Operation);
+            return self.fail_receive(inner, &receive, Status::LocalProtection, Refusal::Operation);
         }
         let received = header.offset + incoming.payload.length() as u32;
         if received < header.total {
             inner.responder.inbound = Some(inbound(header, received, Some(receive)));
             return Outcome::More;
         }
-        self.complete_send(&receive, header)
+        self.complete_send(inner, &receive, header)
     }
 
     /// Takes a receive that is long enough for the message.
@@ -348,7 +379,7 @@ impl QueuePair {
             return Ok(receive);
         }
         if self.transport == QpType::ReliableConnection {
-            return Err(self.fail_receive(&receive, Status::LocalLength, Refusal::InvalidRequest));
+            return Err(self.fail_receive(inner, &receive, Status::LocalLength, Refusal::InvalidRequest));
         }
         inner.responder.inbound = Some(inbound(header, 0, Some(receive)));
         self.give_back_inbound(inner);
@@ -370,12 +401,12 @@ impl QueuePair {
         };
         let guard = self.engine().party().memory.enter();
         let Some(slices) = self.receive_bytes(&guard, &receive, 0, header.total.into()) else {
-            return self.fail_receive(&receive, Status::LocalProtection, Refusal::Operation);
+            return self.fail_receive(inner, &receive, Status::LocalProtection, Refusal::Operation);
         };
         if pull(link, &list, &slices).is_err() {
-            return self.fail_receive(&receive, Status::General, Refusal::RequesterMemory);
+            return self.fail_receive(inner, &receive, Status::General, Refusal::RequesterMemory);
         }
-        self.complete_send(&receive, header)
+        self.complete_send(inner, &receive, header)
     }
 
     // One-sided requests.
@@ -399,7 +430,7 @@ impl QueuePair {
                 && self.transport == QpType::ReliableConnection
                 && let Ok(receive) = self.take_receive(inner)
             {
-                self.complete_receive(&receive, Status::LocalAccess);
+                self.complete_receive(inner, &receive, Status::LocalAccess);
             }
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         };
@@ -414,7 +445,7 @@ impl QueuePair {
             return Outcome::Done(false);
         }
         match self.take_receive(inner) {
-            Ok(receive) => self.complete_write(&receive, header),
+            Ok(receive) => self.complete_write(inner, &receive, header),
             Err(outcome) => outcome,
         }
     }
@@ -502,12 +533,15 @@ impl QueuePair {
         let owes = inner.responder.acknowledge.is_some()
             || inner.responder.refuse.is_some()
             || !inner.responder.responses.is_empty();
-        let link = inner.path.as_ref().filter(|_| owes).map(|path| Arc::clone(&path.link))?;
-        let peer = inner.attributes.destination_qp;
-        if !self.send_owed(inner, &link, peer) {
-            link.add_stalled(self.number);
+        let link = inner.path.as_ref().filter(|_| owes).map(|path| Arc::clone(&path.link));
+        if let Some(link) = &link {
+            let peer = inner.attributes.destination_qp;
+            if !self.send_owed(inner, link, peer) {
+                link.add_stalled(self.number);
+            }
         }
-        Some(link)
+        self.show_filled(inner);
+        link
     }
 
     fn send_owed(&self, inner: &mut Inner, link: &Link, peer: nonic_queue::QpNumber) -> bool {
@@ -610,7 +644,7 @@ impl QueuePair {
         let placed = (head == 0 || self.place(&receive, 0, incoming.payload.part(0, GLOBAL_HEADER)))
             && self.place(&receive, GLOBAL_HEADER as u64, incoming.payload.part(head, length));
         if !placed {
-            self.complete_receive(&receive, Status::LocalProtection);
+            self.complete_receive(inner, &receive, Status::LocalProtection);
             self.enter_error(inner);
             return Delivery::Filled;
         }

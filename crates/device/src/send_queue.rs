@@ -160,8 +160,13 @@ mod tests {
     use super::*;
     use nonic_memory::Key;
 
-    const CAPABILITIES: Capabilities =
-        Capabilities { send_requests: 2, receive_requests: 0, send_pieces: 1, receive_pieces: 0, inline_bytes: 4 };
+    const CAPABILITIES: Capabilities = Capabilities {
+        send_requests: 2,
+        receive_requests: 0,
+        send_pieces: 1,
+        receive_pieces: 0,
+        inline_bytes: 4,
+    };
 
     fn post(queue: &mut SendQueue, length: u32, inline: bool, freed: u64) -> Result<(), PostError> {
         let pieces = [ScatterGather { address: 1, length, key: Key(2) }];

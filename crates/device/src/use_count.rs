@@ -18,7 +18,8 @@ impl UseCount {
 
     /// Counts one less.
     pub(crate) fn release(&self) {
-        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n != GONE && n > 0).then(|| n - 1));
+        let _ =
+            self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n != GONE && n > 0).then(|| n - 1));
     }
 
     /// Closes the object unless it is used.

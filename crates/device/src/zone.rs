@@ -43,7 +43,10 @@ impl Zone {
     }
 
     /// Makes an address handle.
-    pub fn create_address_handle(self: &Arc<Self>, vector: AddressVector) -> Result<Arc<AddressHandle>, CreateError> {
+    pub fn create_address_handle(
+        self: &Arc<Self>,
+        vector: AddressVector,
+    ) -> Result<Arc<AddressHandle>, CreateError> {
         self.context.check_current()?;
         self.context.port_state().accepts(&vector).map_err(|(what, _)| CreateError::Invalid { what })?;
         if !self.users.acquire() {

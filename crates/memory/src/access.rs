@@ -46,7 +46,8 @@ impl Access {
     /// Whether the rights make sense together: a peer that may write needs memory that may be written at all
     /// (`ibv_reg_mr(3)`; the Linux RDMA core refuses the combination for every driver).
     pub const fn is_consistent(self) -> bool {
-        !self.intersects(Self(Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0)) || self.contains(Self::LOCAL_WRITE)
+        !self.intersects(Self(Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0))
+            || self.contains(Self::LOCAL_WRITE)
     }
 }
 
@@ -109,6 +110,9 @@ mod tests {
 
     #[test]
     fn rights_are_named_for_people() {
-        assert_eq!((Access::LOCAL_WRITE | Access::REMOTE_READ).to_string(), "local read, local write, remote read");
+        assert_eq!(
+            (Access::LOCAL_WRITE | Access::REMOTE_READ).to_string(),
+            "local read, local write, remote read"
+        );
     }
 }

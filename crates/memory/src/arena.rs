@@ -104,7 +104,11 @@ impl Arena {
             (aligned - start + length <= size).then_some((start, size, aligned))
         });
         let Some((start, size, aligned)) = fit else {
-            return Err(ArenaError::NoRoom { asked: length, free: free.values().sum(), capacity: self.capacity });
+            return Err(ArenaError::NoRoom {
+                asked: length,
+                free: free.values().sum(),
+                capacity: self.capacity,
+            });
         };
         free.remove(&start);
         if aligned > start {

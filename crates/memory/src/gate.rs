@@ -121,7 +121,8 @@ mod tests {
     fn a_rightful_access_leads_to_its_bytes() {
         let (table, keys) = table_with(Access::REMOTE_READ);
         let range = AddressRange::new(0x1010, 0xf0);
-        let place = resolve(table.view(), ZONE, keys.remote, KeyUse::Remote, range, Access::REMOTE_READ).unwrap();
+        let place =
+            resolve(table.view(), ZONE, keys.remote, KeyUse::Remote, range, Access::REMOTE_READ).unwrap();
         assert_eq!(place, Place { translation: Translation::Plain { address: 0xabc000 }, offset: 0x10 });
     }
 
@@ -139,17 +140,24 @@ mod tests {
     fn each_fault_is_named_and_an_earlier_check_wins() {
         let (table, keys) = table_with(Access::REMOTE_READ);
         let ask = |zone, key, start, length, want| {
-            resolve(table.view(), zone, key, KeyUse::Remote, AddressRange::new(start, length), want).unwrap_err()
+            resolve(table.view(), zone, key, KeyUse::Remote, AddressRange::new(start, length), want)
+                .unwrap_err()
         };
         let other = ZoneId(6);
         let stale = Key::new(keys.remote.index(), keys.remote.tag().wrapping_add(2));
         assert!(matches!(ask(other, stale, 0, 9999, Access::REMOTE_WRITE), AccessError::UnknownKey { .. }));
-        assert!(matches!(ask(other, keys.remote, 0, 9999, Access::REMOTE_WRITE), AccessError::OtherZone { .. }));
+        assert!(matches!(
+            ask(other, keys.remote, 0, 9999, Access::REMOTE_WRITE),
+            AccessError::OtherZone { .. }
+        ));
         for (start, length) in [(0xfff, 1), (0x1000, 0x101), (0x1100, 1), (0x1080, u64::MAX - 0x1000)] {
             let refused = ask(ZONE, keys.remote, start, length, Access::REMOTE_WRITE);
             assert!(matches!(refused, AccessError::OutOfRange { .. }), "{start:#x}+{length:#x}");
         }
-        assert!(matches!(ask(ZONE, keys.remote, 0x1000, 8, Access::REMOTE_WRITE), AccessError::NotAllowed { .. }));
+        assert!(matches!(
+            ask(ZONE, keys.remote, 0x1000, 8, Access::REMOTE_WRITE),
+            AccessError::NotAllowed { .. }
+        ));
     }
 
     #[test]

@@ -58,8 +58,10 @@ impl OperationSlots {
             let seen = word.load(Ordering::Relaxed);
             // SeqCst: this store is ordered before the lookup of the key, as the revoker's store to the key is before
             // its look at the slots. One of the two always sees the other.
-            if seen % 2 == 0
-                && word.compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            if seen.is_multiple_of(2)
+                && word
+                    .compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok()
             {
                 return OperationGuard { slots: self, slot: slot % SLOTS, taken: seen.wrapping_add(1) };
             }
@@ -77,7 +79,7 @@ impl OperationSlots {
         for slot in 0..SLOTS {
             let word = self.word(slot);
             let seen = word.load(Ordering::SeqCst);
-            if seen % 2 == 0 {
+            if seen.is_multiple_of(2) {
                 continue;
             }
             let mut rounds = 0u32;

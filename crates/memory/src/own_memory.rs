@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OperationSlots, Place,
-    SharedSlice, Translation, ZoneId, resolve,
+    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OperationSlots,
+    Place, SharedSlice, Translation, ZoneId, resolve,
 };
 
 /// Everything registered in this process.

@@ -64,7 +64,11 @@ impl<'a> SharedSlice<'a> {
     /// # Panics
     /// If they are not inside: offsets into a resolved slice are computed, never received.
     pub fn part(&self, offset: usize, length: usize) -> Self {
-        assert!(offset <= self.length && length <= self.length - offset, "part {offset}+{length} of {}", self.length);
+        assert!(
+            offset <= self.length && length <= self.length - offset,
+            "part {offset}+{length} of {}",
+            self.length
+        );
         Self { start: self.start.wrapping_add(offset), length, life: PhantomData }
     }
 
@@ -119,7 +123,10 @@ impl<'a> SharedSlice<'a> {
     }
 
     fn assert_word(&self) {
-        assert!(self.length == 8 && (self.start as usize).is_multiple_of(8), "an atomic needs 8 aligned bytes");
+        assert!(
+            self.length == 8 && (self.start as usize).is_multiple_of(8),
+            "an atomic needs 8 aligned bytes"
+        );
     }
 }
 

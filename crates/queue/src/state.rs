@@ -201,8 +201,12 @@ fn attributes_of(transport: QpType, from: QpState, to: QpState) -> Option<(Attri
     let none = A::NONE;
     let identity = A::PKEY_INDEX | A::PORT | if datagram { A::QKEY } else { A::ACCESS_FLAGS };
     Some(match (from, to) {
-        (Reset | Init | ReadyToReceive | ReadyToSend | SendQueueDrain | SendQueueError | Error, Reset) => (none, none),
-        (Init | ReadyToReceive | ReadyToSend | SendQueueDrain | SendQueueError | Error, Error) => (none, none),
+        (Reset | Init | ReadyToReceive | ReadyToSend | SendQueueDrain | SendQueueError | Error, Reset) => {
+            (none, none)
+        }
+        (Init | ReadyToReceive | ReadyToSend | SendQueueDrain | SendQueueError | Error, Error) => {
+            (none, none)
+        }
         (Reset, Init) => (identity, none),
         (Init, Init) => (none, identity),
         (Init, ReadyToReceive) if datagram => (none, A::PKEY_INDEX | A::QKEY),
@@ -310,7 +314,9 @@ mod tests {
         let check = |mask| check_transition(QpType::ReliableConnection, QpState::Reset, QpState::Init, mask);
         assert_eq!(check(full), Ok(()));
         let without_port = AttributeMask(full.0 & !A::PORT.0);
-        assert!(matches!(check(without_port), Err(TransitionError::Missing { missing, .. }) if missing == A::PORT.0));
+        assert!(
+            matches!(check(without_port), Err(TransitionError::Missing { missing, .. }) if missing == A::PORT.0)
+        );
         assert!(
             matches!(check(full | A::QKEY), Err(TransitionError::Surplus { surplus, .. }) if surplus == A::QKEY.0)
         );

@@ -127,7 +127,9 @@ impl Epoll {
                 let (flags, data) = (event.flags, event.data);
                 Ready {
                     token: data.u64(),
-                    hung_up: flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::RDHUP | epoll::EventFlags::ERR),
+                    hung_up: flags.intersects(
+                        epoll::EventFlags::HUP | epoll::EventFlags::RDHUP | epoll::EventFlags::ERR,
+                    ),
                 }
             }));
         }

@@ -15,7 +15,7 @@ mod virtual_memory;
 
 pub use copy::{compare_swap_u64, copy_ordered, fetch_add_u64};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, wait_readable};
-pub use fork::{fork_generation, forget_in_children, keep_in_children};
+pub use fork::{forget_in_children, fork_generation, keep_in_children};
 pub use interface::{InterfaceAddress, interface_addresses};
 pub use mapping::{Protection, SharedMapping, SharedMemory};
 pub use process_memory::{Piece, allow_any_tracer, effective_user, read_process, write_process};

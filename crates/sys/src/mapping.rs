@@ -37,7 +37,10 @@ impl SharedMemory {
     pub fn from_peer(fd: OwnedFd, length: usize) -> io::Result<Self> {
         let seals = rustix::fs::fcntl_get_seals(&fd)?;
         if !seals.contains(SealFlags::SHRINK) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory that its owner could shrink"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "shared memory that its owner could shrink",
+            ));
         }
         Self::from_unsealed(fd, length)
     }
@@ -52,7 +55,10 @@ impl SharedMemory {
     pub fn from_unsealed(fd: OwnedFd, length: usize) -> io::Result<Self> {
         let size = rustix::fs::fstat(&fd)?.st_size;
         if size < 0 || (size as u64) < length as u64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{size} bytes of shared memory, not {length}")));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{size} bytes of shared memory, not {length}"),
+            ));
         }
         Ok(Self { fd, length })
     }
@@ -102,11 +108,16 @@ impl SharedMapping {
         // SAFETY: a new mapping where the kernel chooses: it replaces nothing.
         let start = unsafe {
             match fd {
-                Some(fd) => rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, fd, 0)?,
-                None => rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::SHARED)?,
+                Some(fd) => {
+                    rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, fd, 0)?
+                }
+                None => {
+                    rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::SHARED)?
+                }
             }
         };
-        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
+        let start =
+            NonNull::new(start.cast()).ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
         Ok(Self { start, length })
     }
 
@@ -131,7 +142,10 @@ impl SharedMapping {
     /// If the offset is outside or not a multiple of 8: offsets come from layouts, never from a peer.
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8) && offset < self.length && self.length - offset >= 8, "word {offset} is outside");
+        assert!(
+            offset.is_multiple_of(8) && offset < self.length && self.length - offset >= 8,
+            "word {offset} is outside"
+        );
         // SAFETY: inside the mapping, which lives as long as `self`, and aligned because mappings are page aligned.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
@@ -142,7 +156,10 @@ impl SharedMapping {
     /// If the offset is outside or not a multiple of 4.
     #[inline]
     pub fn half_word(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset.is_multiple_of(4) && offset < self.length && self.length - offset >= 4, "word {offset} is outside");
+        assert!(
+            offset.is_multiple_of(4) && offset < self.length && self.length - offset >= 4,
+            "word {offset} is outside"
+        );
         // SAFETY: as in `word`.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
@@ -163,14 +180,16 @@ mod tests {
     #[test]
     fn two_mappings_of_one_memory_show_the_same_words() {
         let memory = SharedMemory::create("test", 8192).unwrap();
-        let (one, other) = (memory.map(Protection::ReadWrite).unwrap(), memory.map(Protection::Read).unwrap());
+        let (one, other) =
+            (memory.map(Protection::ReadWrite).unwrap(), memory.map(Protection::Read).unwrap());
         one.word(4096).store(7, Ordering::Relaxed);
         assert_eq!(other.word(4096).load(Ordering::Relaxed), 7);
     }
 
     #[test]
     fn memory_that_could_shrink_or_is_too_short_is_refused() {
-        let loose = rustix::fs::memfd_create("loose", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        let loose =
+            rustix::fs::memfd_create("loose", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&loose, 4096).unwrap();
         assert!(SharedMemory::from_peer(loose, 4096).is_err());
         let good = SharedMemory::create("short", 4096).unwrap();

@@ -34,7 +34,8 @@ pub fn random_u64() -> u64 {
         Ok(8) => u64::from_ne_bytes(bytes),
         _ => {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-            (now.as_nanos() as u64).rotate_left(20) ^ u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            (now.as_nanos() as u64).rotate_left(20)
+                ^ u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
         }
     }
 }

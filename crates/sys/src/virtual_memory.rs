@@ -62,7 +62,8 @@ struct ProcmapQuery {
 }
 
 /// `_IOWR('f', 17, struct procmap_query)`, Linux 6.11 (include/uapi/linux/fs.h).
-const PROCMAP_QUERY: libc::c_ulong = 3 << 30 | (size_of::<ProcmapQuery>() as libc::c_ulong) << 16 | 0x66 << 8 | 17;
+const PROCMAP_QUERY: libc::c_ulong =
+    3 << 30 | (size_of::<ProcmapQuery>() as libc::c_ulong) << 16 | 0x66 << 8 | 17;
 const FLAG_READABLE: u64 = 1;
 const FLAG_WRITABLE: u64 = 2;
 const FLAG_SHARED: u64 = 8;
@@ -79,8 +80,11 @@ pub fn find_area(address: usize) -> io::Result<Option<MemoryArea>> {
         *maps = Some((generation, File::open("/proc/self/maps")?));
     }
     let Some((_, file)) = maps.as_ref() else { return Err(io::Error::other("unreachable")) };
-    let mut query =
-        ProcmapQuery { size: size_of::<ProcmapQuery>() as u64, query_addr: address as u64, ..Default::default() };
+    let mut query = ProcmapQuery {
+        size: size_of::<ProcmapQuery>() as u64,
+        query_addr: address as u64,
+        ..Default::default()
+    };
     // SAFETY: the structure is a local of the size the request names.
     if unsafe { libc::ioctl(file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } == 0 {
         let backing = if query.vma_flags & FLAG_SHARED != 0 {
@@ -170,7 +174,8 @@ pub fn shared_file_of(area: &MemoryArea) -> Option<OwnedFd> {
     for entry in std::fs::read_dir("/proc/self/fd").ok()?.flatten() {
         let path = entry.path();
         // Asking before opening: opening a device or a pipe can have effects.
-        let same = rustix::fs::stat(&path).is_ok_and(|stat| stat.st_ino == inode && stat.st_mode & libc::S_IFMT == libc::S_IFREG);
+        let same = rustix::fs::stat(&path)
+            .is_ok_and(|stat| stat.st_ino == inode && stat.st_mode & libc::S_IFMT == libc::S_IFREG);
         if same && let Some(fd) = open(&path) {
             return Some(fd);
         }

@@ -73,7 +73,9 @@ pub enum Malformed {
     #[error("a control message that does not begin with nonic's mark")]
     Mark,
     /// Ours, of another version.
-    #[error("the other process uses version {theirs} of nonic's shared memory, this one {VERSION}: use one nonic for both")]
+    #[error(
+        "the other process uses version {theirs} of nonic's shared memory, this one {VERSION}: use one nonic for both"
+    )]
     Version {
         /// Its version.
         theirs: u32,

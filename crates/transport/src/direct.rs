@@ -66,7 +66,8 @@ impl Link {
         if !allowed {
             return None;
         }
-        let place = resolve(keys, slot.zone, request.key, KeyUse::Remote, request.range, request.want).ok()?;
+        let place =
+            resolve(keys, slot.zone, request.key, KeyUse::Remote, request.range, request.want).ok()?;
         let length = request.range.length;
         let target = if self.is_loopback() && self.party().tier == Tier::Mapped {
             Target::Own { place, length }
@@ -89,7 +90,8 @@ impl Link {
             }
             Translation::SharedFile { file, offset, .. } => {
                 let mapping = self.peer_file(file)?;
-                let (offset, length) = (usize::try_from(offset.checked_add(place.offset)?).ok()?, length as usize);
+                let (offset, length) =
+                    (usize::try_from(offset.checked_add(place.offset)?).ok()?, length as usize);
                 SharedSlice::of_mapping(&mapping, offset, length)?;
                 Some(Target::File { mapping, offset, length })
             }
@@ -112,7 +114,8 @@ impl Link {
     }
 
     fn by_kernel(&self, place: &nonic_memory::Place) -> Option<Target<'_>> {
-        let (Translation::Plain { address } | Translation::SharedFile { address, .. }) = place.translation else {
+        let (Translation::Plain { address } | Translation::SharedFile { address, .. }) = place.translation
+        else {
             return None;
         };
         let address = address.checked_add(usize::try_from(place.offset).ok()?)?;

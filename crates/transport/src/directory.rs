@@ -37,7 +37,10 @@ pub fn claim_block() -> io::Result<Block> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "every block of queue-pair numbers of this host is taken"))
+    Err(io::Error::new(
+        io::ErrorKind::AddrNotAvailable,
+        "every block of queue-pair numbers of this host is taken",
+    ))
 }
 
 /// Connects to the owner of a queue-pair number. `ConnectionRefused` if there is none.

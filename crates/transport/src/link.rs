@@ -10,8 +10,8 @@ use std::time::Duration;
 use nonic_memory::{KeyTableView, OperationSlots, SharedSlice};
 use nonic_queue::QpNumber;
 use nonic_sys::{
-    AsFd, BorrowedFd, Credentials, EventFd, OwnedFd, PacketSocket, Piece, Protection, Received, SharedMapping,
-    SharedMemory,
+    AsFd, BorrowedFd, Credentials, EventFd, OwnedFd, PacketSocket, Piece, Protection, Received,
+    SharedMapping, SharedMemory,
 };
 
 use crate::control::{ControlMessage, Introduction, LONGEST, ProcessToken};
@@ -158,7 +158,8 @@ impl Link {
             Received::Nothing => return Err((io::ErrorKind::WouldBlock.into(), Some(socket))),
             Received::HungUp => return Err((io::ErrorKind::ConnectionReset.into(), None)),
         };
-        Self::accept_hello(party, socket, &bytes[..length], descriptors, own_blocks).map_err(|error| (error, None))
+        Self::accept_hello(party, socket, &bytes[..length], descriptors, own_blocks)
+            .map_err(|error| (error, None))
     }
 
     fn accept_hello(
@@ -192,7 +193,11 @@ impl Link {
     }
 
     /// Takes what the peer says of itself.
-    fn meet(&self, introduction: Introduction, mut descriptors: impl Iterator<Item = OwnedFd>) -> io::Result<()> {
+    fn meet(
+        &self,
+        introduction: Introduction,
+        mut descriptors: impl Iterator<Item = OwnedFd>,
+    ) -> io::Result<()> {
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "an introduction that lacks descriptors");
         let _ = self.peer_doorbell.set(EventFd::from_peer(descriptors.next().ok_or_else(missing)?));
         if introduction.trusts {
@@ -354,7 +359,10 @@ impl Link {
         });
         let mut files = self.lock_files();
         if matches!(files.get(&file), Some(PeerFile::Asked)) {
-            files.insert(file, mapped.map_or(PeerFile::Refused, |mapping| PeerFile::Mapped(Arc::new(mapping))));
+            files.insert(
+                file,
+                mapped.map_or(PeerFile::Refused, |mapping| PeerFile::Mapped(Arc::new(mapping))),
+            );
         }
     }
 
@@ -484,7 +492,10 @@ impl Link {
         if self.peer_operations.wait_idle(limit, &gone) || gone() {
             return true;
         }
-        tracing::warn!(pid = self.credentials.pid, "a peer stopped inside an operation on this process's memory");
+        tracing::warn!(
+            pid = self.credentials.pid,
+            "a peer stopped inside an operation on this process's memory"
+        );
         self.close();
         false
     }

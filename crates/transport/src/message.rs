@@ -60,7 +60,11 @@ impl MessageKind {
         match self {
             Self::Padding | Self::Acknowledge | Self::Refuse => 0,
             Self::Send => !whole as usize,
-            Self::SendPull | Self::WriteNotify | Self::Datagram | Self::ReadResponse | Self::AtomicResponse => 1,
+            Self::SendPull
+            | Self::WriteNotify
+            | Self::Datagram
+            | Self::ReadResponse
+            | Self::AtomicResponse => 1,
             Self::Read => 2,
             Self::Write => 3,
             Self::Atomic => 4,
@@ -218,7 +222,10 @@ impl Header {
         let key = u64::from(self.key.0);
         match self.kind {
             MessageKind::Padding | MessageKind::Acknowledge | MessageKind::Refuse => {}
-            MessageKind::Send | MessageKind::SendPull | MessageKind::WriteNotify | MessageKind::ReadResponse => {
+            MessageKind::Send
+            | MessageKind::SendPull
+            | MessageKind::WriteNotify
+            | MessageKind::ReadResponse => {
                 words[3] = extent;
             }
             MessageKind::Datagram => words[3] = key | u64::from(self.operand as u16) << 32,
@@ -262,7 +269,10 @@ impl Header {
         match kind {
             MessageKind::Padding | MessageKind::Acknowledge | MessageKind::Refuse => {}
             MessageKind::Send if whole => extent(u64::from(payload)),
-            MessageKind::Send | MessageKind::SendPull | MessageKind::WriteNotify | MessageKind::ReadResponse => {
+            MessageKind::Send
+            | MessageKind::SendPull
+            | MessageKind::WriteNotify
+            | MessageKind::ReadResponse => {
                 extent(words[3]);
             }
             MessageKind::Datagram => {

@@ -220,7 +220,8 @@ impl Consumer {
                 continue;
             }
             let at = self.memory.cell_offset(self.head) + count * 8;
-            let payload = SharedSlice::of_mapping(&self.memory.mapping, at, length as usize).ok_or(corrupt)?;
+            let payload =
+                SharedSlice::of_mapping(&self.memory.mapping, at, length as usize).ok_or(corrupt)?;
             return Ok(Some(Incoming { header, payload }));
         }
     }

@@ -9,8 +9,8 @@ use nonic_queue::QpNumber;
 use nonic_sys::{AsFd, BorrowedFd, OwnedFd, Protection, SharedMapping, SharedMemory};
 
 use crate::layout::{
-    BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_KEYS, SEGMENT_LENGTH,
-    SEGMENT_QP_SLOTS, SEGMENT_VERSION, VERSION,
+    BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_KEYS,
+    SEGMENT_LENGTH, SEGMENT_QP_SLOTS, SEGMENT_VERSION, VERSION,
 };
 use crate::qp_slot::QpSlot;
 
@@ -99,7 +99,10 @@ impl SegmentView {
         let mapping = Arc::new(SharedMemory::from_peer(fd, SEGMENT_LENGTH)?.map(Protection::Read)?);
         let version = mapping.word(SEGMENT_VERSION).load(Ordering::Relaxed);
         if mapping.word(0).load(Ordering::Acquire) != MAGIC || version != u64::from(VERSION) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a segment of version {version}")));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a segment of version {version}"),
+            ));
         }
         let keys = KeyTableView::new(Arc::clone(&mapping), SEGMENT_KEYS, KEYS_MAX);
         Ok(Self { mapping, keys })

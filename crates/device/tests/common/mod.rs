@@ -1,0 +1,133 @@
+//! Two connected queue pairs in one process: the least a test of the device needs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nonic_device::{
+    Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context, Operation,
+    QpAttributes, QpState, QpType, QueuePair, QueuePairRequest, ReceiveRequest, Region, RegionMemory,
+    RegionRequest, ScatterGather, SendFlags, SendRequest, Zone, devices,
+};
+
+/// Something with a queue pair, its completions and one registered buffer.
+pub(crate) struct End {
+    /// Kept open as long as the queue pair is used.
+    _context: Arc<Context>,
+    _zone: Arc<Zone>,
+    pub(crate) completions: Arc<CompletionQueue>,
+    pub(crate) pair: Arc<QueuePair>,
+    pub(crate) buffer: Box<[u8; 4096]>,
+    pub(crate) region: Arc<Region>,
+}
+
+impl End {
+    /// A reliable queue pair in RESET.
+    pub(crate) fn new() -> Self {
+        let context = devices()[0].open().unwrap();
+        let zone = context.allocate_zone().unwrap();
+        let completions = context.create_completion_queue(256, 0, None, 0).unwrap();
+        let capabilities = Capabilities {
+            send_requests: 64,
+            receive_requests: 64,
+            send_pieces: 4,
+            receive_pieces: 4,
+            inline_bytes: 64,
+        };
+        let pair = zone
+            .create_queue_pair(QueuePairRequest {
+                transport: QpType::ReliableConnection,
+                send_queue: Arc::clone(&completions),
+                receive_queue: Arc::clone(&completions),
+                shared_receive_queue: None,
+                capabilities,
+                signal_all: true,
+                cookie: 0,
+            })
+            .unwrap();
+        let mut buffer = Box::new([0; 4096]);
+        let memory = RegionMemory::Program { address: buffer.as_mut_ptr() as usize, length: 4096 };
+        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+        let base = buffer.as_ptr() as u64;
+        let region = zone.register(RegionRequest { memory, base, access }).unwrap();
+        Self { _context: context, _zone: zone, completions, pair, buffer, region }
+    }
+
+    /// Takes the queue pair to RTS, connected to `peer`.
+    pub(crate) fn connect(&self, peer: nonic_device::QpNumber) {
+        use AttributeMask as A;
+        let vector = AddressVector {
+            destination_lid: 1,
+            service_level: 0,
+            source_path_bits: 0,
+            static_rate: 0,
+            port: 1,
+            global: None,
+        };
+        let mut attributes = QpAttributes {
+            state: QpState::Init,
+            port: 1,
+            access: Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC,
+            ..QpAttributes::default()
+        };
+        self.pair.modify(&attributes, A::STATE | A::PORT | A::PKEY_INDEX | A::ACCESS_FLAGS).unwrap();
+        attributes = QpAttributes {
+            state: QpState::ReadyToReceive,
+            address_vector: Some(vector),
+            path_mtu: 5,
+            destination_qp: peer,
+            max_dest_rd_atomic: 4,
+            min_rnr_timer: 1,
+            ..attributes
+        };
+        let path = A::ADDRESS_VECTOR | A::PATH_MTU | A::DESTINATION_QP | A::RQ_PSN;
+        self.pair.modify(&attributes, A::STATE | path | A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER).unwrap();
+        attributes = QpAttributes {
+            state: QpState::ReadyToSend,
+            timeout: 8,
+            retry_count: 3,
+            rnr_retry: 7,
+            max_rd_atomic: 4,
+            ..attributes
+        };
+        let retries = A::TIMEOUT | A::RETRY_COUNT | A::RNR_RETRY | A::MAX_RD_ATOMIC | A::SQ_PSN;
+        self.pair.modify(&attributes, A::STATE | retries).unwrap();
+    }
+
+    pub(crate) fn piece(&self, offset: usize, length: u32) -> ScatterGather {
+        ScatterGather {
+            address: self.buffer.as_ptr() as u64 + offset as u64,
+            length,
+            key: self.region.local_key(),
+        }
+    }
+
+    pub(crate) fn post_receive(&self, id: u64) {
+        self.pair.post_receive(&ReceiveRequest { id, pieces: &[self.piece(0, 4096)] }).unwrap();
+    }
+
+    pub(crate) fn post(&self, id: u64, operation: Operation, pieces: &[ScatterGather]) {
+        let request = SendRequest { id, operation, flags: SendFlags::default(), pieces, destination: None };
+        // SAFETY: the pieces lie in the region over this end's own buffer.
+        unsafe { self.pair.post_send(&request).unwrap() };
+        self.pair.ring_doorbell();
+    }
+
+    /// The next completion; fails the test if none comes.
+    pub(crate) fn completion(&self) -> Completion {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut found = None;
+        while found.is_none() {
+            self.completions.poll(&mut |completion| found = Some(*completion), 1).unwrap();
+            assert!(Instant::now() < deadline, "no completion came");
+        }
+        found.unwrap()
+    }
+}
+
+/// Two connected ends.
+pub(crate) fn connected() -> (End, End) {
+    let (one, other) = (End::new(), End::new());
+    one.connect(other.pair.number());
+    other.connect(one.pair.number());
+    (one, other)
+}
