@@ -151,7 +151,9 @@ impl Agent<'_> {
                     self.engine.epoll.remove(socket);
                 }
                 let link = self.engine.add_link(Arc::new(link), None);
-                link.handle_socket();
+                if link.handle_socket() == LinkEvent::Ended {
+                    self.engine.bury(&link);
+                }
             }
             Err((_, Some(socket))) => {
                 self.strangers.insert(token, Stranger { socket, since });

@@ -9,7 +9,7 @@ use nonic_transport::Tier;
 use crate::async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
 use crate::device::Device;
 use crate::engine::{Engine, EngineOwner};
-use crate::error::{CreateError, OpenError};
+use crate::error::{CreateError, OpenError, asked};
 use crate::events::EventQueue;
 use crate::limits::Limits;
 use crate::port::{DEFAULT_PKEY, GidEntry, Port, PortAttributes};
@@ -34,8 +34,8 @@ impl Context {
             device: device.clone(),
             port: Port::new(config, device.index()),
             limits: Limits::new(device_memory),
-            command: EventFd::new(EventKind::All, true)?,
-            events: EventQueue::new()?,
+            command: asked("a descriptor (eventfd)", EventFd::new(EventKind::All, true))?,
+            events: asked("a descriptor (eventfd)", EventQueue::new())?,
             owner,
         }))
     }

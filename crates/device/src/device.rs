@@ -57,6 +57,6 @@ impl Device {
 
     /// Opens it: every call gives a context of its own.
     pub fn open(&self) -> Result<Arc<Context>, OpenError> {
-        Context::open(self)
+        Context::open(self).inspect_err(|error| tracing::error!(device = self.name(), "{error}"))
     }
 }

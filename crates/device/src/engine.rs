@@ -18,7 +18,7 @@ use crate::agent;
 use crate::completion_queue::{CompletionQueue, SendCredit};
 use crate::config::Config;
 use crate::context::Context;
-use crate::error::CreateError;
+use crate::error::{CreateError, OpenError, asked};
 use crate::limits::QUEUE_PAIRS_MAX;
 use crate::pair_table::PairTable;
 use crate::queue_pair::{Delivery, QueuePair};
@@ -95,7 +95,7 @@ static CURRENT: Mutex<Weak<EngineOwner>> = Mutex::new(Weak::new());
 
 impl EngineOwner {
     /// This process's engine, made if there is none.
-    pub(crate) fn current(config: &Config) -> io::Result<Arc<Self>> {
+    pub(crate) fn current(config: &Config) -> Result<Arc<Self>, OpenError> {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(owner) = current.upgrade()
             && owner.is_current()
@@ -159,15 +159,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    fn create(config: &Config) -> io::Result<Self> {
+    fn create(config: &Config) -> Result<Self, OpenError> {
         if config.allow_tracers {
             nonic_sys::allow_any_tracer();
         }
         let arenas = (0..config.devices.max(1))
             .map(|_| Arena::create(config.device_memory).map(Arc::new))
-            .collect::<io::Result<Vec<_>>>()?;
-        let party = Arc::new(Party::create(config.tier, arenas)?);
-        let loopback = Arc::new(Link::loopback(&party)?);
+            .collect::<io::Result<Vec<_>>>();
+        let arenas = asked("shared memory for device memory (memfd_create)", arenas)?;
+        let party = asked("shared memory for the key table (memfd_create)", Party::create(config.tier, arenas))?;
+        let party = Arc::new(party);
+        let loopback = Arc::new(asked("memory for a ring (mmap)", Link::loopback(&party))?);
         let all = Arc::new(vec![Arc::clone(&loopback)]);
         Ok(Self {
             generation: fork_generation(),
@@ -176,7 +178,10 @@ impl Engine {
             links: RwLock::new(Links { all, by_block: HashMap::new(), by_token: HashMap::new() }),
             listeners: Mutex::new(Vec::new()),
             driver: Mutex::new(()),
-            credits: SharedMapping::anonymous(BLOCKS_MAX * BLOCK_SIZE as usize * 8)?,
+            credits: asked(
+                "memory for send queues (mmap)",
+                SharedMapping::anonymous(BLOCKS_MAX * BLOCK_SIZE as usize * 8),
+            )?,
             zones: AtomicU32::new(1),
             tokens: AtomicU32::new(0),
             empty_polls: AtomicU32::new(0),
@@ -187,7 +192,7 @@ impl Engine {
             armed: AtomicUsize::new(0),
             timed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            epoll: Epoll::new()?,
+            epoll: asked("a descriptor to wait on (epoll_create)", Epoll::new())?,
             agent: Mutex::new(None),
             party,
         })

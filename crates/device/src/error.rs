@@ -9,8 +9,18 @@ use nonic_queue::TransitionError;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The kernel refused what a device needs.
-    #[error("the device cannot be opened: {0}")]
-    System(#[from] io::Error),
+    #[error("the device cannot be opened: {what} failed: {source}; `nonic doctor` tells what this machine allows")]
+    System {
+        /// What was asked of it.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// Says what a system call was for.
+pub(crate) fn asked<T>(what: &'static str, result: io::Result<T>) -> Result<T, OpenError> {
+    result.map_err(|source| OpenError::System { what, source })
 }
 
 /// Error returned by the calls that create a zone, queue, channel or handle.

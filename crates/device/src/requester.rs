@@ -25,6 +25,11 @@ const DIRECT_CHUNK: u64 = 1 << 20;
 /// How often a request is repeated whose queue pair has no timeout: the specification leaves it to wait for ever.
 const PATIENT_REPEAT: Duration = Duration::from_millis(100);
 
+/// How long a copy that failed waits for the end of the peer's process to show, and how often. A process loses its
+/// memory before its sockets when it is killed.
+const FAULT_WAIT: Duration = Duration::from_millis(10);
+const FAULTS_MAX: u8 = 20;
+
 /// The local bytes of a request, one slice a piece.
 pub(crate) type Slices<'a> = ArrayVec<SharedSlice<'a>, PIECES_MAX>;
 
@@ -35,6 +40,8 @@ pub(crate) enum WaitReason {
     NotReady,
     /// Nobody answers.
     NoAnswer,
+    /// The kernel found the peer's memory gone: is its process ending?
+    Fault,
 }
 
 /// State of a queue pair as requester.
@@ -57,6 +64,8 @@ pub(crate) struct Requester {
     /// Retries left after timeouts and after RNR.
     pub(crate) retries: u8,
     pub(crate) rnr_retries: u8,
+    /// Direct copies that failed in a row.
+    faults: u8,
     pub(crate) drained_reported: bool,
 }
 
@@ -70,7 +79,7 @@ impl Requester {
 
     /// The peer answered: all retries are there again.
     pub(crate) fn refill(&mut self, attributes: &QpAttributes) {
-        (self.retries, self.rnr_retries) = (attributes.retry_count, attributes.rnr_retry);
+        (self.retries, self.rnr_retries, self.faults) = (attributes.retry_count, attributes.rnr_retry, 0);
     }
 
     /// The queue pair goes to error.
@@ -100,6 +109,8 @@ enum Step {
     Failed(Status),
     /// Nobody to send it to.
     Unreachable,
+    /// The peer's memory is not there.
+    Fault,
 }
 
 /// What trying a request directly came to.
@@ -135,6 +146,7 @@ impl QueuePair {
             match step {
                 Step::Finished => {
                     inner.send.started += 1;
+                    inner.requester.faults = 0;
                     self.finish(inner, Status::Success);
                 }
                 Step::InFlight => {
@@ -147,6 +159,10 @@ impl QueuePair {
                 Step::Failed(_) if !inner.send.nothing_in_flight() => break,
                 Step::Failed(status) => {
                     self.fail_oldest(inner, status);
+                    break;
+                }
+                Step::Fault => {
+                    self.take_fault(inner);
                     break;
                 }
                 Step::Unreachable => {
@@ -437,10 +453,17 @@ impl QueuePair {
 
     /// The kernel found the peer's memory gone. An unreliable service never knows.
     fn fault(&self) -> Step {
-        if self.transport == QpType::ReliableConnection {
-            Step::Failed(Status::RemoteOperation)
+        if self.transport == QpType::ReliableConnection { Step::Fault } else { Step::Finished }
+    }
+
+    /// A direct copy failed: either the peer's process is ending, which its link will show soon, or its program has
+    /// unmapped what it registered.
+    fn take_fault(&self, inner: &mut Inner) {
+        if inner.requester.faults < FAULTS_MAX {
+            inner.requester.faults += 1;
+            self.wait(inner, FAULT_WAIT, WaitReason::Fault);
         } else {
-            Step::Finished
+            self.fail_oldest(inner, Status::RemoteOperation);
         }
     }
 

@@ -3,6 +3,7 @@
 mod common;
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nonic_device::{Operation, Status};
@@ -94,12 +95,20 @@ fn works(one: &common::End, other: &common::End, round: u64) {
     assert_eq!((received.id, received.immediate, received.byte_length), (round, Some(round as u32), 100));
 }
 
+/// The tests count the descriptors of the process they share.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 #[test]
 fn rubbish_in_the_ring_is_refused_and_the_victim_goes_on() {
+    let _alone = alone();
     let (one, other) = common::connected();
     works(&one, &other, 0);
     let before = open_descriptors();
@@ -133,6 +142,7 @@ fn rubbish_in_the_ring_is_refused_and_the_victim_goes_on() {
 
 #[test]
 fn a_message_of_no_kind_ends_the_link_of_whoever_sent_it_and_no_other() {
+    let _alone = alone();
     let (one, other) = common::connected();
     let attacker = Attacker::connect(one.pair.number().0);
     let doorbell = attacker.welcomed();
@@ -144,6 +154,7 @@ fn a_message_of_no_kind_ends_the_link_of_whoever_sent_it_and_no_other() {
 
 #[test]
 fn rubbish_on_the_socket_ends_the_link_of_whoever_sent_it_and_no_other() {
+    let _alone = alone();
     let (one, other) = common::connected();
     let mut rubbish = Rubbish(3);
     for round in 0..60 {
@@ -163,6 +174,7 @@ fn rubbish_on_the_socket_ends_the_link_of_whoever_sent_it_and_no_other() {
 
 #[test]
 fn an_introduction_with_the_wrong_descriptors_is_refused() {
+    let _alone = alone();
     let (one, other) = common::connected();
     let pipe = EventFd::new(EventKind::All, true).unwrap();
     let short = SharedMemory::create("short", 4096).unwrap();

@@ -68,7 +68,7 @@ impl From<CqOverrun> for Errno {
 impl From<OpenError> for Errno {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::System(error) => error.into(),
+            OpenError::System { source, .. } => source.into(),
         }
     }
 }

@@ -82,6 +82,7 @@ pub(super) fn device_of(pointer: *mut ibv_device) -> Result<&'static Device, Err
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     guard::or_null(|| {
+        nonic_device::log_to_standard_error();
         // SAFETY: the caller gives NULL or a writable place.
         let set = |value| unsafe {
             if !count.is_null() {
