@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{STEP_DOWN, is_root, nonic, nonic_as_ordinary_user, nonic_behind, run, skip, works};
+use support::{STEP_DOWN, is_root, nonic, nonic_as_ordinary_user, nonic_behind, run, skip, spawn, works};
 
 const STEPS: [&str; 5] = ["two-sided", "one-sided", "atomics", "device-memory", "refusal"];
 
@@ -126,7 +126,7 @@ fn whichever_process_is_killed_the_demo_says_so_and_ends() {
     support::library();
     for victim in 0..2 {
         let begun = Instant::now();
-        let mut child = nonic().arg("demo").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = spawn(nonic().arg("demo").stdout(Stdio::piped()).stderr(Stdio::null()));
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut text = String::new();
         output.read_line(&mut text).unwrap(); // The device is open, and both are at work.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use support::{
-    NOBODY, STEP_DOWN, compiled, file, is_root, nonic, nonic_behind, nonic_run, run, scratch, skip,
+    NOBODY, STEP_DOWN, compiled, file, is_root, nonic, nonic_behind, nonic_run, run, scratch, skip, spawn,
     stub_folder, works,
 };
 
@@ -30,7 +30,7 @@ fn a_signal_sent_to_the_command_reaches_the_program() {
     let script = "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done";
     let mut command = nonic();
     command.env("NONIC_LIB_DIR", stub_folder()).args(["run", "--", "sh", "-c", script]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = spawn(command.stdout(Stdio::piped()));
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
@@ -252,7 +252,7 @@ fn an_installed_command_finds_its_libraries_through_links_too() {
         let root = root.join(place.replace('/', "-"));
         fs::create_dir_all(root.join("bin")).unwrap();
         fs::create_dir_all(root.join(place)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_nonic"), root.join("bin/nonic")).unwrap();
+        fs::hard_link(env!("CARGO_BIN_EXE_nonic"), root.join("bin/nonic")).unwrap();
         fs::write(root.join(place).join("libibverbs.so.1"), "").unwrap();
         std::os::unix::fs::symlink("bin/nonic", root.join("link")).unwrap();
         for command in ["bin/nonic", "link"] {
@@ -266,7 +266,7 @@ fn an_installed_command_finds_its_libraries_through_links_too() {
 #[test]
 fn a_command_far_from_any_library_says_where_it_looked() {
     let folder = scratch();
-    fs::copy(env!("CARGO_BIN_EXE_nonic"), folder.join("nonic")).unwrap();
+    fs::hard_link(env!("CARGO_BIN_EXE_nonic"), folder.join("nonic")).unwrap();
     let mut command = support::wrapped(&[], &folder.join("nonic"));
     run(command.args(["run", "--", "true"])).exits(2).complains_of(&[
         "nonic-lib",

@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::exchange::Exchange;
-use super::failure::{Failure, Outcome, Spinner, ensure};
+use super::failure::{Deadline, Failure, Outcome, Spinner, ensure};
 use crate::verbs::{Address, Completion, Operation, Piece, QueuePair, REQUESTS_MAX, Session};
 
 /// Marks the completion of a receive.
 const ARRIVAL: u64 = 1 << 63;
 
 /// One end of a connection. It is the only user of its session's completion queue.
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     session: Rc<Session>,
     queue_pair: QueuePair,
     outstanding: u32,
@@ -21,7 +22,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// Connects to whoever does the same at the other end of the exchange.
-    pub(super) fn connect(session: &Rc<Session>, exchange: &mut Exchange) -> Outcome<Self> {
+    pub(crate) fn connect(session: &Rc<Session>, exchange: &mut Exchange) -> Outcome<Self> {
         let endpoint = Self::create(session)?;
         let peer = exchange.swap(&endpoint.queue_pair.address()?)?;
         endpoint.queue_pair.connect(&peer)?;
@@ -30,7 +31,7 @@ impl Endpoint {
     }
 
     /// Two ends of one connection in this process.
-    pub(super) fn pair(left: &Rc<Session>, right: &Rc<Session>) -> Outcome<(Self, Self)> {
+    pub(crate) fn pair(left: &Rc<Session>, right: &Rc<Session>) -> Outcome<(Self, Self)> {
         let (left, right) = (Self::create(left)?, Self::create(right)?);
         let addresses: (Address, Address) = (left.queue_pair.address()?, right.queue_pair.address()?);
         left.queue_pair.connect(&addresses.1)?;
@@ -50,12 +51,12 @@ impl Endpoint {
     }
 
     /// Starts a request, after waiting for room if all that may be are outstanding.
-    pub(super) fn start(&mut self, operation: Operation, piece: Piece<'_>) -> Outcome<()> {
+    pub(crate) fn start(&mut self, operation: Operation, piece: Piece<'_>) -> Outcome<()> {
         self.start_with(operation, piece, false)
     }
 
     /// Starts a request whose few bytes travel in the request itself.
-    pub(super) fn start_inline(&mut self, operation: Operation, piece: Piece<'_>) -> Outcome<()> {
+    pub(crate) fn start_inline(&mut self, operation: Operation, piece: Piece<'_>) -> Outcome<()> {
         self.start_with(operation, piece, true)
     }
 
@@ -67,13 +68,13 @@ impl Endpoint {
     }
 
     /// Performs a request from beginning to end.
-    pub(super) fn perform(&mut self, operation: Operation, piece: Piece<'_>) -> Outcome<()> {
+    pub(crate) fn perform(&mut self, operation: Operation, piece: Piece<'_>) -> Outcome<()> {
         self.start(operation, piece)?;
         self.finish()
     }
 
     /// Performs a request and returns its status, whatever it is. Nothing else may be outstanding.
-    pub(super) fn attempt(&mut self, operation: Operation, piece: Piece<'_>) -> Outcome<u32> {
+    pub(crate) fn attempt(&mut self, operation: Operation, piece: Piece<'_>) -> Outcome<u32> {
         self.finish()?;
         self.queue_pair.post(0, operation, piece, false)?;
         self.outstanding = 1;
@@ -89,12 +90,21 @@ impl Endpoint {
     }
 
     /// Waits until every request has ended, and well.
-    pub(super) fn finish(&mut self) -> Outcome<()> {
+    pub(crate) fn finish(&mut self) -> Outcome<()> {
         self.wait_below(1)
     }
 
+    /// Waits until every request has ended, at most that long; whether they have.
+    pub(crate) fn finish_within(&mut self, patience: Duration) -> Outcome<bool> {
+        let deadline = Deadline::after(patience);
+        while self.outstanding > 0 && deadline.remaining().is_some() {
+            self.take()?;
+        }
+        Ok(self.outstanding == 0)
+    }
+
     /// Waits until fewer than `limit` requests are outstanding.
-    pub(super) fn wait_below(&mut self, limit: u32) -> Outcome<()> {
+    pub(crate) fn wait_below(&mut self, limit: u32) -> Outcome<()> {
         let mut spinner = Spinner::new("the end of a request");
         while self.outstanding >= limit {
             if !self.take()? {
@@ -105,12 +115,12 @@ impl Endpoint {
     }
 
     /// Posts a receive.
-    pub(super) fn post_receive(&mut self, piece: Piece<'_>) -> Outcome<()> {
+    pub(crate) fn post_receive(&mut self, piece: Piece<'_>) -> Outcome<()> {
         Ok(self.queue_pair.post_receive(ARRIVAL, piece)?)
     }
 
     /// Waits for the next arrival.
-    pub(super) fn receive(&mut self) -> Outcome<Completion> {
+    pub(crate) fn receive(&mut self) -> Outcome<Completion> {
         let mut spinner = Spinner::new("a message");
         loop {
             if let Some(arrival) = self.arrivals.pop_front() {
@@ -123,7 +133,7 @@ impl Endpoint {
     }
 
     /// Takes the completions that are there.
-    pub(super) fn progress(&mut self) -> Outcome<()> {
+    pub(crate) fn progress(&mut self) -> Outcome<()> {
         while self.take()? {}
         Ok(())
     }

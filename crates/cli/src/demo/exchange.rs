@@ -2,6 +2,7 @@
 //! a socketpair, as programs do over TCP.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use serde::de::DeserializeOwned;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::failure::{Deadline, Failure, Outcome};
 
 /// One end of the socketpair.
-pub(super) struct Exchange {
+pub(crate) struct Exchange {
     reader: BufReader<UnixStream>,
 }
 
@@ -23,17 +24,25 @@ enum Envelope<T> {
 
 impl Exchange {
     /// Over that socket.
-    pub(super) fn new(socket: UnixStream) -> Self {
+    pub(crate) fn new(socket: UnixStream) -> Self {
         Self { reader: BufReader::new(socket) }
     }
 
+    /// Over standard input, where a helper process of this command has it.
+    pub(crate) fn of_standard_input() -> Outcome<Self> {
+        let socket = std::io::stdin().as_fd().try_clone_to_owned();
+        let socket =
+            socket.map_err(|error| Failure::new(format!("no socket to the other process: {error}")))?;
+        Ok(Self::new(UnixStream::from(socket)))
+    }
+
     /// Tells the peer something.
-    pub(super) fn tell<T: Serialize>(&mut self, word: &T) -> Outcome<()> {
+    pub(crate) fn tell<T: Serialize>(&mut self, word: &T) -> Outcome<()> {
         self.send(&Envelope::Word(word))
     }
 
     /// Tells the peer that this side gives up; the peer's next [`Exchange::hear`] says so.
-    pub(super) fn tell_failure(&mut self, failure: &Failure) -> Outcome<()> {
+    pub(crate) fn tell_failure(&mut self, failure: &Failure) -> Outcome<()> {
         self.send(&Envelope::<()>::Failed(failure.to_string()))
     }
 
@@ -45,7 +54,7 @@ impl Exchange {
     }
 
     /// Waits for what the peer tells.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> Outcome<T> {
+    pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> Outcome<T> {
         let deadline = Deadline::after(super::PATIENCE);
         let mut line = Vec::new();
         while line.last() != Some(&b'\n') {
@@ -69,13 +78,13 @@ impl Exchange {
     }
 
     /// Both tell, then both hear.
-    pub(super) fn swap<T: Serialize + DeserializeOwned>(&mut self, word: &T) -> Outcome<T> {
+    pub(crate) fn swap<T: Serialize + DeserializeOwned>(&mut self, word: &T) -> Outcome<T> {
         self.tell(word)?;
         self.hear()
     }
 
     /// Both processes have come this far.
-    pub(super) fn meet(&mut self) -> Outcome<()> {
+    pub(crate) fn meet(&mut self) -> Outcome<()> {
         self.swap(&()).map(|_: ()| ())
     }
 }

@@ -8,11 +8,11 @@ use crate::verbs::{CallError, Mismatch};
 /// What went wrong, as a sentence for a person.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Failure(pub(super) String);
+pub(crate) struct Failure(pub(crate) String);
 
 impl Failure {
     /// Says what was wrong, with the values.
-    pub(super) fn new(words: impl Into<String>) -> Self {
+    pub(crate) fn new(words: impl Into<String>) -> Self {
         Self(words.into())
     }
 }
@@ -30,33 +30,33 @@ impl From<Mismatch> for Failure {
 }
 
 /// What any step returns.
-pub(super) type Outcome<T> = Result<T, Failure>;
+pub(crate) type Outcome<T> = Result<T, Failure>;
 
 /// Fails with a sentence unless the condition holds.
-pub(super) fn ensure(condition: bool, words: impl FnOnce() -> String) -> Outcome<()> {
+pub(crate) fn ensure(condition: bool, words: impl FnOnce() -> String) -> Outcome<()> {
     if condition { Ok(()) } else { Err(Failure(words())) }
 }
 
 /// Until when something may take. Every wait of the demo has one: a peer that died must not hang it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline {
+pub(crate) struct Deadline {
     begun: Instant,
     patience: Duration,
 }
 
 impl Deadline {
     /// That much time from now.
-    pub(super) fn after(patience: Duration) -> Self {
+    pub(crate) fn after(patience: Duration) -> Self {
         Self { begun: Instant::now(), patience }
     }
 
     /// What is left of it; nothing when it has passed.
-    pub(super) fn remaining(&self) -> Option<Duration> {
+    pub(crate) fn remaining(&self) -> Option<Duration> {
         self.patience.checked_sub(self.begun.elapsed()).filter(|left| !left.is_zero())
     }
 
     /// Fails when it has passed.
-    pub(super) fn check(&self, waiting_for: &str) -> Outcome<()> {
+    pub(crate) fn check(&self, waiting_for: &str) -> Outcome<()> {
         ensure(self.remaining().is_some(), || {
             format!("waited {:.0} s for {waiting_for} in vain", self.patience.as_secs_f64())
         })
@@ -64,7 +64,7 @@ impl Deadline {
 }
 
 /// Turns of a polling loop: hot at first, then giving the processor away, since the peer may need it.
-pub(super) struct Spinner<'a> {
+pub(crate) struct Spinner<'a> {
     deadline: Deadline,
     waiting_for: &'a str,
     turns: u32,
@@ -77,7 +77,7 @@ impl<'a> Spinner<'a> {
     const TURNS_A_CHECK: u32 = 256;
 
     /// A loop that ends with a failure after the usual patience.
-    pub(super) fn new(waiting_for: &'a str) -> Self {
+    pub(crate) fn new(waiting_for: &'a str) -> Self {
         // Asked once: the answer comes from files and takes longer than most of what is measured here.
         static ALONE: LazyLock<bool> = LazyLock::new(|| {
             std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1)
@@ -87,7 +87,7 @@ impl<'a> Spinner<'a> {
     }
 
     /// To be called after each look that found nothing.
-    pub(super) fn turn(&mut self) -> Outcome<()> {
+    pub(crate) fn turn(&mut self) -> Outcome<()> {
         self.turns = self.turns.wrapping_add(1);
         if self.turns > self.hot_turns {
             std::thread::yield_now();

@@ -5,9 +5,9 @@
 
 mod atomics;
 mod device_memory;
-mod endpoint;
-mod exchange;
-mod failure;
+pub(crate) mod endpoint;
+pub(crate) mod exchange;
+pub(crate) mod failure;
 mod measure;
 mod one_sided;
 mod peer;

@@ -1,8 +1,6 @@
 //! One of the two processes that the demo starts.
 
 use std::io::Write;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -61,11 +59,10 @@ pub(super) enum Event {
 pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
     // Whoever kills the demo means this process too.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let socket = match std::io::stdin().as_fd().try_clone_to_owned() {
-        Ok(socket) => UnixStream::from(socket),
-        Err(error) => return fail(&Failure::new(format!("no socket to the other process: {error}"))),
+    let mut exchange = match Exchange::of_standard_input() {
+        Ok(exchange) => exchange,
+        Err(failure) => return fail(&failure),
     };
-    let mut exchange = Exchange::new(socket);
     let mut stage = match open(arguments) {
         Ok(session) => Stage { session, exchange },
         Err(failure) => {

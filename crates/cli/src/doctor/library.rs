@@ -27,13 +27,16 @@ struct Seen {
     error: Option<String>,
 }
 
-/// All findings about the library.
-pub(super) fn examine() -> Vec<Line> {
+/// All findings about the library, and whether it can be loaded.
+pub(super) fn examine() -> (Vec<Line>, bool) {
     let mut lines = Vec::new();
+    let mut loads = false;
     match LibraryFolder::find() {
         Ok(folder) => {
             lines.push(Line::ok("library folder", folder.path().display().to_string()));
-            lines.extend(loaded(&folder));
+            let found = loaded(&folder);
+            loads = found.is_ok();
+            lines.extend(found.unwrap_or_else(|problem| vec![problem]));
         }
         Err(error) => lines.push(Line::problem(
             "library folder",
@@ -43,26 +46,24 @@ pub(super) fn examine() -> Vec<Line> {
     }
     lines.push(preloaded());
     lines.extend(variables());
-    lines
+    (lines, loads)
 }
 
 /// Loads the library in a process of its own, where it can do no harm.
-fn loaded(folder: &LibraryFolder) -> Vec<Line> {
+fn loaded(folder: &LibraryFolder) -> Result<Vec<Line>, Line> {
     const NAME: &str = "loads";
     let fix = "build again (cargo build --release); nonic needs glibc 2.36 or newer";
-    let seen = match ask_helper(&folder.verbs_library()) {
-        Ok(seen) => seen,
-        Err(error) => return vec![Line::problem(NAME, error.to_string(), fix)],
-    };
+    let seen =
+        ask_helper(&folder.verbs_library()).map_err(|error| Line::problem(NAME, error.to_string(), fix))?;
     if let Some(error) = seen.error {
-        return vec![Line::problem(NAME, error, fix)];
+        return Err(Line::problem(NAME, error, fix));
     }
     let open = format!("opened in {:.1} ms", seen.open_us as f64 / 1000.0);
-    vec![
+    Ok(vec![
         Line::ok(NAME, format!("yes: all {} symbols that were asked for, with their versions", seen.symbols)),
         Line::ok("devices", format!("{}; {open}; {} port", seen.devices.join(", "), seen.link_layer)),
         Line::ok("GIDs", seen.gids.join(", ")),
-    ]
+    ])
 }
 
 fn ask_helper(library: &Path) -> std::io::Result<Seen> {

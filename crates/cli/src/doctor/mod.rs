@@ -5,6 +5,7 @@ mod library;
 mod network;
 mod peer;
 mod process;
+mod reach;
 mod report;
 mod tiers;
 
@@ -64,14 +65,17 @@ Exit status:
 /// Examines the machine and prints what was found.
 pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
     let (mut copying, permission) = process::examine_copying();
-    let tiers = tiers::derive(&permission, std::env::var("NONIC_TIER").ok().as_deref());
+    let (library, loads) = library::examine();
+    let tried = loads.then(reach::examine);
+    let bound = std::env::var("NONIC_TIER").ok();
+    let tiers = tiers::conclude(&permission, bound.as_deref(), &tried);
     copying.extend(process::examine_limits());
     let mut sections = vec![
-        Section { title: "Library", lines: library::examine() },
+        Section { title: "Library", lines: library },
         Section { title: "Kernel", lines: kernel::examine() },
         Section { title: "Processes", lines: copying },
         Section { title: "Network", lines: network::examine() },
-        Section { title: "How bytes would move", lines: tiers::explain(&tiers) },
+        Section { title: "How bytes would move", lines: tiers::explain(&tiers, bound.as_deref(), &tried) },
     ];
     if let Some(program) = &arguments.program {
         sections.push(Section { title: "Program", lines: examine_program(program) });

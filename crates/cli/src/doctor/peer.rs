@@ -1,13 +1,14 @@
 //! Small processes that the doctor starts to try things out between processes, as two programs would.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::library;
+use super::{library, reach};
 use crate::library::own_program;
 use crate::system;
 
@@ -30,7 +31,9 @@ pub(crate) struct PeerArguments {
 #[derive(Debug, Subcommand)]
 enum Role {
     /// Load the library, open a device, say what was seen.
-    Library { file: std::path::PathBuf },
+    Library { file: PathBuf },
+    /// Write to the other process's memory, or have that memory, through the library.
+    Reach { side: reach::Side, file: PathBuf },
     /// Read and write other processes on request.
     Memory {
         #[arg(long)]
@@ -42,6 +45,7 @@ enum Role {
 pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
     match &arguments.role {
         Role::Library { file } => library::load_and_tell(file),
+        Role::Reach { side, file } => reach::take_part(*side, file),
         Role::Memory { allow_ptrace } => serve_memory(*allow_ptrace),
     }
 }

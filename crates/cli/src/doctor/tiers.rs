@@ -1,44 +1,54 @@
-//! Which way bytes would take between two processes, from what was tried.
+//! Which way bytes would take between two processes: what the engine did when it was tried, else what follows from what
+//! the kernel allows.
 
 use super::process::Copying;
+use super::reach::Reach;
 use super::report::{Line, Tier, Tiers};
 
+/// What came of trying it; nothing where the library cannot be loaded.
+pub(super) type Tried = Option<Result<Reach, String>>;
+
 /// The tiers of a pair of processes started now; `bound` is the value of `NONIC_TIER`.
-pub(super) fn derive(copying: &Copying, bound: Option<&str>) -> Tiers {
-    let shared = match bound {
-        Some("ring") => Tier::Ring,
-        Some("kernel") => kernel_or_ring(copying),
-        _ => Tier::Mapped,
+pub(super) fn conclude(copying: &Copying, bound: Option<&str>, tried: &Tried) -> Tiers {
+    let reach = match tried {
+        Some(Ok(reach)) => *reach,
+        _ => Reach {
+            ordinary: copying.siblings && bound != Some("ring"),
+            device: !matches!(bound, Some("ring" | "kernel")),
+        },
     };
-    let ordinary = if bound == Some("ring") { Tier::Ring } else { kernel_or_ring(copying) };
-    Tiers { same_user: ordinary, same_user_shared_memory: shared, other_user: Tier::Ring }
+    Tiers {
+        same_user: if reach.ordinary { Tier::Kernel } else { Tier::Ring },
+        same_user_shared_memory: if reach.device { Tier::Mapped } else { Tier::Ring },
+        other_user: Tier::Ring,
+    }
 }
 
-fn kernel_or_ring(copying: &Copying) -> Tier {
-    if copying.siblings { Tier::Kernel } else { Tier::Ring }
-}
-
-/// The tiers in words, with the reason for each.
-pub(super) fn explain(tiers: &Tiers) -> Vec<Line> {
-    let ordinary = match tiers.same_user {
-        Tier::Ring => {
-            "the kernel refuses to copy between two processes of this user, or NONIC_TIER forbids it"
-        }
-        Tier::Kernel | Tier::Mapped => "the kernel copies between two processes of this user",
+/// The tiers in words, each with what shows it.
+pub(super) fn explain(tiers: &Tiers, bound: Option<&str>, tried: &Tried) -> Vec<Line> {
+    let bound = bound.map(|bound| format!(" (NONIC_TIER={bound})")).unwrap_or_default();
+    let shows = |direct: bool| match (tried, direct) {
+        (Some(Ok(_)), true) => "bytes reached a process that was stopped, so without its help",
+        (Some(Ok(_)), false) => "no byte reached a process while it was stopped: its device must help",
+        (_, true) => "the kernel allows it (not tried: the library does not load)",
+        (_, false) => "the kernel or NONIC_TIER forbids what is faster",
     };
-    let shared = match tiers.same_user_shared_memory {
-        Tier::Mapped => "both processes map it; no system call, no help from the receiver",
-        Tier::Kernel | Tier::Ring => "NONIC_TIER forbids what is faster",
-    };
-    vec![
-        Line::ok("ordinary memory", format!("{}: {ordinary}", tiers.same_user.words())),
-        Line::ok("device memory", format!("{}: {shared}", tiers.same_user_shared_memory.words())),
+    let ordinary = shows(tiers.same_user != Tier::Ring);
+    let shared = shows(tiers.same_user_shared_memory == Tier::Mapped);
+    let mut lines = vec![
+        Line::ok("ordinary memory", format!("{}: {ordinary}{bound}", tiers.same_user.words())),
+        Line::ok("device memory", format!("{}: {shared}{bound}", tiers.same_user_shared_memory.words())),
         Line::ok("memfd, shm", format!("{}: as device memory", tiers.same_user_shared_memory.words())),
         Line::ok(
             "another user",
             format!("{}: only the owner touches memory, after checking", tiers.other_user.words()),
         ),
-    ]
+    ];
+    if let Some(Err(words)) = tried {
+        let value = format!("two processes could not move a byte: {words}");
+        lines.push(Line::problem("transfer", value, "see where it fails: nonic demo --log debug"));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -49,16 +59,25 @@ mod tests {
     const BARRED: Copying = Copying { siblings: false };
 
     #[test]
-    fn a_kernel_that_refuses_to_copy_leaves_the_ring_for_ordinary_memory_only() {
-        assert_eq!(derive(&FREE, None).same_user, Tier::Kernel);
-        let barred = derive(&BARRED, Some("auto"));
-        assert_eq!((barred.same_user, barred.same_user_shared_memory), (Tier::Ring, Tier::Mapped));
+    fn what_the_engine_did_counts_more_than_what_the_kernel_allows() {
+        let tried = Some(Ok(Reach { ordinary: false, device: true }));
+        assert_eq!(conclude(&FREE, None, &tried).same_user, Tier::Ring);
+        assert_eq!(conclude(&FREE, None, &tried).same_user_shared_memory, Tier::Mapped);
     }
 
     #[test]
-    fn the_variable_bounds_every_tier_and_other_users_always_get_the_ring() {
-        assert_eq!(derive(&FREE, Some("ring")).same_user_shared_memory, Tier::Ring);
-        assert_eq!(derive(&FREE, Some("kernel")).same_user_shared_memory, Tier::Kernel);
-        assert_eq!(derive(&FREE, Some("mapped")).other_user, Tier::Ring);
+    fn untried_the_kernel_and_the_variable_decide() {
+        assert_eq!(conclude(&FREE, None, &None).same_user, Tier::Kernel);
+        assert_eq!(conclude(&BARRED, Some("auto"), &None).same_user, Tier::Ring);
+        assert_eq!(conclude(&BARRED, Some("auto"), &None).same_user_shared_memory, Tier::Mapped);
+        assert_eq!(conclude(&FREE, Some("ring"), &None).same_user, Tier::Ring);
+        assert_eq!(conclude(&FREE, Some("kernel"), &None).same_user_shared_memory, Tier::Ring);
+    }
+
+    #[test]
+    fn processes_that_cannot_move_a_byte_are_a_problem() {
+        let tried = Some(Err("no peer".to_owned()));
+        let lines = explain(&conclude(&FREE, None, &tried), None, &tried);
+        assert!(serde_json::to_string(&lines).unwrap().contains("could not move a byte: no peer"));
     }
 }

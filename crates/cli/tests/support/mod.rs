@@ -4,10 +4,10 @@
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Once;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
 /// The user and group that root becomes where a test is about an ordinary user.
@@ -73,10 +73,21 @@ pub(crate) fn wrapped(words: &[&str], program: &Path) -> Command {
     command
 }
 
+/// A child must not be born while another test writes a program: it would hold the file open for a moment, and whoever
+/// starts that program then would be told that it is busy.
+static BIRTHS_AND_WRITES: Mutex<()> = Mutex::new(());
+
+/// Starts a command.
+#[track_caller]
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    let _alone = BIRTHS_AND_WRITES.lock().unwrap_or_else(PoisonError::into_inner);
+    command.spawn().expect("the command starts")
+}
+
 /// Runs a command to its end, and fails if that does not come.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Outcome {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     let pid = rustix::process::Pid::from_child(&child);
     let (sender, receiver) = channel();
     std::thread::spawn(move || sender.send(child.wait_with_output()));
@@ -115,6 +126,7 @@ pub(crate) fn scratch() -> PathBuf {
 
 /// A file with these bytes and this mode.
 pub(crate) fn file(folder: &Path, name: &str, bytes: &[u8], mode: u32) -> PathBuf {
+    let _alone = BIRTHS_AND_WRITES.lock().unwrap_or_else(PoisonError::into_inner);
     let path = folder.join(name);
     std::fs::write(&path, bytes).expect("a file can be written");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("its mode can be set");
@@ -141,9 +153,9 @@ pub(crate) fn skip(reason: &str) {
 
 /// Whether a command can be run successfully here.
 pub(crate) fn works(words: &[&str]) -> bool {
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    let mut command = Command::new("env"); // Says 127 for a program that is not there.
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    spawn(&mut command).wait().is_ok_and(|status| status.success())
 }
 
 /// Compiles `int main` that returns 0, with these flags; nothing if that cannot be done here.
@@ -166,7 +178,7 @@ pub(crate) fn library() {
         cargo.args(["build", "--package", "nonic-shared-object"]);
         cargo.args(folder.ends_with("release").then_some("--release"));
         cargo.arg("--target-dir").arg(folder.parent().expect("the profile's folder is in the target folder"));
-        let status = cargo.status().expect("cargo starts");
+        let status = spawn(&mut cargo).wait().expect("cargo ends");
         assert!(status.success(), "the library cannot be built: {status}");
     });
 }
