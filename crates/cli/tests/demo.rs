@@ -117,7 +117,7 @@ fn no_device_at_all_is_said() {
 #[test]
 fn a_library_that_cannot_be_loaded_is_said() {
     let folder = support::stub_folder();
-    let outcome = run(nonic().env("NONIC_LIB_DIR", folder).arg("demo")).exits(1);
+    let outcome = run(nonic().env("NONIC_LIB_DIR", &*folder).arg("demo")).exits(1);
     assert!(outcome.output.contains("cannot be loaded"), "{outcome:#?}");
 }
 

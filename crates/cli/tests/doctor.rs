@@ -183,7 +183,7 @@ fn without_a_library_nonic_is_unusable_and_the_fix_is_named() {
 
 #[test]
 fn a_library_that_cannot_be_loaded_is_a_problem_with_the_loaders_words() {
-    let report = report(nonic().env("NONIC_LIB_DIR", support::stub_folder()), 1);
+    let report = report(nonic().env("NONIC_LIB_DIR", &*support::stub_folder()), 1);
     assert_eq!(line(&report, "loads")["mark"], "problem");
     says(&report, "loads", "file too short");
 }

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use support::{
@@ -28,8 +28,8 @@ fn a_program_that_dies_of_a_signal_is_seen_to_die_of_it() {
 #[test]
 fn a_signal_sent_to_the_command_reaches_the_program() {
     let script = "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done";
-    let mut command = nonic();
-    command.env("NONIC_LIB_DIR", stub_folder()).args(["run", "--", "sh", "-c", script]);
+    let (folder, mut command) = (stub_folder(), nonic());
+    command.env("NONIC_LIB_DIR", &*folder).args(["run", "--", "sh", "-c", script]);
     let mut child = spawn(command.stdout(Stdio::piped()));
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -54,7 +54,7 @@ fn the_library_folder_stands_before_the_users_own_search_path() {
     let folder = stub_folder();
     let shown = |before: Option<&str>| {
         let mut command = nonic();
-        command.env("NONIC_LIB_DIR", &folder).args([
+        command.env("NONIC_LIB_DIR", &*folder).args([
             "run",
             "--",
             "sh",
@@ -91,8 +91,8 @@ fn each_device_flag_sets_its_variable_and_no_other() {
 
 #[test]
 fn variables_that_no_flag_sets_are_passed_on_and_a_flag_beats_its_variable() {
-    let mut command = nonic();
-    command.env("NONIC_LIB_DIR", stub_folder()).env("NONIC_TIER", "kernel").env("NONIC_DEVICES", "2");
+    let (folder, mut command) = (stub_folder(), nonic());
+    command.env("NONIC_LIB_DIR", &*folder).env("NONIC_TIER", "kernel").env("NONIC_DEVICES", "2");
     command.args(["run", "--tier", "ring", "--", "sh", "-c", "printf '%s %s' $NONIC_TIER $NONIC_DEVICES"]);
     assert_eq!(run(&mut command).exits(0).output, "ring 2");
 }
@@ -128,7 +128,8 @@ fn a_program_that_is_not_there_is_127() {
 
 #[test]
 fn a_file_that_cannot_be_executed_is_126() {
-    let text = file(&scratch(), "notes", b"not a program", 0o644);
+    let folder = scratch();
+    let text = file(&folder, "notes", b"not a program", 0o644);
     nonic_run(["--", text.to_str().unwrap()]).exits(126).complains_of(&["notes"]);
     nonic_run(["--", "/"]).exits(126).complains_of(&["directory"]);
 }
@@ -149,7 +150,8 @@ fn a_static_program_is_refused_unless_forced() {
 
 #[test]
 fn a_program_for_another_machine_is_refused() {
-    let program = file(&scratch(), "crafted", &crafted_elf(1), 0o755);
+    let folder = scratch();
+    let program = file(&folder, "crafted", &crafted_elf(1), 0o755);
     nonic_run(["--", program.to_str().unwrap()]).exits(2).complains_of(&["32-bit"]);
 }
 
@@ -177,7 +179,8 @@ fn of_a_script_it_is_the_interpreter_that_is_judged() {
 
 #[test]
 fn a_text_without_an_interpreter_is_given_to_the_shell_as_by_shells() {
-    let script = file(&scratch(), "script", b"exit 6\n", 0o755);
+    let folder = scratch();
+    let script = file(&folder, "script", b"exit 6\n", 0o755);
     nonic_run(["--", script.to_str().unwrap()]).exits(6);
 }
 
@@ -220,7 +223,7 @@ fn a_program_with_file_capabilities_is_refused_to_an_ordinary_user() {
         return skip("file capabilities cannot be set here");
     }
     let mut command = nonic_behind(&STEP_DOWN);
-    command.env("NONIC_LIB_DIR", &folder).args(["run", "--"]).arg(&program);
+    command.env("NONIC_LIB_DIR", &*folder).args(["run", "--"]).arg(&program);
     run(&mut command).exits(2).complains_of(&["file capabilities", "LD_LIBRARY_PATH"]);
 }
 
@@ -252,7 +255,7 @@ fn an_installed_command_finds_its_libraries_through_links_too() {
         let root = root.join(place.replace('/', "-"));
         fs::create_dir_all(root.join("bin")).unwrap();
         fs::create_dir_all(root.join(place)).unwrap();
-        fs::hard_link(env!("CARGO_BIN_EXE_nonic"), root.join("bin/nonic")).unwrap();
+        copied_command(&root.join("bin"));
         fs::write(root.join(place).join("libibverbs.so.1"), "").unwrap();
         std::os::unix::fs::symlink("bin/nonic", root.join("link")).unwrap();
         for command in ["bin/nonic", "link"] {
@@ -263,11 +266,14 @@ fn an_installed_command_finds_its_libraries_through_links_too() {
     }
 }
 
+fn copied_command(folder: &Path) -> PathBuf {
+    file(folder, "nonic", &fs::read(env!("CARGO_BIN_EXE_nonic")).unwrap(), 0o755)
+}
+
 #[test]
 fn a_command_far_from_any_library_says_where_it_looked() {
     let folder = scratch();
-    fs::hard_link(env!("CARGO_BIN_EXE_nonic"), folder.join("nonic")).unwrap();
-    let mut command = support::wrapped(&[], &folder.join("nonic"));
+    let mut command = support::wrapped(&[], &copied_command(&folder));
     run(command.args(["run", "--", "true"])).exits(2).complains_of(&[
         "nonic-lib",
         "lib/nonic",

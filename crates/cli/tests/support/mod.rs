@@ -103,25 +103,42 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 /// `nonic run` with a library folder that holds an empty file: enough for everything but using the library.
 pub(crate) fn nonic_run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Outcome {
     let folder = stub_folder();
-    run(nonic().env("NONIC_LIB_DIR", &folder).arg("run").args(arguments))
+    run(nonic().env("NONIC_LIB_DIR", &*folder).arg("run").args(arguments))
+}
+
+/// A folder for one test, which every user may enter. Goes with this object.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl std::ops::Deref for Scratch {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0); // What stays behind harms no one.
+    }
 }
 
 /// A folder that looks like the library folder.
-pub(crate) fn stub_folder() -> PathBuf {
+pub(crate) fn stub_folder() -> Scratch {
     let folder = scratch();
     std::fs::write(folder.join("libibverbs.so.1"), "").expect("a file can be written");
     folder
 }
 
-/// A new folder for one test, which every user may enter.
-pub(crate) fn scratch() -> PathBuf {
+/// A new folder for one test.
+pub(crate) fn scratch() -> Scratch {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("cli-{}-{number}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = std::fs::remove_dir_all(&folder); // Left by an earlier process of the same number.
     std::fs::create_dir_all(&folder).expect("a folder can be made");
-    folder.canonicalize().expect("it is there")
+    Scratch(folder.canonicalize().expect("it is there"))
 }
 
 /// A file with these bytes and this mode.
