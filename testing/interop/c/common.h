@@ -265,10 +265,10 @@ struct card {
 static UNUSED struct ibv_context *open_device(void)
 {
     int count = 0;
-    struct ibv_device **list = ibv_get_device_list(&count);
-    REQUIRE(list && count > 0);
-    struct ibv_context *context = ibv_open_device(list[0]);
-    REQUIRE(context);
+    struct ibv_device **list;
+    struct ibv_context *context;
+    REQUIRE((list = ibv_get_device_list(&count)) && count > 0);
+    REQUIRE(context = ibv_open_device(list[0]));
     ibv_free_device_list(list);
     return context;
 }

@@ -42,12 +42,20 @@ pub fn skipped<T>(why: impl Into<String>) -> Verdict<T> {
 #[derive(Default)]
 pub struct Suite {
     trials: Vec<Trial>,
+    /// How many tests run at once for each CPU.
+    crowd: usize,
 }
 
 impl Suite {
     /// An empty suite.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Runs this many tests at once for each CPU instead of one: for programs that mostly sleep.
+    pub fn crowd(mut self, tests_per_cpu: usize) -> Self {
+        self.crowd = tests_per_cpu;
+        self
     }
 
     /// Adds a test. The name is a sentence.
@@ -66,7 +74,11 @@ impl Suite {
 
     /// Runs what the command line asks for. The last thing a test file does.
     pub fn run(self) -> ExitCode {
-        let arguments = Arguments::from_args();
+        let mut arguments = Arguments::from_args();
+        if arguments.test_threads.is_none() && self.crowd > 1 {
+            let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
+            arguments.test_threads = Some(cpus * self.crowd);
+        }
         let conclusion = libtest_mimic::run(&arguments, self.trials);
         toolbox::clean_up();
         conclusion.exit_code()

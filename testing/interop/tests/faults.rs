@@ -87,7 +87,9 @@ fn survives(environment: Environment) -> Verdict {
 
 /// The client of a killed server ends by itself, by an error, within its timeouts.
 fn server_killed() -> Verdict {
-    let place = Place::prepare(AS_IT_COMES)?;
+    // Line by line, so that the beginning of the load can be seen.
+    let place =
+        Place::prepare(AS_IT_COMES)?.wrapped([program("stdbuf")?.display().to_string(), "-oL".into()]);
     let port = TcpPort::claim()?;
     let words = ["-F", "-D", "30", "-u", "14", "-p"].map(String::from);
     let mut command = vec![program("ib_write_bw")?.display().to_string()];

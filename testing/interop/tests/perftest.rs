@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use nonic_interop::environment::{AS_IT_COMES, ELSEWHERE, Environment, Place};
 use nonic_interop::output::{PerftestRow, perftest};
 use nonic_interop::pair::Pair;
-use nonic_interop::suite::{Suite, Verdict, everything};
+use nonic_interop::suite::{Suite, Verdict, everything, skipped};
 
 /// How many rows a table has with `-a`: sizes 2, 4, … 2^23.
 const ALL_SIZES: usize = 23;
@@ -42,7 +42,7 @@ const CASES: &[Case] = &[
     sizes("ib_write_bw", "-n 50 -a", ALL_SIZES),
     sizes("ib_write_bw", "-n 30 -a -b", ALL_SIZES),
     sizes("ib_write_bw", "-n 30 -a -c UC", ALL_SIZES),
-    everywhere(case("ib_write_bw", "-n 1000 -b")),
+    case("ib_write_bw", "-n 1000 -b"),
     case("ib_write_bw", "-n 500 -q 4"),
     case("ib_write_bw", "-n 500 -q 4 -b -c UC"),
     case("ib_write_bw", "-n 500 -q 4 --mr_per_qp"),
@@ -60,7 +60,7 @@ const CASES: &[Case] = &[
     case("ib_write_lat", "-n 500 -s 64 -I 64"),
     case("ib_write_lat", "-n 10 -s 8388608"),
     // ---- RDMA read
-    everywhere(case("ib_read_bw", "-n 1000")),
+    case("ib_read_bw", "-n 1000"),
     sizes("ib_read_bw", "-n 50 -a", ALL_SIZES),
     sizes("ib_read_bw", "-n 30 -a -b", ALL_SIZES),
     case("ib_read_bw", "-n 1000 -b"),
@@ -70,7 +70,7 @@ const CASES: &[Case] = &[
     case("ib_read_bw", "-n 500 -o 1"),
     case("ib_read_bw", "-n 4000 -t 2048 -s 64"),
     case("ib_read_bw", "-n 20 -s 8388608"),
-    everywhere(case("ib_read_lat", "-n 1000")),
+    case("ib_read_lat", "-n 1000"),
     sizes("ib_read_lat", "-n 20 -a", ALL_SIZES),
     case("ib_read_lat", "-n 500 -e"),
     case("ib_read_lat", "-n 10 -s 8388608"),
@@ -85,7 +85,7 @@ const CASES: &[Case] = &[
     case("ib_send_bw", "-n 1000 -b"),
     case("ib_send_bw", "-n 500 -q 4"),
     case("ib_send_bw", "-n 300 -q 4 -b"),
-    everywhere(case("ib_send_bw", "-n 500 -e")),
+    case("ib_send_bw", "-n 500 -e"),
     case("ib_send_bw", "-n 500 -e -b"),
     case("ib_send_bw", "-n 300 -e -c UC"),
     case("ib_send_bw", "-n 300 -e -c UD -s 1024"),
@@ -98,7 +98,7 @@ const CASES: &[Case] = &[
     case("ib_send_bw", "-n 8000 -t 2048 -r 4096 -s 64"),
     case("ib_send_bw", "-n 2000 -s 64 -l 16"),
     case("ib_send_bw", "-n 20 -s 8388608"),
-    everywhere(case("ib_send_lat", "-n 1000")),
+    case("ib_send_lat", "-n 1000"),
     case("ib_send_lat", "-n 500 -c UC"),
     case("ib_send_lat", "-n 500 -c UD"),
     sizes("ib_send_lat", "-n 20 -a", ALL_SIZES),
@@ -117,13 +117,14 @@ const CASES: &[Case] = &[
     case("ib_atomic_bw", "-n 500 -A CMP_AND_SWAP -t 1"),
     case("ib_atomic_bw", "-n 4000 -A FETCH_AND_ADD -t 2048"),
     case("ib_atomic_bw", "-n 500 -A FETCH_AND_ADD -o 1"),
-    everywhere(case("ib_atomic_lat", "-n 1000 -A CMP_AND_SWAP")),
+    case("ib_atomic_lat", "-n 1000 -A CMP_AND_SWAP"),
     case("ib_atomic_lat", "-n 1000 -A FETCH_AND_ADD"),
     case("ib_atomic_lat", "-n 500 -A CMP_AND_SWAP -e"),
 ];
 
 fn main() -> ExitCode {
-    let mut suite = Suite::new();
+    // perftest sleeps for a second before it measures.
+    let mut suite = Suite::new().crowd(2);
     for case in CASES {
         for environment in [AS_IT_COMES].iter().chain(ELSEWHERE) {
             if environment.name == AS_IT_COMES.name || case.everywhere || everything() {
@@ -143,14 +144,54 @@ impl Case {
         // -F: no complaint about a CPU whose clock changes.
         let mut arguments = vec!["-F".to_owned()];
         arguments.extend(self.options.split_whitespace().map(Into::into));
-        let pair = Pair::run(&place, self.program, &arguments)?;
+        if environment.one_cpu {
+            // Each turn costs a time slice of the scheduler where both sides spin; the last -n counts.
+            arguments.extend(["-n".into(), self.iterations(environment).to_string()]);
+        }
+        let pair = self.with_a_clock(|| Pair::run(&place, self.program, &arguments))?;
         pair.is_clean()?;
-        self.judge(&pair, "client", perftest(&pair.client.stdout), Some(self.rows))?;
+        let least = self.iterations(environment);
+        self.judge(&pair, "client", perftest(&pair.client.stdout), Some(self.rows), least)?;
         // Where only the client works, the server may print no table; what it prints must still be sound.
-        self.judge(&pair, "server", perftest(&pair.server.stdout), None)
+        self.judge(&pair, "server", perftest(&pair.server.stdout), None, least)
     }
 
-    fn judge(&self, pair: &Pair, side: &str, rows: Vec<PerftestRow>, expected: Option<usize>) -> Verdict {
+    /// perftest first finds the clock's rate by sampling, gives up when the samples scatter too much (other processes
+    /// in between) and then prints zeros. That says nothing about the transfer, so it is asked again.
+    fn with_a_clock(&self, run: impl Fn() -> Verdict<Pair>) -> Verdict<Pair> {
+        const NO_CLOCK: &str = "Correlation coefficient";
+        let without =
+            |pair: &Pair| pair.client.stderr.contains(NO_CLOCK) || pair.server.stderr.contains(NO_CLOCK);
+        let mut pair = run()?;
+        for _ in 0..5 {
+            if !without(&pair) {
+                return Ok(pair);
+            }
+            pair = run()?;
+        }
+        if without(&pair) {
+            return skipped(format!(
+                "the CPU is too busy for {} to find its clock, six times in a row",
+                self.program
+            ));
+        }
+        Ok(pair)
+    }
+
+    /// How many iterations are asked for.
+    fn iterations(&self, environment: Environment) -> u64 {
+        let wanted = self.option("-n").unwrap_or(1);
+        if environment.one_cpu { wanted.min(100) } else { wanted }
+    }
+
+    fn judge(
+        &self,
+        pair: &Pair,
+        side: &str,
+        rows: Vec<PerftestRow>,
+        expected: Option<usize>,
+        least: u64,
+    ) -> Verdict {
         if expected.is_some_and(|expected| rows.len() != expected) {
             return pair.wrong(format!(
                 "the {side} printed {} rows of results, expected {}",
@@ -158,7 +199,6 @@ impl Case {
                 self.rows
             ));
         }
-        let least = self.option("-n").unwrap_or(1);
         for row in &rows {
             if !row.is_positive() {
                 return pair.wrong(format!("the {side} measured nothing: {row:?}"));
