@@ -28,6 +28,8 @@ const TICK: Duration = Duration::from_micros(400);
 const LINGER: Duration = Duration::from_micros(50);
 /// Connections that may wait for their introduction.
 const STRANGERS_MAX: usize = 256;
+/// Links at most, so that strangers cannot take every descriptor this process may have.
+const LINKS_MAX: usize = 1024;
 /// How long they may.
 const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -118,7 +120,7 @@ impl Agent<'_> {
             token if token >= STRANGERS => self.meet(token),
             token if token >= LINKS => {
                 if let Some(link) = self.engine.link_of_token(token)
-                    && link.handle_socket() == LinkEvent::Ended
+                    && (link.handle_socket() == LinkEvent::Ended || link.process_ended())
                 {
                     self.engine.bury(&link);
                 }
@@ -130,7 +132,8 @@ impl Agent<'_> {
     fn accept(&mut self, listener: usize) {
         let Some(listener) = lock(&self.engine.listeners).get(listener).cloned() else { return };
         while let Ok(socket) = listener.accept() {
-            if self.strangers.len() >= STRANGERS_MAX {
+            if self.strangers.len() >= STRANGERS_MAX || self.engine.links().len() >= LINKS_MAX {
+                tracing::warn!("too many connections; a new one is refused");
                 continue;
             }
             let token = self.next_stranger;

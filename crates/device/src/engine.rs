@@ -167,7 +167,8 @@ impl Engine {
             .map(|_| Arena::create(config.device_memory).map(Arc::new))
             .collect::<io::Result<Vec<_>>>();
         let arenas = asked("shared memory for device memory (memfd_create)", arenas)?;
-        let party = asked("shared memory for the key table (memfd_create)", Party::create(config.tier, arenas))?;
+        let party =
+            asked("shared memory for the key table (memfd_create)", Party::create(config.tier, arenas))?;
         let party = Arc::new(party);
         let loopback = Arc::new(asked("memory for a ring (mmap)", Link::loopback(&party))?);
         let all = Arc::new(vec![Arc::clone(&loopback)]);
@@ -319,10 +320,10 @@ impl Engine {
                 }
             }
         }
-        if let Some(socket) = link.socket()
-            && let Err(error) = self.epoll.add(socket, token)
-        {
-            tracing::warn!(%error, "a link cannot be watched");
+        for watched in [link.socket(), link.process()].into_iter().flatten() {
+            if let Err(error) = self.epoll.add(watched, token) {
+                tracing::warn!(%error, "a link cannot be watched");
+            }
         }
         // The agent must say on the new link's ring, too, that it sleeps.
         self.party.doorbell.signal();
@@ -358,8 +359,8 @@ impl Engine {
             links.by_block.retain(|_, other| keep(other));
             links.by_token.retain(|_, other| keep(other));
         }
-        if let Some(socket) = link.socket() {
-            self.epoll.remove(socket);
+        for watched in [link.socket(), link.process()].into_iter().flatten() {
+            self.epoll.remove(watched);
         }
         for pair in self.all_pairs() {
             pair.peer_is_gone(link);

@@ -9,7 +9,9 @@ use nonic_queue::TransitionError;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The kernel refused what a device needs.
-    #[error("the device cannot be opened: {what} failed: {source}; `nonic doctor` tells what this machine allows")]
+    #[error(
+        "the device cannot be opened: {what} failed: {source}; `nonic doctor` tells what this machine allows"
+    )]
     System {
         /// What was asked of it.
         what: &'static str,

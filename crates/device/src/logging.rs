@@ -20,7 +20,10 @@ pub fn log_to_standard_error() {
             .without_time()
             .try_init();
         if level.is_none() {
-            tracing::warn!(value = asked, "NONIC_LOG is off, error, warn, info, debug or trace; warn is used");
+            tracing::warn!(
+                value = asked,
+                "NONIC_LOG is off, error, warn, info, debug or trace; warn is used"
+            );
         }
     });
 }

@@ -18,7 +18,9 @@ pub use descriptor::{Epoll, EventFd, EventKind, Ready, wait_readable};
 pub use fork::{forget_in_children, fork_generation, keep_in_children};
 pub use interface::{InterfaceAddress, interface_addresses};
 pub use mapping::{Protection, SharedMapping, SharedMemory};
-pub use process_memory::{Piece, allow_any_tracer, effective_user, read_process, write_process};
+pub use process_memory::{
+    Piece, allow_any_tracer, effective_user, open_process, read_process, write_process,
+};
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub use socket::{Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_abstract};
 pub use spin::{cpu_relax, yield_now};

@@ -62,3 +62,10 @@ pub fn allow_any_tracer() {
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
+
+/// A descriptor that becomes readable when process `pid` ends; `None` where the kernel offers none (before 5.3, or
+/// refused), or for a process this one does not see.
+pub fn open_process(pid: i32) -> Option<rustix::fd::OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(pid)?;
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}

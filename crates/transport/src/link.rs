@@ -11,7 +11,7 @@ use nonic_memory::{KeyTableView, OperationSlots, SharedSlice};
 use nonic_queue::QpNumber;
 use nonic_sys::{
     AsFd, BorrowedFd, Credentials, EventFd, OwnedFd, PacketSocket, Piece, Protection, Received,
-    SharedMapping, SharedMemory,
+    SharedMapping, SharedMemory, open_process, wait_readable,
 };
 
 use crate::control::{ControlMessage, Introduction, LONGEST, ProcessToken};
@@ -21,6 +21,9 @@ use crate::message::Header;
 use crate::party::{Party, Tier};
 use crate::ring::{Consumer, Producer, RingFull, RingMemory};
 use crate::segment::SegmentView;
+
+/// Messages of one socket that are handled before others have their turn.
+const MESSAGES_AT_ONCE: usize = 64;
 
 /// Who is at the other end: what the kernel says and what it says itself. Both must match for two links to lead to one
 /// process.
@@ -61,6 +64,8 @@ pub enum LinkEvent {
 pub struct Link {
     party: Arc<Party>,
     socket: Option<PacketSocket>,
+    /// The peer's process: a child of it may hold its end of the socket open when it dies.
+    process: Option<OwnedFd>,
     credentials: Credentials,
     token: OnceLock<ProcessToken>,
     blocks: OnceLock<Vec<u32>>,
@@ -95,6 +100,7 @@ impl Link {
         let slots = |number| OperationSlots::new(Arc::clone(&mapping), direction(number) + RING_SLOTS);
         Self {
             party,
+            process: socket.as_ref().and_then(|_| open_process(credentials.pid)),
             socket,
             credentials,
             token: OnceLock::new(),
@@ -199,7 +205,11 @@ impl Link {
         mut descriptors: impl Iterator<Item = OwnedFd>,
     ) -> io::Result<()> {
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "an introduction that lacks descriptors");
-        let _ = self.peer_doorbell.set(EventFd::from_peer(descriptors.next().ok_or_else(missing)?));
+        let doorbell = descriptors.next().ok_or_else(missing)?;
+        // Writing to a descriptor of a stranger could block for ever (a full pipe); strangers are told over the socket.
+        if self.party.could_trace(self.credentials.uid) {
+            let _ = self.peer_doorbell.set(EventFd::from_peer(doorbell));
+        }
         if introduction.trusts {
             let segment = SegmentView::from_peer(descriptors.next().ok_or_else(missing)?)?;
             let mut arenas = Vec::new();
@@ -233,6 +243,16 @@ impl Link {
     /// The socket, to wait on; none for a link to this process.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Readable when the peer's process has ended, where the kernel offers that.
+    pub fn process(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether the peer's process has ended.
+    pub fn process_ended(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| wait_readable(process.as_fd(), Some(Duration::ZERO)))
     }
 
     /// Whether both ends are this process.
@@ -294,7 +314,7 @@ impl Link {
     pub fn handle_socket(&self) -> LinkEvent {
         let Some(socket) = &self.socket else { return LinkEvent::None };
         let mut bytes = [0u8; LONGEST];
-        loop {
+        for _ in 0..MESSAGES_AT_ONCE {
             let (length, descriptors) = match socket.receive(&mut bytes) {
                 Received::Message(length, descriptors) => (length, descriptors),
                 Received::Nothing => return LinkEvent::None,
@@ -309,6 +329,7 @@ impl Link {
                 return LinkEvent::Ended;
             }
         }
+        LinkEvent::None
     }
 
     fn handle_message(&self, message: ControlMessage, descriptors: Vec<OwnedFd>) -> io::Result<()> {
@@ -353,6 +374,9 @@ impl Link {
     }
 
     fn take_file(&self, file: u32, length: u64, descriptor: Option<OwnedFd>) {
+        // The program behind a peer can shrink its own file, and using what is gone kills (`SIGBUS`): only from a peer
+        // that could kill this process anyway.
+        let descriptor = descriptor.filter(|_| self.party.could_trace(self.credentials.uid));
         let mapped = descriptor.and_then(|descriptor| {
             let memory = SharedMemory::from_unsealed(descriptor, usize::try_from(length).ok()?).ok()?;
             memory.map(Protection::ReadWrite).ok()
@@ -488,7 +512,8 @@ impl Link {
     /// Waits until every operation the peer has under way on this process's memory is over. A peer that died meanwhile
     /// has none; a peer that does not move within `limit` loses its link, and false is returned.
     pub fn wait_for_peer(&self, limit: Duration) -> bool {
-        let gone = || self.is_dead() || self.socket.as_ref().is_some_and(PacketSocket::is_hung_up);
+        let hung_up = || self.socket.as_ref().is_some_and(PacketSocket::is_hung_up);
+        let gone = || self.is_dead() || hung_up() || self.process_ended();
         if self.peer_operations.wait_idle(limit, &gone) || gone() {
             return true;
         }

@@ -57,9 +57,14 @@ impl Party {
         })
     }
 
-    /// Whether a peer of user `uid` may see keys and map memory: only one that could trace this process anyway.
+    /// Whether a peer of user `uid` could trace this process anyway: there is nothing to protect from it.
+    pub(crate) fn could_trace(&self, uid: u32) -> bool {
+        uid == self.uid || uid == 0
+    }
+
+    /// Whether a peer of user `uid` may see keys and map memory.
     pub(crate) fn trusts(&self, uid: u32) -> bool {
-        self.tier > Tier::Ring && (uid == self.uid || uid == 0)
+        self.tier > Tier::Ring && self.could_trace(uid)
     }
 
     /// How this process introduces itself to a peer it trusts or not, and the descriptors that go with it.
