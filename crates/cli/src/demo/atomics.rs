@@ -1,24 +1,40 @@
 //! Atomics: both processes change the same eight bytes at the same time, and nothing is lost.
 
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
 use super::endpoint::Endpoint;
 use super::failure::{Outcome, ensure};
 use super::measure::{Figure, median_time};
 use super::step::{Done, Stage};
 use crate::verbs::{Buffer, Operation, Piece, Region, RemoteMemory, Rights, Session};
 
-/// Additions by each process, of 1 by the initiator and of 2^32 by the target.
-const ADDITIONS: u64 = 2000;
+/// What each addition adds: the initiator counts in the lower half of the word, the target in the upper one.
 const STRIDES: [u64; 2] = [1, 1 << 32];
 
-/// Increments by each process with compare and swap, repeated until they take.
-const SWAPS: u64 = 500;
+/// How long both contend. Several slices of a processor's time, so that they do even where they share one.
+const TIME: Duration = Duration::from_millis(60);
+
+/// An exchange for so many additions.
+const ADDITIONS_AN_EXCHANGE: u64 = 4;
 
 /// The words in the target's memory.
 const ADDED: usize = 0;
-const SWAPPED: usize = 64;
+const EXCHANGED: usize = 64;
 const MEASURED: usize = 128;
 
-fn region(session: &std::rc::Rc<Session>) -> Outcome<Region> {
+/// What one process has done.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+struct Tally {
+    additions: u64,
+    exchanges: u64,
+    /// Exchanges that came after the other's and were tried again.
+    late: u64,
+}
+
+fn region(session: &Rc<Session>) -> Outcome<Region> {
     Ok(session.register(&Buffer::new(4096).into(), Rights::Remote)?)
 }
 
@@ -27,8 +43,8 @@ pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
     let mut endpoint = Endpoint::connect(&stage.session, &mut stage.exchange)?;
     let target: RemoteMemory = stage.exchange.hear()?;
     stage.exchange.meet()?;
-    let lost = contend(&mut endpoint, &region, target, STRIDES[0])?;
-    let others: u64 = stage.exchange.swap(&lost)?;
+    let mine = contend(&mut endpoint, &region, target, STRIDES[0])?;
+    let theirs = stage.exchange.swap(&mine)?;
 
     let result = Piece::new(&region, 0, 8);
     let fetch_add = median_time(|_| endpoint.perform(Operation::FetchAdd(target.at(MEASURED), 1), result))?;
@@ -36,11 +52,13 @@ pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
     stage.exchange.meet()?;
     Ok(Done {
         what: format!(
-            "{} additions and {} exchanges by two processes at once on the same words, none lost ({} exchanges met \
-             the other's and were repeated)",
-            2 * ADDITIONS,
-            2 * SWAPS,
-            lost + others
+            "{} and {} additions, {} and {} exchanges by two processes at once on the same words, none lost \
+             ({} exchanges came too late and were tried again)",
+            mine.additions,
+            theirs.additions,
+            mine.exchanges,
+            theirs.exchanges,
+            mine.late + theirs.late
         ),
         figures: vec![Figure::latency("fetch and add", fetch_add), Figure::latency("compare and swap", swap)],
     })
@@ -56,40 +74,57 @@ pub(super) fn serve(stage: &mut Stage) -> Outcome<()> {
     let memory = RemoteMemory::of(&region);
     stage.exchange.tell(&memory)?;
     stage.exchange.meet()?;
-    let lost = contend(&mut endpoint, &result, memory, STRIDES[1])?;
-    let _others: u64 = stage.exchange.swap(&lost)?;
+    let mine = contend(&mut endpoint, &result, memory, STRIDES[1])?;
+    let theirs: Tally = stage.exchange.swap(&mine)?;
 
-    let (added, swapped) = (region.buffer().load(ADDED), region.buffer().load(SWAPPED));
-    let sum = ADDITIONS * (STRIDES[0] + STRIDES[1]);
+    let (added, exchanged) = (region.buffer().load(ADDED), region.buffer().load(EXCHANGED));
+    let sum = theirs.additions * STRIDES[0] + mine.additions * STRIDES[1];
     ensure(added == sum, || format!("the additions make {added:#x} and should make {sum:#x}"))?;
-    ensure(swapped == 2 * SWAPS, || format!("the exchanges make {swapped} and should make {}", 2 * SWAPS))?;
+    let count = mine.exchanges + theirs.exchanges;
+    ensure(exchanged == count, || format!("the exchanges make {exchanged} and should make {count}"))?;
     stage.exchange.meet()
 }
 
-/// Adds and exchanges, against whoever does the same; how many exchanges came too late.
-fn contend(endpoint: &mut Endpoint, region: &Region, target: RemoteMemory, stride: u64) -> Outcome<u64> {
+/// Adds and exchanges for a while, against whoever does the same.
+fn contend(endpoint: &mut Endpoint, region: &Region, target: RemoteMemory, stride: u64) -> Outcome<Tally> {
     let result = Piece::new(region, 0, 8);
-    // What this side has added stands in its half of the word, so each old value must show exactly that.
-    for done in 0..ADDITIONS {
+    let mut tally = Tally::default();
+    let mut guess = 0;
+    let begun = Instant::now();
+    while begun.elapsed() < TIME {
         endpoint.perform(Operation::FetchAdd(target.at(ADDED), stride), result)?;
-        let mine = (region.buffer().load(0) / stride) & u64::from(u32::MAX);
-        ensure(mine == done, || {
-            format!("the old value shows {mine} additions of this process after {done}")
+        // What this side has added stands in its half of the word, so each old value must show exactly that.
+        let (shown, done) = ((region.buffer().load(0) / stride) & u64::from(u32::MAX), tally.additions);
+        ensure(shown == done, || {
+            format!("the old value shows {shown} additions of this process after {done}")
         })?;
-    }
-    let (mut guess, mut lost) = (0, 0);
-    let mut done = 0;
-    while done < SWAPS {
-        endpoint.perform(Operation::CompareSwap(target.at(SWAPPED), guess, guess + 1), result)?;
-        let found = region.buffer().load(0);
-        if found == guess {
-            done += 1;
-            guess += 1;
-        } else {
-            ensure(found > guess, || format!("an exchange found {found} after {guess} had been seen"))?;
-            lost += 1;
-            guess = found;
+        tally.additions += 1;
+        if tally.additions.is_multiple_of(ADDITIONS_AN_EXCHANGE) {
+            tally.late += increment_by_exchange(endpoint, region, target.at(EXCHANGED), &mut guess)?;
+            tally.exchanges += 1;
         }
     }
-    Ok(lost)
+    Ok(tally)
+}
+
+/// Exchanges a word for the next number until that takes; how many attempts came too late. `guess` is what the word may
+/// hold, and afterwards what it holds unless the other process was there again.
+fn increment_by_exchange(
+    endpoint: &mut Endpoint,
+    region: &Region,
+    target: RemoteMemory,
+    guess: &mut u64,
+) -> Outcome<u64> {
+    let mut late = 0;
+    loop {
+        endpoint.perform(Operation::CompareSwap(target, *guess, *guess + 1), Piece::new(region, 0, 8))?;
+        let found = region.buffer().load(0);
+        if found == *guess {
+            *guess += 1;
+            return Ok(late);
+        }
+        ensure(found > *guess, || format!("an exchange found {found} after {guess} had been seen"))?;
+        late += 1;
+        *guess = found;
+    }
 }

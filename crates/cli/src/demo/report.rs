@@ -106,7 +106,7 @@ impl Report {
         match &self.error {
             None => self.say(&format!(
                 "\n{} Next: nonic run -- PROGRAM, or nonic doctor.",
-                self.style.good(format_args!("All {} steps passed in {seconds:.1} s.", self.steps.len()))
+                self.style.good(format_args!("{} passed in {seconds:.1} s.", steps_in_words(self.steps.len())))
             )),
             Some(_) => self.say(&format!(
                 "\n{} What works on this machine: nonic doctor. What the device does: nonic demo --log debug.",
@@ -131,4 +131,8 @@ impl Report {
             print(&format!("{text}\n"));
         }
     }
+}
+
+fn steps_in_words(count: usize) -> String {
+    if count == 1 { "The step".to_owned() } else { format!("All {count} steps") }
 }
