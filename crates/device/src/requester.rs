@@ -196,6 +196,7 @@ impl QueuePair {
             self.enter_error(inner);
         } else {
             inner.attributes.state = QpState::SendQueueError;
+            inner.requester.stop();
             self.flush_sends(inner);
         }
     }
@@ -334,7 +335,9 @@ impl QueuePair {
         let sent = self.with_source(inner, number, slot, |inner, source| {
             let mut header = self.header(inner, MessageKind::Send, slot);
             header.immediate = immediate;
+            // Once a fragment is in the ring the rest must follow it there.
             let by_pull = slot.total >= PULL_MIN
+                && inner.requester.sent == 0
                 && self.transport == QpType::ReliableConnection
                 && !slot.flags.inline
                 && path.link.peer_can_reach();
@@ -377,6 +380,7 @@ impl QueuePair {
         let total = u64::from(header.total);
         loop {
             let offset = inner.requester.sent;
+            assert!(offset <= total, "{offset} bytes are sent of a message of {total}");
             let count = (total - offset).min(FRAGMENT as u64);
             header.offset = offset as u32;
             if link.push(&header, &cut(source, offset as usize, count as usize)).is_err() {

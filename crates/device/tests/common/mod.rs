@@ -1,5 +1,7 @@
 //! Two connected queue pairs in one process: the least a test of the device needs.
 
+#![allow(dead_code)] // Each test is a crate of its own and uses its part.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
