@@ -1,0 +1,362 @@
+//! Regions and their rights: section 5.1.
+
+use nonic_device::{Access, AsyncEventKind, Key, RemoteRange, ScatterGather, Status};
+
+use crate::command::{Command, MemoryKind, Send, Source};
+use crate::pair::{Pair, Scene};
+use crate::side::{
+    EVERYTHING, Memory, RELIABLE, UNTOUCHED, compare_swap, fetch_add, pattern, read, send, write,
+};
+
+pub(crate) fn remote_write_without_local_write_is_refused(pair: &mut Pair) {
+    let zone = pair.client.zone();
+    let (buffer, _) = pair.client.buffer(MemoryKind::Private, 4096);
+    let source = Source::Buffer { buffer, offset: 0, length: 4096 };
+    for access in [Access::REMOTE_WRITE, Access::REMOTE_ATOMIC, Access::REMOTE_WRITE | Access::REMOTE_READ] {
+        let refused = pair.client.register(zone, source, None, access).unwrap_err();
+        assert!(refused.starts_with("Inconsistent"), "{refused}");
+        assert!(pair.client.register(zone, source, None, access | Access::LOCAL_WRITE).is_ok());
+    }
+    assert!(pair.client.register(zone, source, None, Access::REMOTE_READ).is_ok());
+}
+
+pub(crate) fn unmapped_memory_cannot_be_registered(pair: &mut Pair) {
+    let zone = pair.client.zone();
+    let (hole, start) = pair.client.buffer(MemoryKind::Hole, 4096);
+    let nowhere = [
+        Source::Raw { address: 4096, length: 4096 },
+        Source::Raw { address: 0, length: 1 },
+        Source::Raw { address: 1 << 62, length: 4096 },
+        Source::Raw { address: start, length: 3 * 4096 },
+        Source::Raw { address: start + 4095, length: 2 },
+        Source::Raw { address: start + 4096, length: 1 },
+    ];
+    for source in nowhere {
+        let refused = pair.client.register(zone, source, None, Access::LOCAL_READ).unwrap_err();
+        assert!(refused.starts_with("NotMapped"), "{source:?}: {refused}");
+    }
+    let before = Source::Buffer { buffer: hole, offset: 0, length: 4096 };
+    assert!(pair.client.register(zone, before, None, Access::LOCAL_WRITE).is_ok());
+}
+
+pub(crate) fn read_only_memory_is_refused_when_writing_is_asked_for(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    let (buffer, _) = pair.server.buffer(MemoryKind::ReadOnly, 4096);
+    let source = Source::Buffer { buffer, offset: 0, length: 4096 };
+    for access in [Access::LOCAL_WRITE, EVERYTHING] {
+        let refused = pair.server.register(scene.server.zone, source, None, access).unwrap_err();
+        assert!(refused.starts_with("NotWritable"), "{refused}");
+    }
+    let (_, _, key) = pair.server.register(scene.server.zone, source, Some(0), Access::REMOTE_READ).unwrap();
+    let zeros = read(&[scene.near.piece(0, 100)], RemoteRange { address: 8, key });
+    assert_eq!(pair.client.carry_out(&scene.client, zeros), Status::Success);
+    assert_eq!(pair.client.read(&scene.near, 0, 100), [0; 100]);
+}
+
+pub(crate) fn no_bytes_and_ranges_around_the_end_cannot_be_registered(pair: &mut Pair) {
+    let zone = pair.client.zone();
+    let (buffer, address) = pair.client.buffer(MemoryKind::Private, 4096);
+    let register = |pair: &mut Pair, source, base| pair.client.register(zone, source, base, EVERYTHING);
+    assert_eq!(register(pair, Source::Raw { address, length: 0 }, None).unwrap_err(), "Empty");
+    assert_eq!(register(pair, Source::Raw { address, length: u64::MAX }, None).unwrap_err(), "Wraps");
+    let source = Source::Buffer { buffer, offset: 0, length: 64 };
+    assert_eq!(register(pair, source, Some(u64::MAX - 62)).unwrap_err(), "Wraps");
+    assert!(register(pair, source, Some(u64::MAX - 63)).is_ok());
+}
+
+/// A request for each one-sided operation.
+fn one_sided(near: &Memory, remote: RemoteRange, length: u64) -> [Send; 4] {
+    [
+        write(&[near.piece(0, length)], remote),
+        read(&[near.piece(0, length)], remote),
+        fetch_add(near.piece(0, 8), remote, 1),
+        compare_swap(near.piece(0, 8), remote, 0xa5a5_a5a5_a5a5_a5a5, 1),
+    ]
+}
+
+/// Each one-sided operation on what `remote` makes of a scene ends with a refusal of the server.
+#[track_caller]
+fn all_refused(pair: &mut Pair, mut remote: impl FnMut(&mut Pair, &Scene) -> RemoteRange) {
+    for operation in 0..4 {
+        let scene = pair.scene(&RELIABLE);
+        let remote = remote(pair, &scene);
+        let request = one_sided(&scene.near, remote, 8)[operation].clone();
+        pair.assert_refused_there(&scene, request, Status::RemoteAccess, AsyncEventKind::QpAccessError);
+        pair.reset();
+    }
+}
+
+pub(crate) fn a_local_key_is_no_remote_key(pair: &mut Pair) {
+    all_refused(pair, |_, scene| {
+        assert_ne!(scene.far.local_key, scene.far.remote_key);
+        RemoteRange { address: scene.far.base, key: scene.far.local_key }
+    });
+}
+
+pub(crate) fn a_remote_key_is_no_local_key(pair: &mut Pair) {
+    for operation in 0..5 {
+        let scene = pair.scene(&RELIABLE);
+        let mixed = ScatterGather { key: scene.near.remote_key, ..scene.near.piece(0, 8) };
+        let far = scene.far.remote(0);
+        let request = [
+            write(&[mixed], far),
+            read(&[mixed], far),
+            fetch_add(mixed, far, 0),
+            send(&[mixed]),
+            write(&[scene.near.piece(0, 8), mixed], far),
+        ];
+        pair.server.receive(&scene.server, 1, &[scene.far.all()]);
+        pair.assert_refused_here(&scene, request[operation].clone(), Status::LocalProtection);
+        pair.reset();
+    }
+}
+
+pub(crate) fn a_made_up_key_is_refused(pair: &mut Pair) {
+    for change in [0xFFu32, 0x0100, 0xFF00_0000, u32::MAX] {
+        all_refused(pair, |_, scene| {
+            let key = Key(scene.far.remote_key.0 ^ change);
+            RemoteRange { address: scene.far.base, key }
+        });
+    }
+    all_refused(pair, |_, scene| RemoteRange { address: scene.far.base, key: Key(0) });
+}
+
+pub(crate) fn a_key_of_another_zone_is_refused_at_the_target(pair: &mut Pair) {
+    all_refused(pair, |pair, scene| {
+        let other = pair.server.zone();
+        pair.server.register_again(scene.far, other, EVERYTHING).remote(0)
+    });
+}
+
+pub(crate) fn a_key_of_another_zone_is_refused_locally(pair: &mut Pair) {
+    for operation in 0..4 {
+        let scene = pair.scene(&RELIABLE);
+        let other = pair.client.zone();
+        let near = pair.client.register_again(scene.near, other, EVERYTHING);
+        let request = one_sided(&near, scene.far.remote(0), 8)[operation].clone();
+        if operation < 2 {
+            pair.assert_refused_here(&scene, request, Status::LocalProtection);
+        } else {
+            // Where the target carries it out the refusal comes after its effect.
+            assert_eq!(pair.client.carry_out(&scene.client, request), Status::LocalProtection);
+            pair.client.assert_holds(&scene.near, &Scene::bytes());
+        }
+        pair.reset();
+    }
+}
+
+pub(crate) fn a_key_of_another_zone_in_a_receive_fails_both_sides(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    let other = pair.server.zone();
+    let far = pair.server.register_again(scene.far, other, EVERYTHING);
+    pair.server.receive(&scene.server, 5, &[far.all()]);
+    pair.assert_refused(&scene, send(&[scene.near.piece(0, 100)]), Status::RemoteOperation);
+    let received = pair.server.received(&scene.server);
+    assert_eq!((received.id, received.status), (5, Status::LocalProtection));
+}
+
+pub(crate) fn a_range_beyond_before_or_around_the_region_is_refused(pair: &mut Pair) {
+    let length = Scene::LENGTH;
+    for offset in [length, length - 7, length + 4096, u64::MAX, 8u64.wrapping_neg(), 1 << 63] {
+        for operation in 0..2 {
+            let scene = pair.scene(&RELIABLE);
+            let request = one_sided(&scene.near, scene.far.remote(offset), 8)[operation].clone();
+            pair.assert_refused_there(&scene, request, Status::RemoteAccess, AsyncEventKind::QpAccessError);
+            pair.reset();
+        }
+    }
+    for offset in [length, 8u64.wrapping_neg(), 1 << 40] {
+        for operation in 2..4 {
+            let scene = pair.scene(&RELIABLE);
+            let request = one_sided(&scene.near, scene.far.remote(offset), 8)[operation].clone();
+            pair.assert_refused_there(&scene, request, Status::RemoteAccess, AsyncEventKind::QpAccessError);
+            pair.reset();
+        }
+    }
+}
+
+pub(crate) fn an_address_that_wraps_around_is_refused(pair: &mut Pair) {
+    for address in [u64::MAX, u64::MAX - 6, u64::MAX - 7] {
+        all_refused_unaligned(pair, |_, scene| RemoteRange { address, key: scene.far.remote_key });
+    }
+}
+
+/// As [`all_refused`], without the atomics, which want an aligned address first.
+#[track_caller]
+fn all_refused_unaligned(pair: &mut Pair, mut remote: impl FnMut(&mut Pair, &Scene) -> RemoteRange) {
+    for operation in 0..2 {
+        let scene = pair.scene(&RELIABLE);
+        let remote = remote(pair, &scene);
+        let request = one_sided(&scene.near, remote, 8)[operation].clone();
+        pair.assert_refused_there(&scene, request, Status::RemoteAccess, AsyncEventKind::QpAccessError);
+        pair.reset();
+    }
+}
+
+pub(crate) fn a_local_range_beyond_the_region_is_refused(pair: &mut Pair) {
+    let length = Scene::LENGTH;
+    for (offset, count) in [(length, 1), (length - 7, 8), (0, length + 1), (u64::MAX - 3, 8), (1 << 40, 8)] {
+        for operation in 0..3 {
+            let scene = pair.scene(&RELIABLE);
+            let address = scene.near.base.wrapping_add(offset);
+            let piece = ScatterGather { address, length: count as u32, key: scene.near.local_key };
+            pair.server.receive(&scene.server, 1, &[scene.far.all()]);
+            let whole = pair.server.memory(scene.server.zone, 1024, EVERYTHING);
+            let requests =
+                [write(&[piece], whole.remote(0)), read(&[piece], whole.remote(0)), send(&[piece])];
+            pair.assert_refused_here(&scene, requests[operation].clone(), Status::LocalProtection);
+            pair.server.assert_untouched(&whole);
+            pair.reset();
+        }
+    }
+}
+
+pub(crate) fn a_right_the_region_does_not_give_is_missed(pair: &mut Pair) {
+    let rights = [Access::REMOTE_WRITE, Access::REMOTE_READ, Access::REMOTE_ATOMIC, Access::REMOTE_ATOMIC];
+    for (operation, right) in rights.into_iter().enumerate() {
+        for access in [Access::LOCAL_READ, Access::LOCAL_WRITE, without(right)] {
+            let scene = pair.scene(&RELIABLE);
+            let far = pair.server.register_again(scene.far, scene.server.zone, access);
+            let request = one_sided(&scene.near, far.remote(0), 8)[operation].clone();
+            pair.assert_refused_there(&scene, request, Status::RemoteAccess, AsyncEventKind::QpAccessError);
+            pair.reset();
+        }
+    }
+}
+
+fn without(right: Access) -> Access {
+    Access::from_bits(EVERYTHING.bits() & !right.bits()).expect("a part of the rights")
+}
+
+pub(crate) fn what_is_received_or_read_needs_local_write(pair: &mut Pair) {
+    for operation in 0..2 {
+        let scene = pair.scene(&RELIABLE);
+        let near = pair.client.register_again(scene.near, scene.client.zone, Access::REMOTE_READ);
+        let request = [
+            read(&[near.piece(0, 8)], scene.far.remote(0)),
+            fetch_add(near.piece(0, 8), scene.far.remote(0), 0),
+        ];
+        pair.assert_refused_here(&scene, request[operation].clone(), Status::LocalProtection);
+        pair.reset();
+    }
+    let scene = pair.scene(&RELIABLE);
+    let far = pair.server.register_again(scene.far, scene.server.zone, Access::REMOTE_READ);
+    pair.server.receive(&scene.server, 5, &[far.all()]);
+    pair.assert_refused(&scene, send(&[scene.near.all()]), Status::RemoteOperation);
+    assert_eq!(pair.server.received(&scene.server).status, Status::LocalProtection);
+}
+
+pub(crate) fn the_key_of_a_deregistered_region_is_stale_at_the_target(pair: &mut Pair) {
+    all_refused(pair, |pair, scene| {
+        let write = write(&[scene.near.piece(0, 8)], scene.far.remote(0));
+        assert_eq!(pair.client.carry_out(&scene.client, write), Status::Success);
+        pair.server.write(&scene.far, 0, &[UNTOUCHED; 8]);
+        pair.server.must(Command::Deregister { region: scene.far.region });
+        // The place in the table is used again, under another key.
+        pair.server.register_again(scene.far, scene.server.zone, EVERYTHING);
+        scene.far.remote(0)
+    });
+}
+
+pub(crate) fn the_key_of_a_deregistered_region_is_stale_locally(pair: &mut Pair) {
+    for operation in 0..3 {
+        let scene = pair.scene(&RELIABLE);
+        pair.client.must(Command::Deregister { region: scene.near.region });
+        pair.client.register_again(scene.near, scene.client.zone, EVERYTHING);
+        pair.server.receive(&scene.server, 1, &[scene.far.all()]);
+        let requests = [
+            write(&[scene.near.all()], scene.far.remote(0)),
+            read(&[scene.near.all()], scene.far.remote(0)),
+            send(&[scene.near.all()]),
+        ];
+        pair.assert_refused_here(&scene, requests[operation].clone(), Status::LocalProtection);
+        pair.reset();
+    }
+}
+
+pub(crate) fn a_receive_into_a_deregistered_region_fails_both_sides(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    pair.server.receive(&scene.server, 5, &[scene.far.all()]);
+    pair.server.must(Command::Deregister { region: scene.far.region });
+    pair.assert_refused(&scene, send(&[scene.near.all()]), Status::RemoteOperation);
+    assert_eq!(pair.server.received(&scene.server).status, Status::LocalProtection);
+}
+
+pub(crate) fn an_operation_without_bytes_needs_no_key(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    let nowhere = RemoteRange { address: u64::MAX, key: Key(0xdead_beef) };
+    let nothing = ScatterGather { address: 3, length: 0, key: Key(0xbad) };
+    for pieces in [&[][..], &[nothing], &[nothing; 3]] {
+        for request in [write(pieces, nowhere), read(pieces, nowhere)] {
+            assert_eq!(pair.client.carry_out(&scene.client, request), Status::Success);
+        }
+    }
+    pair.assert_nothing_moved(&scene);
+    assert_eq!(pair.server.state(&scene.server), nonic_device::QpState::ReadyToSend);
+}
+
+pub(crate) fn a_region_is_addressed_from_its_own_base(pair: &mut Pair) {
+    for base in [0, 1, 0x1234_5678_9000, 1 << 63, u64::MAX - 511] {
+        let scene = pair.scene(&RELIABLE);
+        let kind = pair.arrangement.memory;
+        let near = pair.client.memory_of(kind, scene.client.zone, 512, Some(base), EVERYTHING);
+        let far = pair.server.memory_of(kind, scene.server.zone, 512, Some(base), EVERYTHING);
+        let bytes = pattern(2, 512);
+        pair.client.write(&near, 0, &bytes);
+        assert_eq!(
+            pair.client.carry_out(&scene.client, write(&[near.all()], far.remote(0))),
+            Status::Success
+        );
+        pair.server.assert_holds(&far, &bytes);
+        let part = read(&[scene.near.piece(0, 100)], far.remote(412));
+        assert_eq!(pair.client.carry_out(&scene.client, part), Status::Success);
+        assert_eq!(pair.client.read(&scene.near, 0, 100), &bytes[412..]);
+        if base.checked_add(512).is_some() {
+            let beyond = write(&[near.piece(0, 1)], far.remote(512));
+            assert_eq!(pair.client.carry_out(&scene.client, beyond), Status::RemoteAccess);
+        }
+        pair.server.assert_holds(&far, &bytes);
+        pair.reset();
+    }
+}
+
+pub(crate) fn regions_on_one_memory_have_rights_of_their_own(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    let reader = pair.server.register_again(scene.far, scene.server.zone, Access::REMOTE_READ);
+    let writer = Access::REMOTE_WRITE | Access::LOCAL_WRITE;
+    let writer = pair.server.register_again(scene.far, scene.server.zone, writer);
+    let bytes = Scene::bytes();
+    assert_eq!(
+        pair.client.carry_out(&scene.client, write(&[scene.near.all()], writer.remote(0))),
+        Status::Success
+    );
+    pair.server.assert_holds(&scene.far, &bytes);
+    // The first goes; the others stay.
+    pair.server.must(Command::Deregister { region: scene.far.region });
+    let back = pair.client.memory(scene.client.zone, Scene::LENGTH, Access::LOCAL_WRITE);
+    assert_eq!(pair.client.carry_out(&scene.client, read(&[back.all()], reader.remote(0))), Status::Success);
+    pair.client.assert_holds(&back, &bytes);
+    let wrong = write(&[back.piece(0, 8)], reader.remote(8));
+    assert_eq!(pair.client.carry_out(&scene.client, wrong), Status::RemoteAccess);
+    pair.server.assert_holds(&scene.far, &bytes);
+}
+
+pub(crate) fn a_zone_in_use_cannot_go(pair: &mut Pair) {
+    let end = pair.client.end(&RELIABLE);
+    let zone = end.zone;
+    pair.client.refuses(Command::ReleaseZone { zone }, "Busy");
+    pair.client.must(Command::DestroyPair { pair: end.pair });
+    let memory = pair.client.memory(zone, 64, EVERYTHING);
+    pair.client.refuses(Command::ReleaseZone { zone }, "Busy");
+    pair.client.must(Command::Deregister { region: memory.region });
+    let vector = pair.client.path();
+    let handle = pair.client.make(Command::AddressHandle { zone, vector });
+    pair.client.refuses(Command::ReleaseZone { zone }, "Busy");
+    pair.client.must(Command::DestroyAddressHandle { handle });
+    let queue = pair.client.make(Command::Shared { zone, requests: 4, pieces: 1, limit: 0 });
+    pair.client.refuses(Command::ReleaseZone { zone }, "Busy");
+    pair.client.must(Command::DestroyShared { queue });
+    pair.client.must(Command::ReleaseZone { zone });
+    let source = Source::Buffer { buffer: memory.buffer, offset: 0, length: 8 };
+    assert_eq!(pair.client.register(zone, source, None, EVERYTHING).unwrap_err(), "Closed");
+}

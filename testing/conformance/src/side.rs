@@ -1,0 +1,554 @@
+//! A side as rules speak to it: one method a command, and the few combinations every rule needs.
+
+use nonic_device::{
+    Access, AddressVector, AttributeMask, Capabilities, Completion, GlobalRoute, Key, Operation,
+    QpAttributes, QpNumber, QpState, QpType, RemoteRange, ScatterGather, SendFlags, Status,
+};
+
+use crate::arrangement::{Arrangement, Place};
+use crate::command::{Answer, Command, Destination, Job, MemoryKind, Receive, Reply, Send, Source};
+use crate::transport::Transport;
+
+/// How long something may take that happens at once on an idle machine.
+pub(crate) const SOON: u64 = 10_000;
+/// How long is waited for something that must not happen.
+pub(crate) const NEVER: u64 = 20;
+
+/// Every right.
+pub(crate) const EVERYTHING: Access = match Access::from_bits(0b1111) {
+    Some(access) => access,
+    None => Access::LOCAL_READ,
+};
+
+/// A byte that no pattern of [`pattern`] begins with; untouched memory is full of it.
+pub(crate) const UNTOUCHED: u8 = 0xA5;
+/// Untouched bytes before and after every memory.
+const GUARD: u64 = 64;
+
+/// Bytes of a message: each depends on its place and the seed.
+pub(crate) fn pattern(seed: u64, length: u64) -> Vec<u8> {
+    (0..length)
+        .map(|i| (i.wrapping_mul(31) ^ (i >> 8).wrapping_mul(7) ^ seed.wrapping_mul(101)) as u8)
+        .collect()
+}
+
+/// A registered buffer between guards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) buffer: u32,
+    /// Where in the buffer it begins.
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) region: u32,
+    /// Its first byte as requests name it.
+    pub(crate) base: u64,
+    pub(crate) local_key: Key,
+    pub(crate) remote_key: Key,
+}
+
+impl Memory {
+    pub(crate) fn piece(&self, offset: u64, length: u64) -> ScatterGather {
+        ScatterGather { address: self.base + offset, length: length as u32, key: self.local_key }
+    }
+
+    pub(crate) fn all(&self) -> ScatterGather {
+        self.piece(0, self.length)
+    }
+
+    pub(crate) fn remote(&self, offset: u64) -> RemoteRange {
+        RemoteRange { address: self.base.wrapping_add(offset), key: self.remote_key }
+    }
+}
+
+/// A queue pair with its queues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) pair: u32,
+    pub(crate) number: QpNumber,
+    pub(crate) zone: u32,
+    pub(crate) send_queue: u32,
+    pub(crate) receive_queue: u32,
+    pub(crate) channel: Option<u32>,
+    pub(crate) shared: Option<u32>,
+}
+
+/// How a rule wants its queue pairs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub(crate) transport: QpType,
+    pub(crate) access: Access,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) signal_all: bool,
+    pub(crate) entries: u32,
+    /// One completion channel for both queues.
+    pub(crate) channel: bool,
+    /// Receives come from a shared queue of so many, with this limit.
+    pub(crate) shared: Option<(u32, u32)>,
+    pub(crate) timeout: u8,
+    pub(crate) retry_count: u8,
+    pub(crate) rnr_retry: u8,
+    pub(crate) min_rnr_timer: u8,
+    pub(crate) max_rd_atomic: u8,
+    pub(crate) max_dest_rd_atomic: u8,
+    pub(crate) q_key: u32,
+}
+
+/// Reliable connection, every right, long patience, every send signalled.
+pub(crate) const RELIABLE: Options = Options {
+    transport: QpType::ReliableConnection,
+    access: EVERYTHING,
+    capabilities: Capabilities {
+        send_requests: 64,
+        receive_requests: 64,
+        send_pieces: 32,
+        receive_pieces: 32,
+        inline_bytes: 64,
+    },
+    signal_all: true,
+    entries: 256,
+    channel: false,
+    shared: None,
+    timeout: 17,
+    retry_count: 7,
+    rnr_retry: 7,
+    min_rnr_timer: 1,
+    max_rd_atomic: 16,
+    max_dest_rd_atomic: 16,
+    q_key: 0x1111_1111,
+};
+
+/// The same, unreliable.
+pub(crate) const UNRELIABLE: Options = Options { transport: QpType::UnreliableConnection, ..RELIABLE };
+/// Datagrams.
+pub(crate) const DATAGRAM: Options = Options { transport: QpType::UnreliableDatagram, ..RELIABLE };
+
+/// One side.
+#[derive(Debug)]
+pub(crate) struct Side {
+    transport: Transport,
+    memory: MemoryKind,
+}
+
+fn number_of(reply: Reply) -> Result<u32, String> {
+    Ok(numbers_of(reply)?[0] as u32)
+}
+
+fn numbers_of(reply: Reply) -> Result<Vec<u64>, String> {
+    match reply? {
+        Answer::Numbers { numbers } => Ok(numbers),
+        other => panic!("not numbers: {other:?}"),
+    }
+}
+
+fn nothing_of(reply: Reply) -> Result<(), String> {
+    match reply? {
+        Answer::Nothing {} => Ok(()),
+        other => panic!("not nothing: {other:?}"),
+    }
+}
+
+impl Side {
+    pub(crate) fn open(place: Place, arrangement: &Arrangement) -> Self {
+        let transport = Transport::open(place).expect("a side can be opened");
+        Self { transport, memory: arrangement.memory }
+    }
+
+    /// Carries out a command.
+    pub(crate) fn run(&mut self, command: Command) -> Reply {
+        self.transport.run(command)
+    }
+
+    /// The side's process, if it has one of its own.
+    pub(crate) fn process(&self) -> Option<rustix::process::Pid> {
+        self.transport.process()
+    }
+
+    /// A command that must be taken and answers nothing.
+    #[track_caller]
+    pub(crate) fn must(&mut self, command: Command) {
+        nothing_of(self.run(command)).expect("the call is taken");
+    }
+
+    /// A command that must be taken and answers an object's number.
+    #[track_caller]
+    pub(crate) fn make(&mut self, command: Command) -> u32 {
+        number_of(self.run(command)).expect("the call is taken")
+    }
+
+    /// A command that must be taken and answers numbers.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, command: Command) -> Vec<u64> {
+        numbers_of(self.run(command)).expect("the call is taken")
+    }
+
+    /// A command that must be refused, with an error that begins like this.
+    #[track_caller]
+    pub(crate) fn refuses(&mut self, command: Command, error: &str) {
+        let said = format!("{command:?}");
+        match self.run(command) {
+            Ok(_) => panic!("this was taken, and not refused with {error}: {said}"),
+            Err(other) => assert!(other.starts_with(error), "refused with {other}, not with {error}: {said}"),
+        }
+    }
+
+    // Memory.
+
+    /// Bytes of a buffer.
+    #[track_caller]
+    pub(crate) fn peek(&mut self, buffer: u32, offset: u64, length: u64) -> Vec<u8> {
+        match self.run(Command::Peek { buffer, offset, length }) {
+            Ok(Answer::Bytes { bytes }) => bytes,
+            other => panic!("no bytes: {other:?}"),
+        }
+    }
+
+    pub(crate) fn zone(&mut self) -> u32 {
+        self.make(Command::Zone {})
+    }
+
+    /// A buffer of a kind, and its address.
+    #[track_caller]
+    pub(crate) fn buffer(&mut self, kind: MemoryKind, length: u64) -> (u32, u64) {
+        let made = self.ask(Command::Buffer { kind, length, log_alignment: 6 });
+        (made[0] as u32, made[1])
+    }
+
+    /// Registers a part of a buffer.
+    #[track_caller]
+    pub(crate) fn register(
+        &mut self,
+        zone: u32,
+        source: Source,
+        base: Option<u64>,
+        access: Access,
+    ) -> Result<(u32, Key, Key), String> {
+        let made = numbers_of(self.run(Command::Register { zone, source, base, access }))?;
+        Ok((made[0] as u32, Key(made[1] as u32), Key(made[2] as u32)))
+    }
+
+    /// Registered memory of the arrangement's kind, untouched.
+    #[track_caller]
+    pub(crate) fn memory(&mut self, zone: u32, length: u64, access: Access) -> Memory {
+        self.memory_of(self.memory, zone, length, None, access)
+    }
+
+    /// Registered memory of a kind, at a base.
+    #[track_caller]
+    pub(crate) fn memory_of(
+        &mut self,
+        kind: MemoryKind,
+        zone: u32,
+        length: u64,
+        base: Option<u64>,
+        access: Access,
+    ) -> Memory {
+        let whole = (length + 2 * GUARD).next_multiple_of(8);
+        let (buffer, address) = self.buffer(kind, whole);
+        self.must(Command::Poke { buffer, offset: 0, bytes: vec![UNTOUCHED; whole as usize] });
+        self.register_again(
+            Memory {
+                buffer,
+                offset: GUARD,
+                length,
+                region: 0,
+                base: base.unwrap_or(if kind == MemoryKind::Device { 0 } else { address + GUARD }),
+                local_key: Key(0),
+                remote_key: Key(0),
+            },
+            zone,
+            access,
+        )
+    }
+
+    /// Another region on the same bytes.
+    #[track_caller]
+    pub(crate) fn register_again(&mut self, memory: Memory, zone: u32, access: Access) -> Memory {
+        let source = Source::Buffer { buffer: memory.buffer, offset: memory.offset, length: memory.length };
+        let (region, local_key, remote_key) =
+            self.register(zone, source, Some(memory.base), access).expect("the registration is taken");
+        Memory { region, local_key, remote_key, ..memory }
+    }
+
+    /// Writes bytes.
+    #[track_caller]
+    pub(crate) fn write(&mut self, memory: &Memory, offset: u64, bytes: &[u8]) {
+        self.must(Command::Poke {
+            buffer: memory.buffer,
+            offset: memory.offset + offset,
+            bytes: bytes.to_vec(),
+        });
+    }
+
+    /// Reads bytes.
+    #[track_caller]
+    pub(crate) fn read(&mut self, memory: &Memory, offset: u64, length: u64) -> Vec<u8> {
+        self.peek(memory.buffer, memory.offset + offset, length)
+    }
+
+    /// The word at an offset.
+    #[track_caller]
+    pub(crate) fn word(&mut self, memory: &Memory, offset: u64) -> u64 {
+        u64::from_ne_bytes(self.read(memory, offset, 8).try_into().expect("8 bytes"))
+    }
+
+    /// Nothing was written to the memory or its guards.
+    #[track_caller]
+    pub(crate) fn assert_untouched(&mut self, memory: &Memory) {
+        self.assert_holds(memory, &vec![UNTOUCHED; memory.length as usize]);
+    }
+
+    /// The memory holds exactly these bytes from its beginning, and the rest and the guards are untouched.
+    #[track_caller]
+    pub(crate) fn assert_holds(&mut self, memory: &Memory, bytes: &[u8]) {
+        let whole = (memory.length + 2 * GUARD).next_multiple_of(8);
+        let seen = self.peek(memory.buffer, 0, whole);
+        let mut expected = vec![UNTOUCHED; whole as usize];
+        expected[memory.offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        if let Some(place) = seen.iter().zip(&expected).position(|(seen, expected)| seen != expected) {
+            let wrong = seen.iter().zip(&expected).filter(|(seen, expected)| seen != expected).count();
+            panic!(
+                "byte {} of {} is {:#04x}, not {:#04x}; {wrong} bytes are wrong",
+                place as i64 - memory.offset as i64,
+                memory.length,
+                seen[place],
+                expected[place]
+            );
+        }
+    }
+
+    // Queue pairs.
+
+    /// A queue pair in RESET with everything it needs.
+    #[track_caller]
+    pub(crate) fn end(&mut self, options: &Options) -> End {
+        let zone = self.zone();
+        self.end_in(zone, options, None)
+    }
+
+    /// The same in a given zone, and with the receives of another queue pair.
+    #[track_caller]
+    pub(crate) fn end_in(&mut self, zone: u32, options: &Options, shared_of: Option<&End>) -> End {
+        let channel = options.channel.then(|| self.make(Command::Channel {}));
+        let entries = options.entries;
+        let send_queue = self.make(Command::Queue { entries, vector: 0, channel });
+        let receive_queue = self.make(Command::Queue { entries, vector: 0, channel });
+        let shared = match shared_of {
+            Some(other) => other.shared,
+            None => options
+                .shared
+                .map(|(requests, limit)| self.make(Command::Shared { zone, requests, pieces: 4, limit })),
+        };
+        let made = self.ask(Command::Pair {
+            zone,
+            transport: options.transport,
+            send_queue,
+            receive_queue,
+            shared,
+            capabilities: options.capabilities,
+            signal_all: options.signal_all,
+        });
+        let (pair, number) = (made[0] as u32, QpNumber(made[1] as u32));
+        End { pair, number, zone, send_queue, receive_queue, channel, shared }
+    }
+
+    /// The path to this side.
+    pub(crate) fn path(&mut self) -> AddressVector {
+        let address = self.ask(Command::Address {});
+        let gid: Vec<u8> = address[1..].iter().map(|byte| *byte as u8).collect();
+        let lid = address[0] as u16;
+        AddressVector {
+            destination_lid: lid,
+            service_level: 0,
+            source_path_bits: 0,
+            static_rate: 0,
+            port: 1,
+            global: (lid == 0).then(|| GlobalRoute {
+                destination: gid.try_into().expect("16 bytes"),
+                source_index: 0,
+                flow_label: 0,
+                hop_limit: 64,
+                traffic_class: 0,
+            }),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn modify(&mut self, pair: u32, change: (QpAttributes, AttributeMask)) {
+        self.must(Command::Modify { pair, attributes: change.0, mask: change.1 });
+    }
+
+    /// Moves a queue pair to a state that needs no further attributes.
+    #[track_caller]
+    pub(crate) fn move_to(&mut self, end: &End, state: QpState) {
+        self.modify(end.pair, (QpAttributes { state, ..QpAttributes::default() }, AttributeMask::STATE));
+    }
+
+    #[track_caller]
+    pub(crate) fn attributes(&mut self, pair: u32) -> QpAttributes {
+        match self.run(Command::Attributes { pair }) {
+            Ok(Answer::Attributes { attributes }) => attributes,
+            other => panic!("no attributes: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn state(&mut self, end: &End) -> QpState {
+        self.attributes(end.pair).state
+    }
+
+    // Requests.
+
+    #[track_caller]
+    pub(crate) fn post(&mut self, end: &End, request: Send) {
+        self.must(Command::PostSend { pair: end.pair, requests: vec![request] });
+    }
+
+    #[track_caller]
+    pub(crate) fn post_all(&mut self, end: &End, requests: Vec<Send>) {
+        self.must(Command::PostSend { pair: end.pair, requests });
+    }
+
+    #[track_caller]
+    pub(crate) fn receive(&mut self, end: &End, id: u64, pieces: &[ScatterGather]) {
+        let receives = vec![Receive { id, pieces: pieces.to_vec() }];
+        self.must(match end.shared {
+            Some(queue) => Command::PostShared { queue, receives },
+            None => Command::PostReceive { pair: end.pair, receives },
+        });
+    }
+
+    /// So many completions of a queue, which must come soon.
+    #[track_caller]
+    pub(crate) fn completions(&mut self, queue: u32, count: u32) -> Vec<Completion> {
+        let completions = self.wait(queue, count, SOON);
+        assert_eq!(completions.len(), count as usize, "too few completions came: {completions:?}");
+        completions
+    }
+
+    #[track_caller]
+    pub(crate) fn wait(&mut self, queue: u32, count: u32, within_ms: u64) -> Vec<Completion> {
+        match self.run(Command::Await { queue, count, within_ms }) {
+            Ok(Answer::Completions { completions }) => completions,
+            other => panic!("no completions: {other:?}"),
+        }
+    }
+
+    /// The next completion of a send.
+    #[track_caller]
+    pub(crate) fn sent(&mut self, end: &End) -> Completion {
+        self.completions(end.send_queue, 1)[0]
+    }
+
+    /// The next completion of a receive.
+    #[track_caller]
+    pub(crate) fn received(&mut self, end: &End) -> Completion {
+        self.completions(end.receive_queue, 1)[0]
+    }
+
+    /// Nothing has completed and, as far as a short wait can tell, nothing will.
+    #[track_caller]
+    pub(crate) fn assert_quiet(&mut self, queue: u32) {
+        let completions = self.wait(queue, 1, NEVER);
+        assert!(completions.is_empty(), "nothing was to complete: {completions:?}");
+    }
+
+    /// Posts a request and says how it ended.
+    #[track_caller]
+    pub(crate) fn carry_out(&mut self, end: &End, request: Send) -> Status {
+        let id = request.id;
+        self.post(end, request);
+        let completion = self.sent(end);
+        assert_eq!((completion.id, completion.qp_number), (id, end.number));
+        completion.status
+    }
+
+    // Events.
+
+    /// The next asynchronous event, which must be this and is acknowledged.
+    #[track_caller]
+    pub(crate) fn async_event(&mut self, kind: nonic_device::AsyncEventKind, of: u32) {
+        let event = self.ask(Command::NextAsyncEvent { within_ms: SOON });
+        assert_eq!((event[0], event[2]), (kind as u64, u64::from(of)), "another event than {kind:?}");
+        self.must(Command::AcknowledgeAsyncEvent { element: event[1] as u8, number: event[2] as u32 });
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_no_async_event(&mut self) {
+        self.must(Command::NextAsyncEvent { within_ms: 0 });
+    }
+
+    #[track_caller]
+    pub(crate) fn background(&mut self, job: Job) {
+        self.must(Command::Background { job });
+    }
+
+    /// The result of the job, which must come soon.
+    #[track_caller]
+    pub(crate) fn join(&mut self) -> u64 {
+        self.ask(Command::Join { within_ms: SOON })[0]
+    }
+}
+
+// Requests, as rules write them.
+
+fn request(operation: Operation, pieces: &[ScatterGather]) -> Send {
+    Send { id: 1, operation, flags: SendFlags::default(), pieces: pieces.to_vec(), destination: None }
+}
+
+pub(crate) fn send(pieces: &[ScatterGather]) -> Send {
+    request(Operation::Send { immediate: None }, pieces)
+}
+
+pub(crate) fn write(pieces: &[ScatterGather], remote: RemoteRange) -> Send {
+    request(Operation::Write { remote, immediate: None }, pieces)
+}
+
+pub(crate) fn read(pieces: &[ScatterGather], remote: RemoteRange) -> Send {
+    request(Operation::Read { remote }, pieces)
+}
+
+pub(crate) fn fetch_add(piece: ScatterGather, remote: RemoteRange, add: u64) -> Send {
+    request(Operation::FetchAdd { remote, add }, &[piece])
+}
+
+pub(crate) fn compare_swap(piece: ScatterGather, remote: RemoteRange, compare: u64, swap: u64) -> Send {
+    request(Operation::CompareSwap { remote, compare, swap }, &[piece])
+}
+
+impl Send {
+    pub(crate) fn id(self, id: u64) -> Self {
+        Self { id, ..self }
+    }
+
+    pub(crate) fn signaled(mut self) -> Self {
+        self.flags.signaled = true;
+        self
+    }
+
+    pub(crate) fn solicited(mut self) -> Self {
+        self.flags.solicited = true;
+        self
+    }
+
+    pub(crate) fn inline(mut self) -> Self {
+        self.flags.inline = true;
+        self
+    }
+
+    pub(crate) fn fence(mut self) -> Self {
+        self.flags.fence = true;
+        self
+    }
+
+    pub(crate) fn immediate(mut self, value: u32) -> Self {
+        match &mut self.operation {
+            Operation::Send { immediate } | Operation::Write { immediate, .. } => *immediate = Some(value),
+            other => panic!("{other:?} carries no immediate data"),
+        }
+        self
+    }
+
+    pub(crate) fn to(self, destination: Destination) -> Self {
+        Self { destination: Some(destination), ..self }
+    }
+}
