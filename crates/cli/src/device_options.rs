@@ -75,6 +75,7 @@ enum Tier {
 /// Levels of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogLevel {
+    Off,
     Error,
     Warn,
     Info,

@@ -53,7 +53,7 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_LINK_LAYER     infiniband or ethernet; default infiniband
   NONIC_DEVICE_MEMORY  bytes of device memory, K, M and G allowed; default 64M
   NONIC_TIER           auto, mapped, kernel or ring; default auto
-  NONIC_LOG            error, warn, info, debug or trace; default warn
+  NONIC_LOG            off, error, warn, info, debug or trace; default warn
   NONIC_PTRACE         any: let processes of the same user copy despite Yama
 Environment read by this command:
   NONIC_LIB_DIR        folder with libibverbs.so.1; default: beside this command
