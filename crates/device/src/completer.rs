@@ -61,39 +61,57 @@ impl QueuePair {
 
     fn take_refusal(&self, inner: &mut Inner, header: &Header) -> bool {
         let Some(refusal) = header.immediate.and_then(Refusal::from_number) else { return false };
-        if header.attempt != inner.requester.attempt
-            || inner.requester.wait.is_some()
-            || !Self::is_under_way(inner, header.psn)
-        {
+        if header.attempt != inner.requester.attempt || !Self::is_under_way(inner, header.psn) {
             // Of an attempt that was given up already.
             return true;
         }
+        if matches!(refusal, Refusal::NoAnswer | Refusal::OutOfSequence) {
+            // These say nothing of earlier messages: they are no judgement of the one they name.
+            if inner.requester.wait.is_none() {
+                Self::take_back(inner);
+                self.wait_for_answer(inner);
+            }
+            return true;
+        }
         self.finish_before(inner, header.psn);
-        if inner.requester.unanswered != header.psn && !matches!(refusal, Refusal::OutOfSequence) {
+        if inner.requester.unanswered != header.psn {
             return false;
         }
-        // Nothing later was done: all of it is repeated, or fails.
+        if let Refusal::NotReady { timer } = refusal {
+            if inner.requester.wait.is_none() {
+                self.take_not_ready(inner, timer);
+            }
+            return true;
+        }
+        Self::take_back(inner);
+        inner.requester.wait = None;
+        let status = match refusal {
+            Refusal::InvalidRequest => Status::RemoteInvalidRequest,
+            Refusal::Access => Status::RemoteAccess,
+            Refusal::RequesterMemory => Status::LocalProtection,
+            _ => Status::RemoteOperation,
+        };
+        self.fail_oldest(inner, status);
+        true
+    }
+
+    /// Nothing from the refused message on was done: all of it is repeated, or fails.
+    fn take_back(inner: &mut Inner) {
         inner.send.started = inner.send.finished;
         (inner.requester.sent, inner.requester.reads, inner.requester.read_received) = (0, 0, 0);
-        match refusal {
-            Refusal::NotReady { timer } => {
-                const FOR_EVER: u8 = 7;
-                if inner.requester.rnr_retries == 0 {
-                    self.fail_oldest(inner, Status::RnrRetryExceeded);
-                } else {
-                    if inner.attributes.rnr_retry != FOR_EVER {
-                        inner.requester.rnr_retries -= 1;
-                    }
-                    self.wait(inner, rnr_wait(timer), WaitReason::NotReady);
-                }
-            }
-            Refusal::NoAnswer | Refusal::OutOfSequence => self.wait_for_answer(inner),
-            Refusal::InvalidRequest => self.fail_oldest(inner, Status::RemoteInvalidRequest),
-            Refusal::Access => self.fail_oldest(inner, Status::RemoteAccess),
-            Refusal::Operation => self.fail_oldest(inner, Status::RemoteOperation),
-            Refusal::RequesterMemory => self.fail_oldest(inner, Status::LocalProtection),
+    }
+
+    fn take_not_ready(&self, inner: &mut Inner, timer: u8) {
+        const FOR_EVER: u8 = 7;
+        Self::take_back(inner);
+        if inner.requester.rnr_retries == 0 {
+            self.fail_oldest(inner, Status::RnrRetryExceeded);
+            return;
         }
-        true
+        if inner.attributes.rnr_retry != FOR_EVER {
+            inner.requester.rnr_retries -= 1;
+        }
+        self.wait(inner, rnr_wait(timer), WaitReason::NotReady);
     }
 
     fn take_response(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> bool {

@@ -339,10 +339,14 @@ impl Engine {
         {
             let _driver = lock(&self.driver);
             let mut progress = Progress::default();
-            // A ring's worth and some: a peer that closed its socket and goes on writing is not listened to for ever.
-            for _ in 0..64 {
-                if !self.drain(link, usize::MAX, &mut progress) {
-                    break;
+            // What the peer said last may stand in another ring: two processes that connected to each other at the same
+            // moment have two links. A ring's worth and some of each: a peer that closed its socket and goes on writing
+            // is not listened to for ever.
+            for ring in self.links().iter().filter(|other| other.leads_where(link)) {
+                for _ in 0..64 {
+                    if !self.drain(ring, usize::MAX, &mut progress) {
+                        break;
+                    }
                 }
             }
             if progress.held {

@@ -580,9 +580,10 @@ impl QueuePair {
         self.wait_is_over(&mut self.lock(), now);
     }
 
-    /// The process behind a link is gone. What was under way to it fails. If it ended in order nothing else happens, as
-    /// with a network card: programs that are done must not see their last receives fail. If it crashed the queue pair
-    /// goes to error, so that a program which only receives learns of it too.
+    /// The process behind a link is gone. If it ended in order, what was under way to it gets no answer and fails when its
+    /// retries are used up, and nothing else happens, as with a network card: programs that are done must not see their
+    /// last requests fail. If it crashed the queue pair goes to error at once, so that a program which only receives
+    /// learns of it too.
     pub(crate) fn peer_is_gone(&self, link: &Arc<Link>) {
         let mut inner = self.lock();
         if inner.path.as_ref().is_none_or(|path| !Arc::ptr_eq(&path.link, link)) {
@@ -592,9 +593,16 @@ impl QueuePair {
         if self.transport != QpType::ReliableConnection || !inner.state().receives() {
             return;
         }
-        if inner.send.finished < inner.send.posted && inner.state() == QpState::ReadyToSend {
+        let waits = inner.send.finished < inner.send.posted && inner.state() == QpState::ReadyToSend;
+        if link.peer_departed() {
+            if waits && inner.requester.wait.is_none() {
+                inner.send.started = inner.send.finished;
+                inner.requester.restart();
+                self.wait_for_answer(&mut inner);
+            }
+        } else if waits {
             self.fail_oldest(&mut inner, Status::RetryExceeded);
-        } else if !link.peer_departed() {
+        } else {
             self.enter_error(&mut inner);
         }
     }

@@ -118,7 +118,9 @@ impl QueuePair {
         let reliable = self.transport == QpType::ReliableConnection;
         if !inner.state().receives() || !self.is_peer(inner, link, header.source) {
             if reliable {
-                Self::refuse_unknown(link, header);
+                // Behind what was already said to this peer, if it is the peer.
+                let own = inner.path.as_ref().map(|path| &path.link).filter(|own| own.leads_where(link));
+                Self::refuse_unknown(own.unwrap_or(link), header);
             }
             return Delivery::Quiet;
         }
