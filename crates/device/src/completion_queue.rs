@@ -135,8 +135,12 @@ impl CompletionQueue {
         let engine = self.context.engine();
         engine.note_poll();
         let mut count = self.take(out, most)?;
-        if count < most && engine.progress_for_poller(most - count) {
-            count += self.take(out, most - count)?;
+        if count < most {
+            if engine.progress_for_poller(most - count) {
+                count += self.take(out, most - count)?;
+            }
+        } else {
+            engine.progress_for_busy_poller();
         }
         Ok(count)
     }

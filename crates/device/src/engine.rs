@@ -30,6 +30,9 @@ const MESSAGES_PER_POLL: usize = 256;
 /// Polls without result after which a polling thread lets others of its CPU go first.
 const POLLS_PER_YIELD: u32 = 256;
 
+/// Polls that found all they wanted after which the rings are looked at all the same.
+const BUSY_POLLS_PER_LOOK: u32 = 16;
+
 /// What is known of links.
 #[derive(Debug)]
 struct Links {
@@ -54,6 +57,7 @@ pub(crate) struct Engine {
     zones: AtomicU32,
     tokens: AtomicU32,
     empty_polls: AtomicU32,
+    busy_polls: AtomicU32,
     /// Deadlines of queue pairs that wait.
     timers: Mutex<BTreeSet<(Instant, QpNumber)>>,
     overruns: Mutex<Vec<Arc<CompletionQueue>>>,
@@ -186,6 +190,7 @@ impl Engine {
             zones: AtomicU32::new(1),
             tokens: AtomicU32::new(0),
             empty_polls: AtomicU32::new(0),
+            busy_polls: AtomicU32::new(0),
             timers: Mutex::new(BTreeSet::new()),
             overruns: Mutex::new(Vec::new()),
             ended: Mutex::new(Vec::new()),
@@ -444,6 +449,16 @@ impl Engine {
         }
         // Another thread may have filled the queue meanwhile.
         progress.taken
+    }
+
+    /// Handles messages now and then for a program whose polls always find completions: its peers must not wait for it
+    /// to run out of them.
+    pub(crate) fn progress_for_busy_poller(&self) {
+        let polls = self.busy_polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.busy_polls.store(polls, Ordering::Relaxed);
+        if polls.is_multiple_of(BUSY_POLLS_PER_LOOK) {
+            self.progress(1);
+        }
     }
 
     /// Handles messages of every link, filling about `receives` receives at most.
