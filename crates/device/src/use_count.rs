@@ -13,7 +13,7 @@ pub(crate) struct UseCount(AtomicU32);
 impl UseCount {
     /// Counts one more; false if the object is gone.
     pub(crate) fn acquire(&self) -> bool {
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n != GONE).then_some(n + 1)).is_ok()
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n != GONE).then(|| n + 1)).is_ok()
     }
 
     /// Counts one less.
