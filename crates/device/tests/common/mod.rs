@@ -15,7 +15,7 @@ use nonic_device::{
 pub(crate) struct End {
     /// Kept open as long as the queue pair is used.
     _context: Arc<Context>,
-    _zone: Arc<Zone>,
+    pub(crate) zone: Arc<Zone>,
     pub(crate) completions: Arc<CompletionQueue>,
     pub(crate) pair: Arc<QueuePair>,
     pub(crate) buffer: Box<[u8; 4096]>,
@@ -51,7 +51,7 @@ impl End {
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         let base = buffer.as_ptr() as u64;
         let region = zone.register(RegionRequest { memory, base, access }).unwrap();
-        Self { _context: context, _zone: zone, completions, pair, buffer, region }
+        Self { _context: context, zone, completions, pair, buffer, region }
     }
 
     /// Takes the queue pair to RTS, connected to `peer`.

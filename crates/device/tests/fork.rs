@@ -1,0 +1,63 @@
+//! What a forked child may do with its parent's device: nothing, and it harms nothing; it opens its own.
+
+mod common;
+
+use nonic_device::{CreateError, ModifyError, Operation, PostError, QpAttributes, ReceiveRequest, Status, devices};
+
+/// Runs `body` in a child and returns the child's exit status.
+fn in_child(body: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child runs only `body` and `_exit`; this file has one test, so no other thread of this process holds
+    // a lock the child could need.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0, "fork failed");
+        if child == 0 {
+            let status = body();
+            libc::_exit(status);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert!(libc::WIFEXITED(status), "the child was killed: {status:#x}");
+        libc::WEXITSTATUS(status)
+    }
+}
+
+fn exchange(one: &common::End, other: &common::End) {
+    other.post_receive(1);
+    one.post(2, Operation::Send { immediate: None }, &[one.piece(0, 64)]);
+    assert_eq!((one.completion().status, other.completion().status), (Status::Success, Status::Success));
+}
+
+#[test]
+fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
+    let (one, other) = common::connected();
+    exchange(&one, &other);
+    let status = in_child(|| {
+        let zone = one.zone.create_address_handle(one.pair.attributes().address_vector.unwrap_or_else(|| {
+            // No path was set: any other failure than the expected one ends the child with a telling status.
+            std::process::exit(10)
+        }));
+        if !matches!(zone, Err(CreateError::Forked)) {
+            return 11;
+        }
+        if one.pair.post_receive(&ReceiveRequest { id: 9, pieces: &[] }) != Err(PostError::Forked) {
+            return 12;
+        }
+        let mask = nonic_device::AttributeMask::STATE;
+        if one.pair.modify(&QpAttributes::default(), mask) != Err(ModifyError::Forked) {
+            return 13;
+        }
+        let _ = one.pair.destroy();
+        let _ = one.region.deregister();
+        let Ok(context) = devices()[0].open() else { return 14 };
+        let Ok(own) = context.allocate_zone() else { return 15 };
+        let (mine, yours) = common::connected();
+        exchange(&mine, &yours);
+        drop((own, mine, yours));
+        0
+    });
+    assert_eq!(status, 0);
+    // The child's destroying and deregistering touched copies only.
+    exchange(&one, &other);
+    assert_eq!(one.pair.state(), nonic_device::QpState::ReadyToSend);
+}
