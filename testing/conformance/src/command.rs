@@ -154,8 +154,9 @@ wire_choice! {
         NextAsyncEvent { within_ms: u64 },
         AcknowledgeAsyncEvent { element: u8, number: u32 },
         Background { job: Job },
-        /// Whether the job has ended: 1 or 0.
+        /// Whether all jobs have ended: 1 or 0.
         IsDone {},
+        /// The results of all jobs.
         Join { within_ms: u64 },
     }
 }

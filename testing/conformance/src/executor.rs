@@ -61,7 +61,7 @@ pub(crate) struct Executor {
     pub(crate) queues: Objects<Arc<CompletionQueue>>,
     pub(crate) shared: Objects<Arc<SharedReceiveQueue>>,
     pub(crate) pairs: Objects<Arc<QueuePair>>,
-    background: Option<Background>,
+    background: Vec<Background>,
 }
 
 /// An error as text.
@@ -97,7 +97,7 @@ impl Executor {
             queues: Objects::new(),
             shared: Objects::new(),
             pairs: Objects::new(),
-            background: None,
+            background: Vec::new(),
         }
     }
 
@@ -109,16 +109,17 @@ impl Executor {
             Command::Limits {} => self.limits(),
             Command::KeyViolations {} => number(self.context.port().qkey_violations.into()),
             Command::Background { job } => {
-                assert!(self.background.is_none(), "one job at a time");
-                self.background = Some(Background::start(self, job));
+                let job = Background::start(self, job);
+                self.background.push(job);
                 NOTHING
             }
-            Command::IsDone {} => number(self.background.as_ref().is_some_and(Background::is_done).into()),
+            Command::IsDone {} => number(self.background.iter().all(Background::is_done).into()),
             Command::Join { within_ms } => {
-                let job = self.background.as_ref().expect("a job was started");
-                let result = job.join(Duration::from_millis(within_ms))?;
-                self.background = None;
-                number(result)
+                let within = Duration::from_millis(within_ms);
+                // A job that has not ended stays, to be waited for again.
+                let results = self.background.iter().map(|job| job.join(within)).collect::<Result<Vec<u64>, _>>()?;
+                self.background.clear();
+                numbers(results)
             }
             command => self.execute_on_memory(command),
         }
@@ -394,7 +395,7 @@ impl Executor {
             self.pairs.objects.values().for_each(|pair| pair.acknowledge_async_event());
             self.shared.objects.values().for_each(|queue| queue.acknowledge_async_event());
         }
-        if let Some(job) = self.background.take() {
+        for job in std::mem::take(&mut self.background) {
             job.join(Duration::from_secs(2)).map_err(|error| format!("a job was left behind: {error}"))?;
         }
         self.pairs.objects.values().try_for_each(|pair| pair.destroy()).map_err(said)?;

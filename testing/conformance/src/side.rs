@@ -482,7 +482,7 @@ impl Side {
         self.must(Command::Background { job });
     }
 
-    /// The result of the job, which must come soon.
+    /// The result of the first job; all must end soon.
     #[track_caller]
     pub(crate) fn join(&mut self) -> u64 {
         self.ask(Command::Join { within_ms: SOON })[0]

@@ -1,8 +1,12 @@
 //! The rules, by subject.
 
 mod device_memory;
+mod errors;
+mod posting;
+mod queues;
 mod regions;
 mod states;
+mod unreliable;
 
 use crate::pair::Pair;
 
@@ -68,6 +72,35 @@ pub(crate) fn all() -> Vec<Rule> {
             regions_on_one_memory_have_rights_of_their_own,
             a_zone_in_use_cannot_go,
         }
+        "6" queues::{
+            a_queue_of_no_entries_too_many_or_an_unknown_vector_is_refused,
+            a_queue_shrinks_no_further_than_to_what_it_holds_and_keeps_its_entries,
+            polling_returns_no_more_than_asked_for,
+            an_overrun_raises_an_event_ends_the_queue_and_its_queue_pairs,
+            one_event_comes_each_time_a_queue_is_armed,
+            a_queue_armed_for_solicited_events_ignores_others,
+            a_failure_counts_as_solicited,
+            what_is_in_use_cannot_be_destroyed,
+            destroying_a_queue_waits_until_its_events_are_acknowledged,
+            the_completions_of_a_destroyed_queue_pair_vanish,
+            a_failed_request_is_reported_though_it_was_not_signalled,
+        }
+        "7.1" posting::{
+            sizes_above_the_limits_are_refused_and_sizes_given_are_at_least_those_asked_for,
+            a_queue_pair_number_is_not_used_again_at_once,
+        }
+        "7.3" posting::{
+            a_full_queue_takes_no_more_until_completions_are_polled,
+            a_signalled_request_vouches_for_the_unsignalled_ones_before_it,
+            too_many_pieces_and_too_many_inline_bytes_are_refused,
+            of_a_list_everything_before_the_first_request_not_taken_is_posted,
+            an_operation_the_service_does_not_have_is_refused,
+            in_reset_nothing_is_taken,
+            requests_of_init_and_rtr_are_held_until_their_time,
+            in_error_requests_are_taken_and_flushed,
+            inline_bytes_are_taken_during_the_call_and_need_no_key,
+            completions_come_in_the_order_of_posting,
+        }
         "7.2" states::{
             a_reliable_queue_pair_makes_exactly_the_moves_of_the_table,
             an_unreliable_queue_pair_makes_exactly_the_moves_of_the_table,
@@ -76,6 +109,40 @@ pub(crate) fn all() -> Vec<Rule> {
             packet_and_queue_pair_numbers_have_24_bits,
             a_path_without_a_gid_is_refused_on_ethernet,
             a_queue_pair_reset_and_connected_again_works_like_a_new_one,
+        }
+        "7.4" errors::{
+            a_message_longer_than_the_port_takes_is_refused_locally,
+            a_write_with_immediate_to_a_bad_key_ends_the_due_receive_and_moves_nothing,
+            a_receive_too_small_fails_both_sides_and_takes_no_byte,
+            a_receive_with_a_bad_piece_fails_both_sides,
+            an_operation_the_queue_pair_does_not_enable_is_an_invalid_request,
+            a_misaligned_atomic_is_an_invalid_request_before_any_key_is_looked_at,
+            an_atomic_whose_local_buffer_has_not_8_bytes_is_refused_locally,
+            a_target_that_answers_no_reads_refuses_them,
+            without_a_receive_the_sender_tries_again_as_often_as_it_was_told_and_waits_each_time,
+            rnr_retry_7_tries_for_ever_until_a_receive_is_posted,
+            without_an_answer_the_sender_gives_up_after_its_retries_and_timeouts,
+            a_peer_in_reset_init_or_error_does_not_answer,
+            a_peer_that_becomes_ready_in_time_is_reached_by_a_retry,
+            one_request_fails_with_its_cause_and_those_after_it_are_flushed_in_order,
+            moving_to_error_flushes_what_was_posted,
+            a_message_of_another_queue_pair_than_the_peer_is_not_taken,
+        }
+        "7.4" unreliable::{
+            an_unreliable_message_without_a_receive_is_lost_in_silence,
+            an_unreliable_message_longer_than_its_receive_is_lost_and_leaves_the_receive,
+            an_unreliable_write_to_a_bad_key_or_range_is_lost_in_silence,
+            an_unreliable_write_that_is_not_enabled_is_lost_in_silence,
+            an_unreliable_connection_sends_and_writes,
+            a_datagram_has_40_bytes_before_it_and_says_who_sent_it,
+            a_datagram_with_a_wrong_key_is_counted_and_lost,
+            a_datagram_without_room_or_receive_or_receiver_is_lost,
+            a_datagram_longer_than_the_mtu_is_refused_locally,
+            an_address_handle_of_another_zone_does_not_serve,
+            an_address_handle_for_an_unknown_port_is_refused,
+            a_local_failure_of_an_unreliable_connection_stops_only_its_send_queue,
+            a_local_failure_of_a_datagram_queue_pair_stops_only_its_send_queue,
+            a_datagram_queue_pair_hears_many_and_talks_to_many,
         }
     }
 }
