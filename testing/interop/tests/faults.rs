@@ -25,6 +25,16 @@ fn main() -> ExitCode {
             move || survives(environment),
         );
     }
+    for tier in TIERS {
+        let environment = Environment { tier: Some(*tier), only_lo: true, ..AS_IT_COMES };
+        suite.test(
+            format!(
+                "a process lives through peers that write rubbish and serves the others, tier {}",
+                tier.0
+            ),
+            move || endures(environment),
+        );
+    }
     suite.test("a perftest server that is killed under load does not hang its client", server_killed);
     suite.test("a port and a device are free again after both sides of a pair were killed", start_again);
     suite.run()
@@ -83,6 +93,13 @@ fn survives(environment: Environment) -> Verdict {
         ));
     }
     Ok(())
+}
+
+fn endures(environment: Environment) -> Verdict {
+    let rounds = kills();
+    let words = [compile("rubbish")?.display().to_string(), rounds.to_string(), seed().to_string()];
+    let deadline = Duration::from_secs(60) + Duration::from_secs(2) * rounds;
+    judge(&Place::prepare(environment)?.nonic_run(words)?.deadline(deadline).run()?).map(drop)
 }
 
 /// The client of a killed server ends by itself, by an error, within its timeouts.
