@@ -23,7 +23,6 @@ mod logging;
 mod pair_table;
 mod port;
 mod program_memory;
-#[allow(unsafe_code)] // `post_send` is an unsafe function: what it is given are the program's pointers.
 mod queue_pair;
 mod receive_queue;
 mod region;

@@ -2,7 +2,9 @@
 
 mod common;
 
-use nonic_device::{CreateError, ModifyError, Operation, PostError, QpAttributes, ReceiveRequest, Status, devices};
+use nonic_device::{
+    CreateError, ModifyError, Operation, PostError, QpAttributes, ReceiveRequest, Status, devices,
+};
 
 /// Runs `body` in a child and returns the child's exit status.
 fn in_child(body: impl FnOnce() -> i32) -> i32 {
@@ -33,10 +35,11 @@ fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
     let (one, other) = common::connected();
     exchange(&one, &other);
     let status = in_child(|| {
-        let zone = one.zone.create_address_handle(one.pair.attributes().address_vector.unwrap_or_else(|| {
-            // No path was set: any other failure than the expected one ends the child with a telling status.
-            std::process::exit(10)
-        }));
+        let zone =
+            one.zone.create_address_handle(one.pair.attributes().address_vector.unwrap_or_else(|| {
+                // No path was set: any other failure than the expected one ends the child with a telling status.
+                std::process::exit(10)
+            }));
         if !matches!(zone, Err(CreateError::Forked)) {
             return 11;
         }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nonic_device::{
-    Access, Capabilities, Operation, QpType, QueuePairRequest, RegionMemory, RegionRequest, RemoteRange, Status,
+    Access, Capabilities, Operation, QpType, QueuePairRequest, RegionMemory, RegionRequest, RemoteRange,
+    Status,
 };
 
 const ROUNDS: u64 = 2_000;

@@ -1,17 +1,20 @@
 //! The engine of a process: one for all its contexts and faces. It knows every queue pair and every link, and drives
 //! them on whichever thread calls.
 
+mod links;
+mod progress;
+
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nonic_memory::{Arena, ZoneId};
 use nonic_queue::QpNumber;
-use nonic_sys::{AsFd, Epoll, PacketSocket, SharedMapping, fork_generation, yield_now};
+use nonic_sys::{AsFd, Epoll, PacketSocket, SharedMapping, fork_generation};
 use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
 
 use crate::agent;
@@ -21,17 +24,7 @@ use crate::context::Context;
 use crate::error::{CreateError, OpenError, asked};
 use crate::limits::QUEUE_PAIRS_MAX;
 use crate::pair_table::PairTable;
-use crate::queue_pair::{Delivery, QueuePair};
-
-/// How long deregistration waits for a peer that is inside a copy but does not move (stopped, or in a debugger).
-const PEER_PATIENCE: Duration = Duration::from_secs(2);
-/// Messages handled in one call of a polling program.
-const MESSAGES_PER_POLL: usize = 256;
-/// Polls without result after which a polling thread lets others of its CPU go first.
-const POLLS_PER_YIELD: u32 = 256;
-
-/// Polls that found all they wanted after which the rings are looked at all the same.
-const BUSY_POLLS_PER_LOOK: u32 = 16;
+use crate::queue_pair::QueuePair;
 
 /// What is known of links.
 #[derive(Debug)]
@@ -277,265 +270,6 @@ impl Engine {
 
     pub(crate) fn return_credit(&self, credit: SendCredit) {
         self.credits(credit.account).store(credit.next, Ordering::Release);
-    }
-
-    // Links.
-
-    pub(crate) fn links(&self) -> Arc<Vec<Arc<Link>>> {
-        Arc::clone(&self.links.read().unwrap_or_else(PoisonError::into_inner).all)
-    }
-
-    /// The link to the process that owns a queue-pair number; connects if there is none. `None`: nobody owns it.
-    pub(crate) fn link_to(&self, number: QpNumber) -> Option<Arc<Link>> {
-        let block = number.0 / BLOCK_SIZE;
-        let own_blocks = self.own_blocks();
-        if own_blocks.contains(&block) {
-            return Some(Arc::clone(&self.loopback));
-        }
-        {
-            let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(link) = links.by_block.get(&block)
-                && !link.is_dead()
-            {
-                return Some(Arc::clone(link));
-            }
-        }
-        match Link::connect(&self.party, number, &own_blocks) {
-            Ok(link) => Some(self.add_link(Arc::new(link), Some(block))),
-            Err(error) => {
-                tracing::debug!(number = number.0, %error, "no process answers for this queue-pair number");
-                None
-            }
-        }
-    }
-
-    /// Enters a link: to the owner of `block` if this process connected, else to whoever connected.
-    pub(crate) fn add_link(&self, link: Arc<Link>, block: Option<u32>) -> Arc<Link> {
-        let token = agent::LINKS + u64::from(self.tokens.fetch_add(1, Ordering::Relaxed));
-        {
-            let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
-            let mut all = Vec::clone(&links.all);
-            all.push(Arc::clone(&link));
-            links.all = Arc::new(all);
-            links.by_token.insert(token, Arc::clone(&link));
-            for block in block.iter().chain(link.claimed_blocks()) {
-                let known = links.by_block.get(block).is_some_and(|known| !known.is_dead());
-                if !known {
-                    links.by_block.insert(*block, Arc::clone(&link));
-                }
-            }
-        }
-        for watched in [link.socket(), link.process()].into_iter().flatten() {
-            if let Err(error) = self.epoll.add(watched, token) {
-                tracing::warn!(%error, "a link cannot be watched");
-            }
-        }
-        // The agent must say on the new link's ring, too, that it sleeps.
-        self.party.doorbell.signal();
-        link
-    }
-
-    pub(crate) fn link_of_token(&self, token: u64) -> Option<Arc<Link>> {
-        self.links.read().unwrap_or_else(PoisonError::into_inner).by_token.get(&token).cloned()
-    }
-
-    /// Takes leave of a link whose peer is gone: what it still sent is handled, then its queue pairs fail.
-    pub(crate) fn bury(&self, link: &Arc<Link>) {
-        {
-            let _driver = lock(&self.driver);
-            let mut progress = Progress::default();
-            // What the peer said last may stand in another ring: two processes that connected to each other at the same
-            // moment have two links. A ring's worth and some of each: a peer that closed its socket and goes on writing
-            // is not listened to for ever.
-            for ring in self.links().iter().filter(|other| other.leads_where(link)) {
-                for _ in 0..64 {
-                    if !self.drain(ring, usize::MAX, &mut progress) {
-                        break;
-                    }
-                }
-            }
-            if progress.held {
-                // What waits for a receive is not lost with its sender: once more, later.
-                lock(&self.ended).push(Arc::clone(link));
-                return;
-            }
-        }
-        link.close();
-        {
-            let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
-            let keep = |other: &Arc<Link>| !Arc::ptr_eq(other, link);
-            links.all = Arc::new(links.all.iter().filter(|other| keep(other)).cloned().collect());
-            links.by_block.retain(|_, other| keep(other));
-            links.by_token.retain(|_, other| keep(other));
-        }
-        for watched in [link.socket(), link.process()].into_iter().flatten() {
-            self.epoll.remove(watched);
-        }
-        for pair in self.all_pairs() {
-            pair.peer_is_gone(link);
-        }
-    }
-
-    fn say_goodbye(&self) {
-        for link in self.links().iter() {
-            link.say_goodbye();
-        }
-    }
-
-    /// Waits until no operation that began before is under way on this process's memory, by its own threads or peers.
-    pub(crate) fn wait_for_operations(&self) {
-        self.party.memory.slots().wait_idle(Duration::MAX / 4, &|| false);
-        for link in self.links().iter() {
-            if !link.wait_for_peer(PEER_PATIENCE) {
-                self.end_link(link);
-            }
-        }
-    }
-
-    /// Closes a link; the agent buries it, when nobody holds a lock.
-    fn end_link(&self, link: &Arc<Link>) {
-        link.close();
-        lock(&self.ended).push(Arc::clone(link));
-        self.party.doorbell.signal();
-    }
-
-    /// Counts one region less on a file of the program; peers let go of it with the last.
-    pub(crate) fn release_file(&self, file: u32) {
-        if self.party.files.release(file) {
-            for link in self.links().iter() {
-                link.drop_file(file);
-            }
-        }
-    }
-
-    // Progress.
-
-    pub(crate) fn note_poll(&self) {
-        if !self.recent_poll.load(Ordering::Relaxed) {
-            self.recent_poll.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether a program drives the device itself. Asking forgets.
-    pub(crate) fn program_polls(&self) -> bool {
-        self.recent_poll.swap(false, Ordering::Relaxed) && self.armed.load(Ordering::SeqCst) == 0
-    }
-
-    pub(crate) fn anyone_sleeps(&self) -> bool {
-        self.armed.load(Ordering::SeqCst) > 0
-    }
-
-    pub(crate) fn queue_armed(&self) {
-        self.armed.fetch_add(1, Ordering::SeqCst);
-        if self.timed.load(Ordering::SeqCst) {
-            self.party.doorbell.signal();
-        }
-    }
-
-    pub(crate) fn queue_disarmed(&self) {
-        self.armed.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Handles messages until about `wanted` receives were filled. True if anything was handled.
-    pub(crate) fn progress_for_poller(&self, wanted: usize) -> bool {
-        let progress = self.progress(wanted.max(1));
-        if progress.worked {
-            return true;
-        }
-        let polls = self.empty_polls.load(Ordering::Relaxed).wrapping_add(1);
-        self.empty_polls.store(polls, Ordering::Relaxed);
-        if polls.is_multiple_of(POLLS_PER_YIELD) {
-            yield_now();
-        }
-        // Another thread may have filled the queue meanwhile.
-        progress.taken
-    }
-
-    /// Handles messages now and then for a program whose polls always find completions: its peers must not wait for it
-    /// to run out of them.
-    pub(crate) fn progress_for_busy_poller(&self) {
-        let polls = self.busy_polls.load(Ordering::Relaxed).wrapping_add(1);
-        self.busy_polls.store(polls, Ordering::Relaxed);
-        if polls.is_multiple_of(BUSY_POLLS_PER_LOOK) {
-            self.progress(1);
-        }
-    }
-
-    /// Handles messages of every link, filling about `receives` receives at most.
-    pub(crate) fn progress(&self, receives: usize) -> Progress {
-        let mut progress = Progress::default();
-        let Ok(_driver) = self.driver.try_lock() else {
-            progress.taken = true;
-            return progress;
-        };
-        for link in self.links().iter() {
-            self.drain(link, receives, &mut progress);
-        }
-        progress
-    }
-
-    /// Handles messages of one link; true if there were any.
-    fn drain(&self, link: &Arc<Link>, receives: usize, progress: &mut Progress) -> bool {
-        let mut handled = 0;
-        let mut filled = 0;
-        let mut bell = false;
-        let mut current: Option<Arc<QueuePair>> = None;
-        if let Some(mut ring) = link.try_receive() {
-            while handled < MESSAGES_PER_POLL && filled < receives {
-                let incoming = match ring.peek() {
-                    Ok(Some(incoming)) => incoming,
-                    Ok(None) => break,
-                    Err(error) => {
-                        link.refused_messages.fetch_add(1, Ordering::Relaxed);
-                        if !link.is_dead() {
-                            let pid = link.credentials().pid;
-                            tracing::warn!(pid, %error, "a peer broke the rules; its link is closed");
-                            self.end_link(link);
-                        }
-                        break;
-                    }
-                };
-                let number = incoming.header.destination;
-                if current.as_ref().is_none_or(|pair| pair.number() != number || pair.is_destroyed()) {
-                    if let Some(pair) = current.take() {
-                        pair.answer_now();
-                    }
-                    current = self.find_pair(number);
-                }
-                let delivery = match &current {
-                    Some(pair) => pair.deliver(link, &incoming),
-                    None => {
-                        QueuePair::refuse_unknown(link, &incoming.header);
-                        Delivery::Quiet
-                    }
-                };
-                match delivery {
-                    Delivery::Held => {
-                        progress.held = true;
-                        break;
-                    }
-                    Delivery::Filled => filled += 1,
-                    Delivery::Quiet => {}
-                }
-                handled += 1;
-                bell |= ring.advance();
-            }
-            bell |= ring.report();
-        }
-        if let Some(pair) = current {
-            pair.answer_now();
-        }
-        if bell {
-            link.ring_bell_now();
-        }
-        for number in link.take_stalled() {
-            if let Some(pair) = self.find_pair(number) {
-                pair.resume();
-                handled += 1;
-            }
-        }
-        progress.worked |= handled > 0;
-        handled > 0
     }
 
     // What the agent does for others.

@@ -1,0 +1,315 @@
+//! Queue pairs: creation, states, posting and the end. Requests are carried out in `requester`, a peer's requests in
+//! `responder`, answers in `completer`.
+
+mod delivery;
+#[allow(unsafe_code)] // `post_send` is an unsafe function: what it is given are the program's pointers.
+mod posting;
+mod states;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use nonic_queue::{Capabilities, QpAttributes, QpNumber, QpState, QpType};
+use nonic_transport::{Link, SlotPlace};
+
+use crate::async_event::{AsyncElement, AsyncEventKind};
+use crate::completion_queue::CompletionQueue;
+use crate::context::Context;
+use crate::engine::Engine;
+use crate::error::{Busy, CreateError};
+use crate::events::EventAccount;
+use crate::limits::{INLINE_MAX, PIECES_MAX, REQUESTS_MAX};
+use crate::receive_queue::ReceiveQueue;
+use crate::requester::Requester;
+use crate::responder::Responder;
+use crate::send_queue::SendQueue;
+use crate::shared_receive_queue::SharedReceiveQueue;
+use crate::zone::Zone;
+
+/// What a queue pair is made from.
+#[derive(Clone, Debug)]
+pub struct QueuePairRequest {
+    /// Service.
+    pub transport: QpType,
+    /// Where sends complete.
+    pub send_queue: Arc<CompletionQueue>,
+    /// Where receives complete.
+    pub receive_queue: Arc<CompletionQueue>,
+    /// Where receives come from, if not from its own queue.
+    pub shared_receive_queue: Option<Arc<SharedReceiveQueue>>,
+    /// Sizes.
+    pub capabilities: Capabilities,
+    /// Whether every send makes a completion.
+    pub signal_all: bool,
+    /// The face's mark.
+    pub cookie: usize,
+}
+
+/// A queue pair (`ibv_create_qp(3)`).
+#[derive(Debug)]
+pub struct QueuePair {
+    this: Weak<Self>,
+    pub(crate) zone: Arc<Zone>,
+    pub(crate) send_completions: Arc<CompletionQueue>,
+    pub(crate) receive_completions: Arc<CompletionQueue>,
+    pub(crate) shared_receives: Option<Arc<SharedReceiveQueue>>,
+    pub(crate) number: QpNumber,
+    account: u32,
+    pub(crate) transport: QpType,
+    pub(crate) capabilities: Capabilities,
+    signal_all: bool,
+    cookie: usize,
+    inner: Mutex<Inner>,
+    async_events: EventAccount,
+    destroyed: AtomicBool,
+    /// Messages that were dropped because their sender is not the peer, or they made no sense.
+    pub(crate) refused_messages: AtomicU64,
+}
+
+/// Where the peer is.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    /// The link to its process.
+    pub(crate) link: Arc<Link>,
+    /// The number that led there.
+    pub(crate) number: QpNumber,
+    /// Where it publishes what it takes, once that is known.
+    pub(crate) slot: Option<SlotPlace>,
+}
+
+/// What changes while a queue pair lives.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) attributes: QpAttributes,
+    pub(crate) path: Option<Path>,
+    pub(crate) receives: ReceiveQueue,
+    pub(crate) send: SendQueue,
+    pub(crate) requester: Requester,
+    pub(crate) responder: Responder,
+    pub(crate) established: bool,
+}
+
+/// What delivering a message did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// No receive was filled.
+    Quiet,
+    /// A receive was filled.
+    Filled,
+    /// The message must wait where it is.
+    Held,
+}
+
+impl Zone {
+    /// Creates a queue pair in state RESET.
+    pub fn create_queue_pair(
+        self: &Arc<Self>,
+        request: QueuePairRequest,
+    ) -> Result<Arc<QueuePair>, CreateError> {
+        let context = self.context();
+        context.check_current()?;
+        check_capabilities(&request)?;
+        let same = |other: &Arc<Context>| Arc::ptr_eq(other, context);
+        let queue_fits =
+            request.shared_receive_queue.as_ref().is_none_or(|queue| same(queue.zone().context()));
+        if !same(request.send_queue.context()) || !same(request.receive_queue.context()) || !queue_fits {
+            return Err(CreateError::OtherContext);
+        }
+        let users = [
+            Some(&self.users),
+            Some(&request.send_queue.users),
+            Some(&request.receive_queue.users),
+            request.shared_receive_queue.as_ref().map(|queue| &queue.users),
+        ];
+        let users: Vec<_> = users.into_iter().flatten().collect();
+        for (count, user) in users.iter().enumerate() {
+            if !user.acquire() {
+                users[..count].iter().for_each(|user| user.release());
+                return Err(CreateError::Closed);
+            }
+        }
+        let mut capabilities = rounded(&request.capabilities);
+        if request.shared_receive_queue.is_some() {
+            (capabilities.receive_requests, capabilities.receive_pieces) = (0, 0);
+        }
+        let owner = context.engine_owner();
+        let made = owner.add_pair(owner, |number, account| {
+            owner.credits(account).store(0, Ordering::Relaxed);
+            Arc::new_cyclic(|this| QueuePair {
+                this: Weak::clone(this),
+                zone: Arc::clone(self),
+                send_completions: Arc::clone(&request.send_queue),
+                receive_completions: Arc::clone(&request.receive_queue),
+                shared_receives: request.shared_receive_queue.clone(),
+                number,
+                account,
+                transport: request.transport,
+                capabilities,
+                signal_all: request.signal_all,
+                cookie: request.cookie,
+                inner: Mutex::new(Inner::new(&capabilities)),
+                async_events: EventAccount::default(),
+                destroyed: AtomicBool::new(false),
+                refused_messages: AtomicU64::new(0),
+            })
+        });
+        made.inspect_err(|_| users.iter().for_each(|user| user.release()))
+    }
+}
+
+/// The sizes a queue pair really gets. Network cards round queues up to a power of two and never make tiny ones, and
+/// programs have come to lean on that (perftest's event mode leaves a completion unpolled now and then).
+fn rounded(asked: &Capabilities) -> Capabilities {
+    const LEAST: u32 = 16;
+    let round = |requests: u32| if requests == 0 { 0 } else { requests.next_power_of_two().max(LEAST) };
+    Capabilities {
+        send_requests: round(asked.send_requests),
+        receive_requests: round(asked.receive_requests),
+        ..*asked
+    }
+}
+
+fn check_capabilities(request: &QueuePairRequest) -> Result<(), CreateError> {
+    let asked = &request.capabilities;
+    let shared = request.shared_receive_queue.is_some();
+    let checks = [
+        ("send requests", asked.send_requests, REQUESTS_MAX),
+        ("receive requests", if shared { 0 } else { asked.receive_requests }, REQUESTS_MAX),
+        ("pieces in a send request", asked.send_pieces, PIECES_MAX as u32),
+        ("pieces in a receive request", if shared { 0 } else { asked.receive_pieces }, PIECES_MAX as u32),
+        ("inline bytes", asked.inline_bytes, INLINE_MAX),
+    ];
+    for (what, asked, limit) in checks {
+        if asked > limit {
+            return Err(CreateError::Limit { what, asked: u64::from(asked), limit: u64::from(limit) });
+        }
+    }
+    Ok(())
+}
+
+impl Inner {
+    fn new(capabilities: &Capabilities) -> Self {
+        Self {
+            attributes: QpAttributes::default(),
+            path: None,
+            receives: ReceiveQueue::new(capabilities.receive_requests, capabilities.receive_pieces),
+            send: SendQueue::new(),
+            requester: Requester::default(),
+            responder: Responder::default(),
+            established: false,
+        }
+    }
+
+    pub(crate) fn state(&self) -> QpState {
+        self.attributes.state
+    }
+}
+
+impl QueuePair {
+    /// The face's mark.
+    pub fn cookie(&self) -> usize {
+        self.cookie
+    }
+
+    /// Its number, the same host-wide until some time after it is destroyed.
+    pub fn number(&self) -> QpNumber {
+        self.number
+    }
+
+    /// Its service.
+    pub fn transport(&self) -> QpType {
+        self.transport
+    }
+
+    /// Its sizes.
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// Whether every send makes a completion.
+    pub fn signals_all(&self) -> bool {
+        self.signal_all
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.lock().state()
+    }
+
+    /// Everything that was set.
+    pub fn attributes(&self) -> QpAttributes {
+        let attributes = self.lock().attributes;
+        QpAttributes { current_state: attributes.state, ..attributes }
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        self.zone.context()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.zone.context().engine()
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn async_account(&self) -> &EventAccount {
+        &self.async_events
+    }
+
+    /// Acknowledges an asynchronous event.
+    pub fn acknowledge_async_event(&self) {
+        self.async_events.acknowledge(1);
+    }
+
+    pub(crate) fn raise(&self, kind: AsyncEventKind) {
+        if let Some(this) = self.this.upgrade() {
+            self.context().raise(kind, AsyncElement::QueuePair(this));
+        }
+    }
+
+    // The end.
+
+    /// Gives the queue pair back: its requests and completions vanish. Blocks until every asynchronous event got from
+    /// it was acknowledged.
+    pub fn destroy(&self) -> Result<(), Busy> {
+        if self.destroy_now() {
+            self.async_events.wait_for_all();
+        }
+        Ok(())
+    }
+
+    /// The same without waiting for acknowledgements; false if it was destroyed before.
+    pub(crate) fn destroy_now(&self) -> bool {
+        if self.destroyed.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        if !self.context().is_current() {
+            return true;
+        }
+        {
+            let mut inner = self.lock();
+            self.answer(&mut inner);
+            self.withdraw();
+            *inner = Inner::new(&self.capabilities);
+        }
+        self.engine().remove_pair(self.number);
+        self.engine().wait_for_operations();
+        self.forget_completions();
+        self.context().forget_events(|element| {
+            matches!(element, AsyncElement::QueuePair(pair) if std::ptr::eq(Arc::as_ptr(pair), self))
+        });
+        self.zone.users.release();
+        self.send_completions.users.release();
+        self.receive_completions.users.release();
+        if let Some(queue) = &self.shared_receives {
+            queue.users.release();
+        }
+        true
+    }
+}

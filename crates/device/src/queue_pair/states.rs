@@ -1,0 +1,183 @@
+//! The states of a queue pair: moving between them, and what ends when it goes to error or back to reset.
+
+use std::sync::atomic::Ordering;
+
+use nonic_queue::{
+    AttributeMask, Completion, CompletionOpcode, QpAttributes, QpState, QpType, Status, check_transition,
+};
+use nonic_transport::QpSlot;
+
+use super::{Inner, QueuePair};
+use crate::async_event::AsyncEventKind;
+use crate::completion_queue::SendCredit;
+use crate::error::ModifyError;
+use crate::limits::READS_MAX;
+use crate::port::MTU_4096;
+use crate::receive_queue::Receive;
+
+impl QueuePair {
+    /// Changes state and attributes as `ibv_modify_qp(3)` does; a refused change changes nothing.
+    pub fn modify(&self, attributes: &QpAttributes, mask: AttributeMask) -> Result<(), ModifyError> {
+        use AttributeMask as A;
+        if !self.context().is_current() {
+            return Err(ModifyError::Forked);
+        }
+        let mut inner = self.lock();
+        if self.is_destroyed() {
+            return Err(ModifyError::Destroyed);
+        }
+        let from = inner.state();
+        if mask.has(A::CURRENT_STATE) && attributes.current_state != from {
+            return Err(ModifyError::Value { what: "current state", value: attributes.current_state as u64 });
+        }
+        let to = if mask.has(A::STATE) { attributes.state } else { from };
+        check_transition(self.transport, from, to, mask)?;
+        self.check_values(attributes, mask)?;
+        match to {
+            QpState::Reset => {
+                self.reset(&mut inner);
+                return Ok(());
+            }
+            QpState::Error => {
+                self.enter_error(&mut inner);
+                return Ok(());
+            }
+            _ => {}
+        }
+        inner.attributes.apply(attributes, mask);
+        inner.attributes.state = to;
+        match (from, to) {
+            (QpState::Init, QpState::ReadyToReceive) => {
+                let psn = inner.attributes.receive_psn;
+                inner.responder.begin(psn);
+                // Looking for the peer now spares the first message the search; it may well not be there yet.
+                self.find_path(&mut inner);
+            }
+            (QpState::ReadyToReceive, QpState::ReadyToSend) => {
+                let attributes = inner.attributes;
+                inner.requester.begin(&attributes);
+            }
+            (QpState::ReadyToSend, QpState::SendQueueDrain) => inner.requester.drained_reported = false,
+            (QpState::SendQueueDrain, QpState::SendQueueDrain) if mask.has(A::ADDRESS_VECTOR) => {
+                inner.path = None
+            }
+            _ => {}
+        }
+        self.publish(&inner);
+        self.pump(&mut inner);
+        Ok(())
+    }
+
+    pub(super) fn check_values(&self, new: &QpAttributes, mask: AttributeMask) -> Result<(), ModifyError> {
+        use AttributeMask as A;
+        let check = |bit, what, value: u64, valid: bool| {
+            if mask.has(bit) && !valid { Err(ModifyError::Value { what, value }) } else { Ok(()) }
+        };
+        check(A::PORT, "port", new.port.into(), new.port == 1)?;
+        check(A::PKEY_INDEX, "P_Key index", new.pkey_index.into(), new.pkey_index == 0)?;
+        check(A::PATH_MTU, "path MTU", new.path_mtu.into(), (1..=MTU_4096).contains(&new.path_mtu))?;
+        check(A::TIMEOUT, "timeout", new.timeout.into(), new.timeout <= 31)?;
+        check(A::RETRY_COUNT, "retry count", new.retry_count.into(), new.retry_count <= 7)?;
+        check(A::RNR_RETRY, "RNR retry count", new.rnr_retry.into(), new.rnr_retry <= 7)?;
+        check(A::MIN_RNR_TIMER, "RNR timer", new.min_rnr_timer.into(), new.min_rnr_timer <= 31)?;
+        check(
+            A::MAX_RD_ATOMIC,
+            "reads as requester",
+            new.max_rd_atomic.into(),
+            new.max_rd_atomic <= READS_MAX,
+        )?;
+        let reads = new.max_dest_rd_atomic;
+        check(A::MAX_DEST_RD_ATOMIC, "reads as responder", reads.into(), reads <= READS_MAX)?;
+        check(A::ALTERNATE_PATH, "alternate path on port", 0, false)?;
+        let migration = new.path_migration_state;
+        check(A::PATH_MIGRATION_STATE, "path migration state", migration.into(), migration == 0)?;
+        if mask.has(A::ADDRESS_VECTOR) {
+            let Some(path) = &new.address_vector else {
+                return Err(ModifyError::Value { what: "address vector", value: 0 });
+            };
+            self.context()
+                .port_state()
+                .accepts(path)
+                .map_err(|(what, value)| ModifyError::Value { what, value })?;
+        }
+        Ok(())
+    }
+
+    /// Shows peers what this queue pair takes now.
+    pub(super) fn publish(&self, inner: &Inner) {
+        let attributes = &inner.attributes;
+        let takes = self.transport != QpType::UnreliableDatagram && attributes.state.receives();
+        let slot = takes.then(|| QpSlot {
+            zone: self.zone.id(),
+            peer: attributes.destination_qp,
+            access: attributes.access,
+            answers_reads: attributes.max_dest_rd_atomic > 0,
+            transport: self.transport,
+        });
+        self.engine().party().segment.publish(self.number, slot);
+    }
+
+    /// Takes nothing more; when this returns no peer's direct operation is under way through this queue pair.
+    pub(super) fn withdraw(&self) {
+        self.engine().party().segment.publish(self.number, None);
+    }
+
+    pub(super) fn reset(&self, inner: &mut Inner) {
+        self.withdraw();
+        *inner = Inner::new(&self.capabilities);
+        self.engine().credits(self.account).store(0, Ordering::Release);
+        self.forget_completions();
+    }
+
+    pub(super) fn forget_completions(&self) {
+        self.send_completions.forget(self.number);
+        self.receive_completions.forget(self.number);
+    }
+
+    /// Stops everything and flushes every queue. Harmless when done already.
+    pub(crate) fn enter_error(&self, inner: &mut Inner) {
+        if matches!(inner.state(), QpState::Error | QpState::Reset) {
+            return;
+        }
+        self.withdraw();
+        inner.attributes.state = QpState::Error;
+        inner.requester.stop();
+        self.flush_sends(inner);
+        if let Some(receive) = inner.responder.stop() {
+            self.complete_receive(inner, &receive, Status::Flushed);
+        }
+        while let Some(receive) = inner.receives.take() {
+            self.complete_receive(inner, &receive, Status::Flushed);
+        }
+        if self.shared_receives.is_some() {
+            self.raise(AsyncEventKind::QpLastWqeReached);
+        }
+    }
+
+    pub(crate) fn flush_sends(&self, inner: &mut Inner) {
+        while inner.send.finished < inner.send.posted {
+            self.finish(inner, Status::Flushed);
+        }
+    }
+
+    /// Ends the oldest unfinished request.
+    pub(crate) fn finish(&self, inner: &mut Inner, status: Status) {
+        let slot = inner.send.slot(inner.send.finished);
+        inner.send.finished += 1;
+        inner.send.started = inner.send.started.max(inner.send.finished);
+        if !(slot.flags.signaled || self.signal_all || status != Status::Success) {
+            return;
+        }
+        let mut completion =
+            Completion::bare(slot.id, slot.operation.completion_opcode(), status, self.number);
+        completion.byte_length = slot.total as u32;
+        let credit = SendCredit { account: self.account, next: inner.send.finished };
+        self.send_completions.push(completion, Some(credit), false);
+    }
+
+    pub(crate) fn complete_receive(&self, inner: &mut Inner, receive: &Receive, status: Status) {
+        self.show_filled(inner);
+        let completion = Completion::bare(receive.id, CompletionOpcode::Receive, status, self.number);
+        self.receive_completions.push(completion, None, false);
+    }
+}

@@ -1,0 +1,142 @@
+//! Connected services: what a request becomes on the way to its one peer.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use nonic_memory::SharedSlice;
+use nonic_queue::{Operation, QpType, Status};
+use nonic_transport::{FRAGMENT, Header, Link, MessageKind};
+
+use super::Step;
+use super::local::cut;
+use crate::limits::{MESSAGE_MAX, PIECES_MAX};
+use crate::queue_pair::{Inner, Path, QueuePair};
+use crate::send_queue::Slot;
+
+impl QueuePair {
+    pub(super) fn start_connected(
+        &self,
+        inner: &mut Inner,
+        number: u64,
+        slot: &Slot,
+    ) -> (Step, Option<Arc<Link>>) {
+        self.find_path(inner);
+        let Some(path) = self.usable_path(inner) else {
+            let unreachable =
+                if self.transport == QpType::ReliableConnection { Step::Unreachable } else { Step::Finished };
+            return (unreachable, None);
+        };
+        if slot.total > u64::from(MESSAGE_MAX) {
+            return (Step::Failed(Status::LocalLength), None);
+        }
+        if slot.flags.fence && inner.requester.reads > 0 {
+            return (Step::Later, None);
+        }
+        let step = match slot.operation {
+            Operation::Send { immediate } => self.start_send(inner, &path, number, slot, immediate),
+            Operation::Write { remote, immediate } => {
+                self.start_write(inner, &path, number, slot, remote, immediate)
+            }
+            Operation::Read { remote } => self.start_read(inner, &path, number, slot, remote),
+            Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
+                self.start_atomic(inner, &path, number, slot, remote)
+            }
+        };
+        (step, Some(path.link))
+    }
+
+    pub(super) fn usable_path(&self, inner: &mut Inner) -> Option<Path> {
+        let path = inner.path.as_mut().filter(|path| !path.link.is_dead())?;
+        if path.slot.is_none() {
+            path.slot = path.link.view().and_then(|view| view.segment.slot_place(path.number));
+        }
+        Some(path.clone())
+    }
+
+    pub(super) fn header(&self, inner: &Inner, kind: MessageKind, slot: &Slot) -> Header {
+        let peer = inner.attributes.destination_qp;
+        let mut header = Header::new(kind, peer, self.number, inner.requester.next, inner.requester.attempt);
+        header.total = slot.total as u32;
+        header.solicited = slot.flags.solicited;
+        header
+    }
+
+    /// What a request comes to once all of it stands in the ring.
+    pub(super) fn sent(&self) -> Step {
+        if self.transport == QpType::ReliableConnection { Step::InFlight } else { Step::Finished }
+    }
+
+    pub(super) fn start_send(
+        &self,
+        inner: &mut Inner,
+        path: &Path,
+        number: u64,
+        slot: &Slot,
+        immediate: Option<u32>,
+    ) -> Step {
+        let sent = self.with_source(inner, number, slot, |inner, source| {
+            let mut header = self.header(inner, MessageKind::Send, slot);
+            header.immediate = immediate;
+            // Once a fragment is in the ring the rest must follow it there.
+            let by_pull = slot.total >= PULL_MIN
+                && inner.requester.sent == 0
+                && self.transport == QpType::ReliableConnection
+                && !slot.flags.inline
+                && path.link.peer_can_reach();
+            if by_pull {
+                header.kind = MessageKind::SendPull;
+                return self.push_list(&path.link, header, source);
+            }
+            self.push_fragments(inner, &path.link, header, source)
+        });
+        sent.unwrap_or(Step::Failed(Status::LocalProtection))
+    }
+
+    /// Pushes a message whose payload is the list of the sender's pieces.
+    pub(super) fn push_list(&self, link: &Link, header: Header, source: &[SharedSlice<'_>]) -> Step {
+        let mut list = ArrayVec::<u8, { PIECES_MAX * 16 }>::new();
+        for slice in source {
+            for word in [slice.address() as u64, slice.length() as u64] {
+                let _ = list.try_extend_from_slice(&word.to_le_bytes());
+            }
+        }
+        match link.push(&header, &[SharedSlice::of_private(&mut list)]) {
+            Ok(()) => self.sent(),
+            Err(_) => self.blocked(link),
+        }
+    }
+
+    pub(super) fn blocked(&self, link: &Link) -> Step {
+        link.add_stalled(self.number);
+        Step::Blocked
+    }
+
+    /// Pushes a message in fragments, from where the last attempt stopped.
+    pub(super) fn push_fragments(
+        &self,
+        inner: &mut Inner,
+        link: &Link,
+        mut header: Header,
+        source: &[SharedSlice<'_>],
+    ) -> Step {
+        let total = u64::from(header.total);
+        loop {
+            let offset = inner.requester.sent;
+            assert!(offset <= total, "{offset} bytes are sent of a message of {total}");
+            let count = (total - offset).min(FRAGMENT as u64);
+            header.offset = offset as u32;
+            if link.push(&header, &cut(source, offset as usize, count as usize)).is_err() {
+                return self.blocked(link);
+            }
+            inner.requester.sent += count;
+            if inner.requester.sent >= total {
+                inner.requester.sent = 0;
+                return self.sent();
+            }
+        }
+    }
+}
+
+/// From here on a send's bytes are taken by the receiver from the sender's memory instead of travelling through the
+/// ring: one copy by the kernel then costs less than two through the ring.
+pub(super) const PULL_MIN: u64 = 16 * 1024;

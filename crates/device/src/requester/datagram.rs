@@ -1,0 +1,73 @@
+//! Datagrams: sent into the ring of whoever owns the destination, and forgotten.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use nonic_memory::SharedSlice;
+use nonic_queue::{Operation, QpNumber, Status};
+use nonic_transport::{Link, MessageKind};
+
+use super::Step;
+use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
+use crate::queue_pair::{Inner, Path, QueuePair};
+use crate::send_queue::Slot;
+
+impl QueuePair {
+    pub(super) fn start_datagram(
+        &self,
+        inner: &mut Inner,
+        number: u64,
+        slot: &Slot,
+    ) -> (Step, Option<Arc<Link>>) {
+        const TOP_BIT: u32 = 1 << 31;
+        let destination = inner.send.destination(number);
+        if slot.total > u64::from(DATAGRAM_MAX) {
+            return (Step::Failed(Status::LocalLength), None);
+        }
+        if destination.zone != self.zone.id() {
+            return (Step::Failed(Status::LocalQpOperation), None);
+        }
+        let port = self.context().port_state();
+        let link = if port.reaches(&destination.vector) {
+            self.datagram_link(inner, destination.qp_number)
+        } else {
+            None
+        };
+        let immediate = match slot.operation {
+            Operation::Send { immediate } => immediate,
+            _ => return (Step::Failed(Status::LocalQpOperation), None),
+        };
+        let step = self.with_source(inner, number, slot, |inner, source| {
+            // Datagrams to nowhere are lost, which their sender does not learn.
+            let Some(link) = &link else { return Step::Finished };
+            let mut header = self.header(inner, MessageKind::Datagram, slot);
+            header.destination = destination.qp_number;
+            header.immediate = immediate;
+            let own_key = destination.q_key & TOP_BIT != 0;
+            header.key = nonic_memory::Key(if own_key { inner.attributes.q_key } else { destination.q_key });
+            header.operand = u64::from(port.lid());
+            let mut global =
+                destination.vector.global.map(|route| port.global_header(&route, slot.total as u32));
+            let mut payload = ArrayVec::<SharedSlice<'_>, { PIECES_MAX + 1 }>::new();
+            if let Some(bytes) = &mut global {
+                header.global_header = true;
+                payload.push(SharedSlice::of_private(bytes));
+            }
+            payload.extend(source.iter().copied());
+            header.total = payload.iter().map(SharedSlice::length).sum::<usize>() as u32;
+            match link.push(&header, &payload) {
+                Ok(()) => Step::Finished,
+                Err(_) => self.blocked(link),
+            }
+        });
+        (step.unwrap_or(Step::Failed(Status::LocalProtection)), link)
+    }
+
+    pub(super) fn datagram_link(&self, inner: &mut Inner, number: QpNumber) -> Option<Arc<Link>> {
+        let known = |path: &Path| path.number == number && !path.link.is_dead();
+        if !inner.path.as_ref().is_some_and(known) {
+            inner.path = self.engine().link_to(number).map(|link| Path { link, number, slot: None });
+        }
+        inner.path.as_ref().map(|path| Arc::clone(&path.link))
+    }
+}

@@ -1,0 +1,102 @@
+//! The local bytes of a request, and arithmetic on slices.
+
+use nonic_memory::{Access, AccessError, AddressRange, KeyUse, OperationGuard, SharedSlice};
+
+use super::Slices;
+use crate::queue_pair::{Inner, QueuePair};
+use crate::send_queue::Slot;
+
+impl QueuePair {
+    /// The local bytes of a request: the pieces its keys lead to, or its inline bytes.
+    pub(crate) fn local_bytes<'a>(
+        &'a self,
+        inner: &Inner,
+        guard: &'a OperationGuard<'_>,
+        number: u64,
+        want: Access,
+    ) -> Result<Slices<'a>, AccessError> {
+        let memory = &self.engine().party().memory;
+        let mut slices = Slices::new();
+        for piece in inner.send.pieces(number, &self.capabilities) {
+            if piece.length > 0 {
+                let range = AddressRange::new(piece.address, piece.length.into());
+                slices.push(memory.resolve(guard, self.zone.id(), piece.key, KeyUse::Local, range, want)?);
+            }
+        }
+        Ok(slices)
+    }
+
+    /// Runs `body` with the local bytes of a request that sends them.
+    pub(super) fn with_source<R>(
+        &self,
+        inner: &mut Inner,
+        number: u64,
+        slot: &Slot,
+        body: impl FnOnce(&mut Inner, &[SharedSlice<'_>]) -> R,
+    ) -> Result<R, AccessError> {
+        if slot.flags.inline {
+            let range = inner.send.inline_range(number, &self.capabilities);
+            let mut inline = inner.send.lend_inline();
+            let result = body(inner, &[SharedSlice::of_private(&mut inline[range])]);
+            inner.send.put_inline_back(inline);
+            return Ok(result);
+        }
+        let guard = self.engine().party().memory.enter();
+        let slices = self.local_bytes(inner, &guard, number, Access::LOCAL_READ)?;
+        Ok(body(inner, &slices))
+    }
+}
+
+/// `count` bytes from `offset` of slices that stand one after the other.
+pub(crate) fn cut<'a>(slices: &[SharedSlice<'a>], mut offset: usize, mut count: usize) -> Slices<'a> {
+    let mut part = Slices::new();
+    for slice in slices {
+        if count == 0 {
+            break;
+        }
+        if offset >= slice.length() {
+            offset -= slice.length();
+            continue;
+        }
+        let length = count.min(slice.length() - offset);
+        part.push(slice.part(offset, length));
+        (offset, count) = (0, count - length);
+    }
+    part
+}
+
+/// Copies bytes over slices that stand one after the other.
+pub(super) fn scatter(slices: &[SharedSlice<'_>], bytes: &[u8]) {
+    let mut at = 0;
+    for slice in slices {
+        let length = slice.length().min(bytes.len() - at);
+        slice.write(&bytes[at..at + length]);
+        at += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cutting_slices_finds_the_right_bytes() {
+        let (mut one, mut two, mut three) = (*b"abc", *b"", *b"defgh");
+        let slices = [
+            SharedSlice::of_private(&mut one),
+            SharedSlice::of_private(&mut two),
+            SharedSlice::of_private(&mut three),
+        ];
+        for offset in 0..=8 {
+            for count in 0..=8 - offset {
+                let mut seen = Vec::new();
+                for slice in cut(&slices, offset, count) {
+                    let mut bytes = vec![0; slice.length()];
+                    slice.read(&mut bytes);
+                    seen.extend(bytes);
+                }
+                assert_eq!(seen, &b"abcdefgh"[offset..offset + count]);
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! One-sided requests: directly on the peer's memory where that is allowed beyond doubt, else through its responder.
+
+use nonic_memory::{Access, AddressRange, SharedSlice};
+use nonic_queue::{Operation, QpType, RemoteRange, Status};
+use nonic_transport::{DirectAccess, DirectRequest, FRAGMENT, Header, Link, MessageKind};
+
+use super::local::{cut, scatter};
+use super::{FAULT_WAIT, FAULTS_MAX, Step, WaitReason};
+use crate::queue_pair::{Inner, Path, QueuePair};
+use crate::send_queue::Slot;
+
+impl QueuePair {
+    pub(super) fn direct<'a>(
+        &self,
+        path: &'a Path,
+        remote: RemoteRange,
+        offset: u64,
+        length: u64,
+        want: Access,
+    ) -> Option<DirectAccess<'a>> {
+        let request = DirectRequest {
+            source: self.number,
+            transport: self.transport,
+            target: path.slot?,
+            key: remote.key,
+            range: AddressRange::new(remote.address.checked_add(offset)?, length),
+            want,
+        };
+        path.link.direct(&request)
+    }
+
+    pub(super) fn start_write(
+        &self,
+        inner: &mut Inner,
+        path: &Path,
+        number: u64,
+        slot: &Slot,
+        remote: RemoteRange,
+        immediate: Option<u32>,
+    ) -> Step {
+        let step = self.with_source(inner, number, slot, |inner, source| {
+            // Once a fragment is in the ring the rest must follow it there.
+            if inner.requester.sent == 0 && slot.total > 0 {
+                if inner.send.nothing_in_flight() {
+                    match self.write_directly(path, remote, slot.total, source) {
+                        Direct::Done if immediate.is_none() => return Step::Finished,
+                        Direct::Done => {
+                            let mut header = self.header(inner, MessageKind::WriteNotify, slot);
+                            header.immediate = immediate;
+                            return match path.link.push(&header, &[]) {
+                                Ok(()) => self.sent(),
+                                Err(_) => self.blocked(&path.link),
+                            };
+                        }
+                        Direct::Fault => return self.fault(),
+                        Direct::Declined | Direct::LocalRefused => {}
+                    }
+                } else if slot.total > FRAGMENT as u64
+                    && self.direct(path, remote, 0, slot.total, Access::REMOTE_WRITE).is_some()
+                {
+                    return Step::Later;
+                }
+            }
+            let mut header = self.header(inner, MessageKind::Write, slot);
+            header.immediate = immediate;
+            (header.address, header.key) = (remote.address, remote.key);
+            self.push_fragments(inner, &path.link, header, source)
+        });
+        step.unwrap_or(Step::Failed(Status::LocalProtection))
+    }
+
+    /// The kernel found the peer's memory gone. An unreliable service never knows.
+    pub(super) fn fault(&self) -> Step {
+        if self.transport == QpType::ReliableConnection { Step::Fault } else { Step::Finished }
+    }
+
+    /// A direct copy failed: either the peer's process is ending, which its link will show soon, or its program has
+    /// unmapped what it registered.
+    pub(super) fn take_fault(&self, inner: &mut Inner) {
+        if inner.requester.faults < FAULTS_MAX {
+            inner.requester.faults += 1;
+            self.wait(inner, FAULT_WAIT, WaitReason::Fault);
+        } else {
+            self.fail_oldest(inner, Status::RemoteOperation);
+        }
+    }
+
+    pub(super) fn write_directly(
+        &self,
+        path: &Path,
+        remote: RemoteRange,
+        total: u64,
+        source: &[SharedSlice<'_>],
+    ) -> Direct {
+        let mut offset = 0;
+        // The whole range is judged before the first byte moves.
+        let Some(mut access) = self.direct(path, remote, 0, total, Access::REMOTE_WRITE) else {
+            return Direct::Declined;
+        };
+        if total > DIRECT_CHUNK {
+            drop(access);
+            loop {
+                let count = (total - offset).min(DIRECT_CHUNK);
+                match self.direct(path, remote, offset, count, Access::REMOTE_WRITE) {
+                    Some(part) => access = part,
+                    None => return Direct::Declined,
+                }
+                if access.write(&cut(source, offset as usize, count as usize)).is_err() {
+                    return Direct::Fault;
+                }
+                offset += count;
+                if offset == total {
+                    return Direct::Done;
+                }
+                drop(access);
+            }
+        }
+        if access.write(source).is_err() { Direct::Fault } else { Direct::Done }
+    }
+
+    pub(super) fn start_read(
+        &self,
+        inner: &mut Inner,
+        path: &Path,
+        number: u64,
+        slot: &Slot,
+        remote: RemoteRange,
+    ) -> Step {
+        if inner.attributes.max_rd_atomic == 0 {
+            return Step::Failed(Status::LocalQpOperation);
+        }
+        if slot.total > 0 {
+            if inner.send.nothing_in_flight() {
+                match self.read_directly(inner, path, number, slot.total, remote) {
+                    Direct::Done => return Step::Finished,
+                    Direct::LocalRefused => return Step::Failed(Status::LocalProtection),
+                    Direct::Fault => return self.fault(),
+                    Direct::Declined => {}
+                }
+            } else if self.direct(path, remote, 0, slot.total, Access::REMOTE_READ).is_some() {
+                return Step::Later;
+            }
+        }
+        let mut header = self.header(inner, MessageKind::Read, slot);
+        (header.address, header.key) = (remote.address, remote.key);
+        self.push_read(inner, &path.link, &header)
+    }
+
+    pub(super) fn push_read(&self, inner: &Inner, link: &Link, header: &Header) -> Step {
+        if inner.requester.reads >= inner.attributes.max_rd_atomic {
+            return Step::Later;
+        }
+        match link.push(header, &[]) {
+            Ok(()) => Step::InFlight,
+            Err(_) => self.blocked(link),
+        }
+    }
+
+    pub(super) fn read_directly(
+        &self,
+        inner: &Inner,
+        path: &Path,
+        number: u64,
+        total: u64,
+        remote: RemoteRange,
+    ) -> Direct {
+        if self.direct(path, remote, 0, total, Access::REMOTE_READ).is_none() {
+            return Direct::Declined;
+        }
+        let mut offset = 0;
+        while offset < total {
+            let count = (total - offset).min(DIRECT_CHUNK);
+            let Some(access) = self.direct(path, remote, offset, count, Access::REMOTE_READ) else {
+                return Direct::Declined;
+            };
+            let guard = self.engine().party().memory.enter();
+            let Ok(target) = self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE) else {
+                return Direct::LocalRefused;
+            };
+            if access.read(&cut(&target, offset as usize, count as usize)).is_err() {
+                return Direct::Fault;
+            }
+            offset += count;
+        }
+        Direct::Done
+    }
+
+    pub(super) fn start_atomic(
+        &self,
+        inner: &mut Inner,
+        path: &Path,
+        number: u64,
+        slot: &Slot,
+        remote: RemoteRange,
+    ) -> Step {
+        const WORD: u64 = 8;
+        if inner.attributes.max_rd_atomic == 0 {
+            return Step::Failed(Status::LocalQpOperation);
+        }
+        if slot.total != WORD {
+            return Step::Failed(Status::LocalLength);
+        }
+        // Judged by the peer: its refusal names the cause.
+        if remote.address.is_multiple_of(WORD)
+            && let Some(access) = self.direct(path, remote, 0, WORD, Access::REMOTE_ATOMIC)
+            && let Some(word) = access.atomic_word()
+        {
+            if !inner.send.nothing_in_flight() {
+                return Step::Later;
+            }
+            let guard = self.engine().party().memory.enter();
+            let Ok(target) = self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE) else {
+                return Step::Failed(Status::LocalProtection);
+            };
+            let old = match slot.operation {
+                Operation::CompareSwap { compare, swap, .. } => word.compare_swap(compare, swap),
+                Operation::FetchAdd { add, .. } => word.fetch_add(add),
+                _ => return Step::Failed(Status::LocalQpOperation),
+            };
+            scatter(&target, &old.to_ne_bytes());
+            return Step::Finished;
+        }
+        let mut header = self.header(inner, MessageKind::Atomic, slot);
+        (header.address, header.key) = (remote.address, remote.key);
+        (header.operand, header.swap) = match slot.operation {
+            // The peer judges first, and then this side has no place for the result: the word must not change.
+            _ if !self.takes_result(inner, number) => (0, None),
+            Operation::CompareSwap { compare, swap, .. } => (compare, Some(swap)),
+            Operation::FetchAdd { add, .. } => (add, None),
+            _ => return Step::Failed(Status::LocalQpOperation),
+        };
+        self.push_read(inner, &path.link, &header)
+    }
+
+    /// Whether the local keys of a request let its result be placed.
+    pub(super) fn takes_result(&self, inner: &Inner, number: u64) -> bool {
+        let guard = self.engine().party().memory.enter();
+        self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE).is_ok()
+    }
+}
+
+/// A direct copy looks at the key again after so many bytes, so that revocation never waits longer than one takes.
+pub(super) const DIRECT_CHUNK: u64 = 1 << 20;
+
+/// What trying a request directly came to.
+pub(super) enum Direct {
+    Done,
+    /// Not possible, or not allowed beyond doubt: ask the peer.
+    Declined,
+    /// The local memory is not allowed.
+    LocalRefused,
+    /// The peer's memory is not there.
+    Fault,
+}

@@ -1,0 +1,131 @@
+//! What is owed to the peer: data in order, then the acknowledgement or refusal.
+
+use std::sync::Arc;
+
+use nonic_memory::{Access, AddressRange};
+use nonic_queue::QpNumber;
+use nonic_transport::{FRAGMENT, Header, Link, MessageKind, Psn, Refusal};
+
+use super::Response;
+use crate::queue_pair::{Inner, QueuePair};
+
+impl QueuePair {
+    /// Answers a reliable request whose queue pair does not exist.
+    pub(crate) fn refuse_unknown(link: &Link, header: &Header) {
+        let request = matches!(
+            header.kind,
+            MessageKind::Send
+                | MessageKind::SendPull
+                | MessageKind::Write
+                | MessageKind::WriteNotify
+                | MessageKind::Read
+                | MessageKind::Atomic
+        );
+        if !request || !header.is_first() {
+            return;
+        }
+        let mut answer =
+            Header::new(MessageKind::Refuse, header.source, header.destination, header.psn, header.attempt);
+        answer.immediate = Some(Refusal::NoAnswer.to_number());
+        // A full ring drops it; the requester then waits until this process is gone or it is told to stop.
+        if link.push(&answer, &[]).is_ok() {
+            link.ring_bell();
+        }
+    }
+
+    /// Sends what is owed: answers with data in their order, then the acknowledgement or refusal that is newer.
+    pub(crate) fn answer(&self, inner: &mut Inner) {
+        if let Some(link) = self.push_owed(inner) {
+            link.ring_bell();
+        }
+    }
+
+    /// The same, but leaves it to the caller to ring the bell of the link it returns.
+    pub(crate) fn push_owed(&self, inner: &mut Inner) -> Option<Arc<Link>> {
+        let owes = inner.responder.acknowledge.is_some()
+            || inner.responder.refuse.is_some()
+            || !inner.responder.responses.is_empty();
+        let link = inner.path.as_ref().filter(|_| owes).map(|path| Arc::clone(&path.link));
+        if let Some(link) = &link {
+            let peer = inner.attributes.destination_qp;
+            if !self.send_owed(inner, link, peer) {
+                link.add_stalled(self.number);
+            }
+        }
+        self.show_filled(inner);
+        link
+    }
+
+    pub(super) fn send_owed(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> bool {
+        while let Some(response) = inner.responder.responses.front().copied() {
+            match self.send_response(link, peer, response) {
+                Ok(None) => {
+                    inner.responder.responses.pop_front();
+                }
+                Ok(Some(rest)) => {
+                    if let Some(front) = inner.responder.responses.front_mut() {
+                        *front = rest;
+                    }
+                    return false;
+                }
+                Err((psn, attempt)) => {
+                    // The region went while it was being read.
+                    inner.responder.responses.clear();
+                    inner.responder.refuse = Some((psn, attempt, Refusal::Access));
+                }
+            }
+        }
+        if let Some(psn) = inner.responder.acknowledge {
+            let header = Header::new(MessageKind::Acknowledge, peer, self.number, psn, 0);
+            if link.push(&header, &[]).is_err() {
+                return false;
+            }
+            inner.responder.acknowledge = None;
+        }
+        if let Some((psn, attempt, refusal)) = inner.responder.refuse {
+            let mut header = Header::new(MessageKind::Refuse, peer, self.number, psn, attempt);
+            header.immediate = Some(refusal.to_number());
+            if link.push(&header, &[]).is_err() {
+                return false;
+            }
+            inner.responder.refuse = None;
+        }
+        true
+    }
+
+    /// Sends one response; `Ok(Some)` what is left of it when the ring is full, `Err` if its memory is gone.
+    pub(super) fn send_response(
+        &self,
+        link: &Link,
+        peer: QpNumber,
+        response: Response,
+    ) -> Result<Option<Response>, (Psn, u8)> {
+        match response {
+            Response::Atomic { psn, attempt, old } => {
+                let mut header = Header::new(MessageKind::AtomicResponse, peer, self.number, psn, attempt);
+                header.operand = old;
+                Ok(link.push(&header, &[]).is_err().then_some(response))
+            }
+            Response::Read { psn, attempt, address, key, total, mut sent } => {
+                let mut header = Header::new(MessageKind::ReadResponse, peer, self.number, psn, attempt);
+                header.total = total;
+                loop {
+                    let count = (total - sent).min(FRAGMENT as u32);
+                    let guard = self.engine().party().memory.enter();
+                    let range = AddressRange::new(address.wrapping_add(sent.into()), count.into());
+                    let Some(source) = self.remote_bytes(&guard, key, range, Access::REMOTE_READ) else {
+                        return Err((psn, attempt));
+                    };
+                    header.offset = sent;
+                    if link.push(&header, &[source]).is_err() {
+                        return Ok(Some(Response::Read { psn, attempt, address, key, total, sent }));
+                    }
+                    sent += count;
+                    if sent == total {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+}

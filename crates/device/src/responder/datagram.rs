@@ -1,0 +1,55 @@
+//! Datagrams that arrive.
+
+use std::sync::atomic::Ordering;
+
+use nonic_queue::{Completion, CompletionOpcode, QpType, Status};
+use nonic_transport::Incoming;
+
+use super::{Outcome, inbound};
+use crate::queue_pair::{Delivery, Inner, QueuePair};
+use crate::receive_queue::Receive;
+
+impl QueuePair {
+    pub(crate) fn take_datagram(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Delivery {
+        let header = &incoming.header;
+        if self.transport != QpType::UnreliableDatagram || !inner.state().receives() {
+            return Delivery::Quiet;
+        }
+        if header.key.0 != inner.attributes.q_key {
+            self.context().port_state().qkey_violations.fetch_add(1, Ordering::Relaxed);
+            return Delivery::Quiet;
+        }
+        let head = if header.global_header { GLOBAL_HEADER } else { 0 };
+        let Some(length) = incoming.payload.length().checked_sub(head) else { return Delivery::Quiet };
+        let fits = |receive: &Receive| (length + GLOBAL_HEADER) as u64 <= receive.pieces.length();
+        let receive = match self.take_receive(inner) {
+            Ok(receive) => receive,
+            Err(Outcome::Hold) => return Delivery::Held,
+            Err(_) => return Delivery::Quiet,
+        };
+        if !fits(&receive) {
+            inner.responder.inbound = Some(inbound(header, 0, Some(receive)));
+            self.give_back_inbound(inner);
+            return Delivery::Quiet;
+        }
+        let placed = (head == 0 || self.place(&receive, 0, incoming.payload.part(0, GLOBAL_HEADER)))
+            && self.place(&receive, GLOBAL_HEADER as u64, incoming.payload.part(head, length));
+        if !placed {
+            self.complete_receive(inner, &receive, Status::LocalProtection);
+            self.enter_error(inner);
+            return Delivery::Filled;
+        }
+        let opcode = CompletionOpcode::Receive;
+        let mut completion = Completion::bare(receive.id, opcode, Status::Success, self.number);
+        completion.byte_length = (length + GLOBAL_HEADER) as u32;
+        completion.immediate = header.immediate;
+        completion.source_qp = header.source;
+        completion.has_global_header = header.global_header;
+        completion.source_lid = header.operand as u16;
+        self.receive_completions.push(completion, None, header.solicited);
+        Delivery::Filled
+    }
+}
+
+/// Bytes before the data of a datagram.
+pub(super) const GLOBAL_HEADER: usize = 40;

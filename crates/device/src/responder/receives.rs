@@ -1,0 +1,136 @@
+//! Receives: taking one, placing bytes in it, and showing it to the program.
+
+use std::time::{Duration, Instant};
+
+use nonic_memory::{Access, AddressRange, KeyUse, OperationGuard, SharedSlice, ZoneId};
+use nonic_queue::{Completion, CompletionOpcode, QpType, ScatterGather, Status};
+use nonic_transport::{Header, Refusal};
+
+use super::Outcome;
+use crate::queue_pair::{Inner, QueuePair};
+use crate::receive_queue::Receive;
+use crate::requester::Slices;
+
+impl QueuePair {
+    /// The next receive, or what to do without one.
+    pub(super) fn take_receive(&self, inner: &mut Inner) -> Result<Receive, Outcome> {
+        let receive = match &self.shared_receives {
+            Some(queue) => queue.take(),
+            None => inner.receives.take(),
+        };
+        if let Some(receive) = receive {
+            inner.responder.held_since = None;
+            return Ok(receive);
+        }
+        Err(self.without_receive(inner))
+    }
+
+    pub(super) fn has_receive(&self, inner: &Inner) -> bool {
+        match &self.shared_receives {
+            Some(queue) => !queue.is_empty(),
+            None => inner.receives.length() > 0,
+        }
+    }
+
+    pub(super) fn without_receive(&self, inner: &mut Inner) -> Outcome {
+        if self.transport == QpType::ReliableConnection {
+            return Outcome::Retry(Refusal::NotReady { timer: inner.attributes.min_rnr_timer });
+        }
+        let since = *inner.responder.held_since.get_or_insert_with(Instant::now);
+        let owes_poll = self.receive_completions.has_entries() || !inner.responder.filled.is_empty();
+        if owes_poll && since.elapsed() < HOLD {
+            return Outcome::Hold;
+        }
+        Outcome::Dropped
+    }
+
+    /// The parts of a receive's pieces that hold `count` bytes from `offset`.
+    pub(super) fn receive_bytes<'a>(
+        &'a self,
+        guard: &'a OperationGuard<'_>,
+        receive: &Receive,
+        offset: u64,
+        count: u64,
+    ) -> Option<Slices<'a>> {
+        let memory = &self.engine().party().memory;
+        let resolve = |zone: ZoneId, piece: &ScatterGather, skip: u64, length: u64| {
+            let range = AddressRange::new(piece.address.checked_add(skip)?, length);
+            memory.resolve(guard, zone, piece.key, KeyUse::Local, range, Access::LOCAL_WRITE).ok()
+        };
+        let mut slices = Slices::new();
+        let (mut offset, mut count) = (offset, count);
+        for piece in receive.pieces.as_slice() {
+            if count == 0 {
+                break;
+            }
+            let length = u64::from(piece.length);
+            if offset >= length {
+                offset -= length;
+                continue;
+            }
+            let take = count.min(length - offset);
+            slices.push(resolve(receive.zone, piece, offset, take)?);
+            (offset, count) = (0, count - take);
+        }
+        (count == 0).then_some(slices)
+    }
+
+    pub(super) fn place(&self, receive: &Receive, offset: u64, payload: SharedSlice<'_>) -> bool {
+        let guard = self.engine().party().memory.enter();
+        let Some(slices) = self.receive_bytes(&guard, receive, offset, payload.length() as u64) else {
+            return false;
+        };
+        let mut at = 0;
+        for slice in slices {
+            slice.copy_from(payload.part(at, slice.length()));
+            at += slice.length();
+        }
+        true
+    }
+
+    /// A receive that cannot take its message: it fails, and the connection with it.
+    pub(super) fn fail_receive(
+        &self,
+        inner: &mut Inner,
+        receive: &Receive,
+        status: Status,
+        refusal: Refusal,
+    ) -> Outcome {
+        self.complete_receive(inner, receive, status);
+        Outcome::Fatal(refusal, None)
+    }
+
+    pub(super) fn complete_send(&self, inner: &mut Inner, receive: &Receive, header: &Header) -> Outcome {
+        self.complete_message(inner, receive, header, CompletionOpcode::Receive)
+    }
+
+    pub(super) fn complete_write(&self, inner: &mut Inner, receive: &Receive, header: &Header) -> Outcome {
+        self.complete_message(inner, receive, header, CompletionOpcode::ReceiveWriteWithImmediate)
+    }
+
+    pub(super) fn complete_message(
+        &self,
+        inner: &mut Inner,
+        receive: &Receive,
+        header: &Header,
+        opcode: CompletionOpcode,
+    ) -> Outcome {
+        let mut completion = Completion::bare(receive.id, opcode, Status::Success, self.number);
+        completion.byte_length = header.total;
+        completion.immediate = header.immediate;
+        completion.source_qp = header.source;
+        inner.responder.filled.push((completion, header.solicited));
+        Outcome::Done(true)
+    }
+
+    /// Shows the program the receives that were filled.
+    pub(crate) fn show_filled(&self, inner: &mut Inner) {
+        for (completion, solicited) in inner.responder.filled.drain(..) {
+            self.receive_completions.push(completion, None, solicited);
+        }
+    }
+}
+
+/// How long an unreliable message may wait for a receive while the program has completions to poll: it is about to post
+/// some. A network card would have room for as many packets; when the time is over the message is dropped.
+pub(super) const HOLD: Duration = Duration::from_millis(20);

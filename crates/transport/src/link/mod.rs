@@ -1,0 +1,300 @@
+//! A link: everything between this process and one peer. Two rings, the way to wake the other side, and what of its
+//! memory can be reached directly.
+
+mod meeting;
+mod socket;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use nonic_memory::{KeyTableView, OperationSlots, SharedSlice};
+use nonic_queue::QpNumber;
+use nonic_sys::{
+    AsFd, BorrowedFd, Credentials, EventFd, OwnedFd, PacketSocket, SharedMapping, open_process, wait_readable,
+};
+
+use crate::control::{ControlMessage, ProcessToken};
+use crate::layout::{RING_SLOTS, direction};
+use crate::message::Header;
+use crate::party::Party;
+use crate::ring::{Consumer, Producer, RingFull, RingMemory};
+use crate::segment::SegmentView;
+
+/// Who is at the other end: what the kernel says and what it says itself. Both must match for two links to lead to one
+/// process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerIdentity {
+    /// From the kernel.
+    pub credentials: Credentials,
+    /// From the peer.
+    pub token: ProcessToken,
+}
+
+/// What a trusted peer lets this process see.
+#[derive(Debug)]
+pub struct PeerView {
+    /// Its queue pairs and keys.
+    pub segment: SegmentView,
+    pub(crate) arenas: Vec<SharedMapping>,
+}
+
+#[derive(Debug)]
+pub(crate) enum PeerFile {
+    Asked,
+    Mapped(Arc<SharedMapping>),
+    Refused,
+}
+
+/// What a link's socket brought that concerns others.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// Nothing more to do.
+    None,
+    /// The peer is gone, or broke the rules.
+    Ended,
+}
+
+/// A link to a peer, or to this process itself.
+#[derive(Debug)]
+pub struct Link {
+    party: Arc<Party>,
+    socket: Option<PacketSocket>,
+    /// The peer's process: a child of it may hold its end of the socket open when it dies.
+    process: Option<OwnedFd>,
+    credentials: Credentials,
+    token: OnceLock<ProcessToken>,
+    blocks: OnceLock<Vec<u32>>,
+    transmit: Mutex<Producer>,
+    receive: Mutex<Consumer>,
+    /// Held while this process operates on the peer's memory.
+    pub(crate) own_operations: OperationSlots,
+    peer_operations: OperationSlots,
+    peer_doorbell: OnceLock<EventFd>,
+    view: OnceLock<PeerView>,
+    pub(crate) files: Mutex<HashMap<u32, PeerFile>>,
+    can_reach: AtomicBool,
+    peer_can_reach: AtomicBool,
+    dead: AtomicBool,
+    departed: AtomicBool,
+    stalled: Mutex<Vec<QpNumber>>,
+    has_stalled: AtomicBool,
+    /// Messages of the peer that made no sense and were dropped.
+    pub refused_messages: AtomicU64,
+}
+
+impl Link {
+    fn assemble(
+        party: Arc<Party>,
+        socket: Option<PacketSocket>,
+        credentials: Credentials,
+        mapping: Arc<SharedMapping>,
+        transmit: usize,
+        receive: usize,
+    ) -> Self {
+        let ring = |number| RingMemory::new(Arc::clone(&mapping), direction(number));
+        let slots = |number| OperationSlots::new(Arc::clone(&mapping), direction(number) + RING_SLOTS);
+        Self {
+            party,
+            process: socket.as_ref().and_then(|_| open_process(credentials.pid)),
+            socket,
+            credentials,
+            token: OnceLock::new(),
+            blocks: OnceLock::new(),
+            transmit: Mutex::new(Producer::new(ring(transmit))),
+            receive: Mutex::new(Consumer::new(ring(receive))),
+            own_operations: slots(transmit),
+            peer_operations: slots(receive),
+            peer_doorbell: OnceLock::new(),
+            view: OnceLock::new(),
+            files: Mutex::new(HashMap::new()),
+            can_reach: AtomicBool::new(false),
+            peer_can_reach: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
+            departed: AtomicBool::new(false),
+            stalled: Mutex::new(Vec::new()),
+            has_stalled: AtomicBool::new(false),
+            refused_messages: AtomicU64::new(0),
+        }
+    }
+
+    /// The socket, to wait on; none for a link to this process.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Readable when the peer's process has ended, where the kernel offers that.
+    pub fn process(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether the peer's process has ended.
+    pub fn process_ended(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| wait_readable(process.as_fd(), Some(Duration::ZERO)))
+    }
+
+    /// Whether both ends are this process.
+    pub fn is_loopback(&self) -> bool {
+        self.socket.is_none()
+    }
+
+    /// Who is at the other end, once it has said so.
+    pub fn identity(&self) -> Option<PeerIdentity> {
+        Some(PeerIdentity { credentials: self.credentials, token: *self.token.get()? })
+    }
+
+    /// Whether another link leads to the same process. Two processes that connect to each other at the same moment have
+    /// two links, and one of them may not have introduced itself yet: then what the kernel says must do.
+    pub fn leads_where(&self, other: &Self) -> bool {
+        let tokens_agree = match (self.token.get(), other.token.get()) {
+            (Some(own), Some(theirs)) => own == theirs,
+            _ => true,
+        };
+        tokens_agree && self.credentials == other.credentials && self.is_loopback() == other.is_loopback()
+    }
+
+    /// Blocks of queue-pair numbers the peer says it owns, if it is of a user whose word counts.
+    pub fn claimed_blocks(&self) -> &[u32] {
+        let trusted = self.credentials.uid == nonic_sys::effective_user();
+        if trusted { self.blocks.get().map_or(&[], Vec::as_slice) } else { &[] }
+    }
+
+    /// What the kernel says of the peer.
+    pub fn credentials(&self) -> Credentials {
+        self.credentials
+    }
+
+    /// What the peer lets this process see, if it trusts it and has said so.
+    pub fn view(&self) -> Option<&PeerView> {
+        self.view.get()
+    }
+
+    /// The party on this side.
+    pub fn party(&self) -> &Arc<Party> {
+        &self.party
+    }
+
+    pub(crate) fn keys(&self) -> Option<&KeyTableView> {
+        self.view.get().map(|view| view.segment.keys())
+    }
+
+    /// Whether the kernel lets this process into the peer's memory.
+    pub fn can_reach(&self) -> bool {
+        self.can_reach.load(Ordering::Acquire)
+    }
+
+    /// Whether the kernel lets the peer into this process's memory.
+    pub fn peer_can_reach(&self) -> bool {
+        self.peer_can_reach.load(Ordering::Acquire)
+    }
+
+    /// Puts a message into the ring; [`Link::ring_bell`] afterwards, once for several.
+    pub fn push(&self, header: &Header, payload: &[SharedSlice<'_>]) -> Result<(), RingFull> {
+        self.transmit.lock().unwrap_or_else(PoisonError::into_inner).push(header, payload)
+    }
+
+    /// Whether a message of the largest size would fit now.
+    pub fn has_room(&self) -> bool {
+        self.transmit.lock().unwrap_or_else(PoisonError::into_inner).has_room_for_fragment()
+    }
+
+    /// Wakes the peer if it sleeps.
+    pub fn ring_bell(&self) {
+        let wanted = self.transmit.lock().unwrap_or_else(PoisonError::into_inner).consumer_wants_bell();
+        if wanted {
+            self.ring_bell_now();
+        }
+    }
+
+    /// Wakes the peer's agent.
+    pub fn ring_bell_now(&self) {
+        if self.is_loopback() {
+            self.party.doorbell.signal();
+        } else if let Some(doorbell) = self.peer_doorbell.get() {
+            doorbell.signal();
+        } else {
+            let _ = self.tell(&ControlMessage::Look, &[]);
+        }
+    }
+
+    /// The reading end, if no other thread has it.
+    pub fn try_receive(&self) -> Option<MutexGuard<'_, Consumer>> {
+        match self.receive.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Says that this side sleeps or not, and whether a message waits all the same.
+    pub fn set_sleeping(&self, sleeping: bool) -> bool {
+        match self.try_receive() {
+            Some(consumer) => {
+                consumer.set_sleeping(sleeping);
+                consumer.has_message()
+            }
+            // Whoever reads right now will not see the flag: do not sleep.
+            None => true,
+        }
+    }
+
+    /// Remembers a queue pair that waits for room in the ring.
+    pub fn add_stalled(&self, number: QpNumber) {
+        let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        if !stalled.contains(&number) {
+            stalled.push(number);
+        }
+        self.has_stalled.store(true, Ordering::Release);
+    }
+
+    /// The queue pairs that wait for room, if there is room now.
+    pub fn take_stalled(&self) -> Vec<QpNumber> {
+        if !self.has_stalled.load(Ordering::Acquire) || !self.has_room() {
+            return Vec::new();
+        }
+        let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_stalled.store(false, Ordering::Release);
+        std::mem::take(&mut *stalled)
+    }
+
+    /// Whether queue pairs wait for room.
+    pub fn has_stalled(&self) -> bool {
+        self.has_stalled.load(Ordering::Acquire)
+    }
+
+    /// Ends the link: nothing is sent, received or reached any more.
+    pub fn close(&self) {
+        if !self.dead.swap(true, Ordering::SeqCst)
+            && let Some(socket) = &self.socket
+        {
+            socket.shut_down();
+        }
+    }
+
+    /// Whether the peer said that it ends in order.
+    pub fn peer_departed(&self) -> bool {
+        self.departed.load(Ordering::SeqCst)
+    }
+
+    /// Whether the link has ended.
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
+    /// Waits until every operation the peer has under way on this process's memory is over. A peer that died meanwhile
+    /// has none; a peer that does not move within `limit` loses its link, and false is returned.
+    pub fn wait_for_peer(&self, limit: Duration) -> bool {
+        let hung_up = || self.socket.as_ref().is_some_and(PacketSocket::is_hung_up);
+        let gone = || self.is_dead() || hung_up() || self.process_ended();
+        if self.peer_operations.wait_idle(limit, &gone) || gone() {
+            return true;
+        }
+        tracing::warn!(
+            pid = self.credentials.pid,
+            "a peer stopped inside an operation on this process's memory"
+        );
+        self.close();
+        false
+    }
+}

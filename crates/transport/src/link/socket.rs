@@ -1,0 +1,127 @@
+//! What the two sides of a link tell each other beside the rings.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use nonic_sys::{AsFd, BorrowedFd, OwnedFd, Protection, Received, SharedMemory};
+
+use super::{Link, LinkEvent, PeerFile};
+use crate::control::{ControlMessage, LONGEST};
+use crate::party::Tier;
+
+impl Link {
+    /// Handles everything that waits on the socket.
+    pub fn handle_socket(&self) -> LinkEvent {
+        let Some(socket) = &self.socket else { return LinkEvent::None };
+        let mut bytes = [0u8; LONGEST];
+        for _ in 0..MESSAGES_AT_ONCE {
+            let (length, descriptors) = match socket.receive(&mut bytes) {
+                Received::Message(length, descriptors) => (length, descriptors),
+                Received::Nothing => return LinkEvent::None,
+                Received::HungUp => return LinkEvent::Ended,
+            };
+            let handled = match ControlMessage::parse(&bytes[..length]) {
+                Ok(message) => self.handle_message(message, descriptors),
+                Err(malformed) => Err(io::Error::new(io::ErrorKind::InvalidData, malformed)),
+            };
+            if let Err(error) = handled {
+                tracing::warn!(pid = self.credentials.pid, %error, "a peer broke the rules; its link is closed");
+                return LinkEvent::Ended;
+            }
+        }
+        LinkEvent::None
+    }
+
+    pub(super) fn handle_message(
+        &self,
+        message: ControlMessage,
+        descriptors: Vec<OwnedFd>,
+    ) -> io::Result<()> {
+        match message {
+            ControlMessage::Hello(_) => Err(io::Error::other("a second introduction")),
+            ControlMessage::Welcome(introduction) => {
+                if self.token.get().is_some() {
+                    return Err(io::Error::other("a second introduction"));
+                }
+                self.meet(introduction, descriptors.into_iter())?;
+                if self.can_reach() { self.tell(&ControlMessage::CanReach, &[]) } else { Ok(()) }
+            }
+            ControlMessage::CanReach => {
+                self.peer_can_reach.store(true, Ordering::Release);
+                Ok(())
+            }
+            ControlMessage::WantFile { file } => self.give_file(file),
+            ControlMessage::File { file, length } => {
+                self.take_file(file, length, descriptors.into_iter().next());
+                Ok(())
+            }
+            ControlMessage::DropFile { file } => {
+                self.lock_files().remove(&file);
+                Ok(())
+            }
+            ControlMessage::Look => Ok(()),
+            ControlMessage::Goodbye => {
+                self.departed.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn give_file(&self, file: u32) -> io::Result<()> {
+        let may = self.party.trusts(self.credentials.uid) && self.party.tier == Tier::Mapped;
+        match may.then(|| self.party.files.descriptor(file)).flatten() {
+            Some((descriptor, length)) => {
+                self.tell(&ControlMessage::File { file, length }, &[descriptor.as_fd()])
+            }
+            None => self.tell(&ControlMessage::File { file, length: 0 }, &[]),
+        }
+    }
+
+    pub(super) fn take_file(&self, file: u32, length: u64, descriptor: Option<OwnedFd>) {
+        // The program behind a peer can shrink its own file, and using what is gone kills (`SIGBUS`): only from a peer
+        // that could kill this process anyway.
+        let descriptor = descriptor.filter(|_| self.party.could_trace(self.credentials.uid));
+        let mapped = descriptor.and_then(|descriptor| {
+            let memory = SharedMemory::from_unsealed(descriptor, usize::try_from(length).ok()?).ok()?;
+            memory.map(Protection::ReadWrite).ok()
+        });
+        let mut files = self.lock_files();
+        if matches!(files.get(&file), Some(PeerFile::Asked)) {
+            files.insert(
+                file,
+                mapped.map_or(PeerFile::Refused, |mapping| PeerFile::Mapped(Arc::new(mapping))),
+            );
+        }
+    }
+
+    pub(crate) fn lock_files(&self) -> MutexGuard<'_, HashMap<u32, PeerFile>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the peer for a file of its list; the answer comes over the socket.
+    pub(crate) fn ask_file(&self, file: u32) {
+        let _ = self.tell(&ControlMessage::WantFile { file }, &[]);
+    }
+
+    /// Tells the peer that a file of this process's list is gone.
+    pub fn drop_file(&self, file: u32) {
+        let _ = self.tell(&ControlMessage::DropFile { file }, &[]);
+    }
+
+    pub(super) fn tell(&self, message: &ControlMessage, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match &self.socket {
+            Some(socket) => socket.send(&message.emit(), descriptors),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the peer that this process ends in order, so that it does not take the end for a crash.
+    pub fn say_goodbye(&self) {
+        let _ = self.tell(&ControlMessage::Goodbye, &[]);
+    }
+}
+
+/// Messages of one socket that are handled before others have their turn.
+pub(super) const MESSAGES_AT_ONCE: usize = 64;
