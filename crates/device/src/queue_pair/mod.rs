@@ -128,10 +128,11 @@ impl Zone {
                 return Err(CreateError::Closed);
             }
         }
-        let mut capabilities = rounded(&request.capabilities);
+        let mut capabilities = request.capabilities;
         if request.shared_receive_queue.is_some() {
             (capabilities.receive_requests, capabilities.receive_pieces) = (0, 0);
         }
+        let capabilities = rounded(&capabilities);
         let owner = context.engine_owner();
         let made = owner.add_pair(owner, |number, account| {
             owner.credits(account).store(0, Ordering::Relaxed);
