@@ -4,22 +4,28 @@
 
 mod access;
 mod address;
+#[cfg(not(loom))]
 mod arena;
 mod gate;
 mod key;
 mod key_table;
 mod operation_slots;
+#[cfg(not(loom))]
 mod own_memory;
+#[cfg(not(loom))]
 mod shared_files;
 mod shared_slice;
 
 pub use access::Access;
 pub use address::{AddressRange, RegionAddress};
+#[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
 pub use gate::{AccessError, KeyUse, Place, resolve};
 pub use key::{Key, ZoneId};
 pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};
 pub use operation_slots::{OperationGuard, OperationSlots};
+#[cfg(not(loom))]
 pub use own_memory::OwnMemory;
+#[cfg(not(loom))]
 pub use shared_files::SharedFiles;
 pub use shared_slice::SharedSlice;

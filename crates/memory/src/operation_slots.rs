@@ -46,7 +46,7 @@ impl OperationSlots {
         Ok(Self::new(Arc::new(SharedMapping::anonymous(Self::LENGTH)?), 0))
     }
 
-    fn word(&self, slot: usize) -> &std::sync::atomic::AtomicU64 {
+    fn word(&self, slot: usize) -> &nonic_sys::AtomicU64 {
         self.mapping.word(self.offset + slot * STRIDE)
     }
 
@@ -63,6 +63,7 @@ impl OperationSlots {
                     .compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed)
                     .is_ok()
             {
+                nonic_sys::sequence_point();
                 return OperationGuard { slots: self, slot: slot % SLOTS, taken: seen.wrapping_add(1) };
             }
             slot += 1;
@@ -76,6 +77,7 @@ impl OperationSlots {
     /// other party is gone.
     pub fn wait_idle(&self, limit: Duration, abandoned: &dyn Fn() -> bool) -> bool {
         let mut deadline = None;
+        nonic_sys::sequence_point();
         for slot in 0..SLOTS {
             let word = self.word(slot);
             let seen = word.load(Ordering::SeqCst);

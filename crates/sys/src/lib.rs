@@ -7,6 +7,8 @@ mod descriptor;
 mod fork;
 mod interface;
 mod mapping;
+#[cfg(loom)]
+mod model;
 mod process_memory;
 mod socket;
 mod spin;
@@ -17,12 +19,18 @@ pub use copy::{compare_swap_u64, copy_ordered, fetch_add_u64};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, wait_readable};
 pub use fork::{forget_in_children, fork_generation, keep_in_children};
 pub use interface::{InterfaceAddress, interface_addresses};
-pub use mapping::{Protection, SharedMapping, SharedMemory};
+#[cfg(not(loom))]
+pub use mapping::SharedMapping;
+pub use mapping::{Protection, SharedMemory};
+#[cfg(loom)]
+pub use model::{AtomicU64, SharedMapping};
 pub use process_memory::{
     Piece, allow_any_tracer, effective_user, open_process, read_process, write_process,
 };
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub use socket::{Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_abstract};
-pub use spin::{cpu_relax, yield_now};
+pub use spin::{cpu_relax, sequence_point, yield_now};
+#[cfg(not(loom))]
+pub use std::sync::atomic::AtomicU64;
 pub use thread::{at_exit, host_name, random_u64, spawn_without_signals, timer_slack_ns};
 pub use virtual_memory::{Backing, MemoryArea, PAGE, find_area, shared_file_of, touch_pages};

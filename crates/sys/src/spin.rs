@@ -3,10 +3,24 @@
 /// Tells the CPU that this is a spin loop.
 #[inline]
 pub fn cpu_relax() {
+    #[cfg(not(loom))]
     std::hint::spin_loop();
+    #[cfg(loom)]
+    loom::thread::yield_now();
 }
 
 /// Lets another runnable thread of this CPU go first.
 pub fn yield_now() {
+    #[cfg(not(loom))]
     std::thread::yield_now();
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}
+
+/// Stands between two sequentially consistent accesses whose order against each other matters. The language orders them
+/// by itself; the model checker takes such accesses for acquire and release only and needs a fence to do the same.
+#[inline]
+pub fn sequence_point() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
