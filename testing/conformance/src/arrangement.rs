@@ -43,9 +43,9 @@ pub(crate) const ARRANGEMENTS: &[Arrangement] = arrangements! {
     "threads, loopback":           OtherThread,  Private, ["NONIC_TIER" = "auto"];
     "threads, kernel copy":        OtherThread,  Private, ["NONIC_TIER" = "kernel"];
     "threads, ring":               OtherThread,  Private, ["NONIC_TIER" = "ring"];
-    "processes, mapped":           OtherProcess, Shared,  ["NONIC_TIER" = "mapped"];
-    "processes, device memory":    OtherProcess, Device,  ["NONIC_TIER" = "mapped"];
-    "processes, kernel copy":      OtherProcess, Private, ["NONIC_TIER" = "kernel"];
+    "processes, mapped":           OtherProcess, Shared,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
+    "processes, device memory":    OtherProcess, Device,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
+    "processes, kernel copy":      OtherProcess, Private, ["NONIC_TIER" = "kernel", "NONIC_PTRACE" = "any"];
     "processes, ring":             OtherProcess, Private, ["NONIC_TIER" = "ring"];
     "processes, ring, Ethernet":   OtherProcess, Private, ["NONIC_TIER" = "ring", "NONIC_LINK_LAYER" = "ethernet"];
 };

@@ -117,7 +117,8 @@ impl Executor {
             Command::Join { within_ms } => {
                 let within = Duration::from_millis(within_ms);
                 // A job that has not ended stays, to be waited for again.
-                let results = self.background.iter().map(|job| job.join(within)).collect::<Result<Vec<u64>, _>>()?;
+                let results =
+                    self.background.iter().map(|job| job.join(within)).collect::<Result<Vec<u64>, _>>()?;
                 self.background.clear();
                 numbers(results)
             }

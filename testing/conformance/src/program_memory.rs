@@ -16,7 +16,8 @@ const PAGE: u64 = 4096;
 enum Backing {
     /// Mapped by this buffer alone: the first byte, and what is mapped.
     Private(*mut u8, usize),
-    Shared(SharedMapping),
+    /// With the file kept open, as programs do: peers that map it get it from there.
+    Shared(SharedMapping, SharedMemory),
     Device(Arc<DeviceMemory>),
 }
 
@@ -38,7 +39,8 @@ impl Buffer {
         let mapped = length.max(1).next_multiple_of(PAGE) as usize;
         let backing = match kind {
             MemoryKind::Shared => {
-                Backing::Shared(SharedMemory::create("conformance", mapped)?.map(Protection::ReadWrite)?)
+                let memory = SharedMemory::create("conformance", mapped)?;
+                Backing::Shared(memory.map(Protection::ReadWrite)?, memory)
             }
             MemoryKind::Device => return Err(io::ErrorKind::InvalidInput.into()),
             MemoryKind::ReadOnly => Backing::Private(map(mapped, ProtFlags::READ)?, mapped),
@@ -72,7 +74,7 @@ impl Buffer {
     pub(crate) fn address(&self) -> u64 {
         match &self.backing {
             Backing::Private(start, _) => *start as u64,
-            Backing::Shared(mapping) => mapping.as_ptr() as u64,
+            Backing::Shared(mapping, _) => mapping.as_ptr() as u64,
             Backing::Device(_) => 0,
         }
     }
@@ -169,4 +171,14 @@ pub(crate) fn post_send(pair: &QueuePair, request: &SendRequest<'_>) -> Result<(
     // SAFETY: a rule's inline pieces are buffers of this side, which stand until it is reset; the pieces of other
     // requests are looked up by key, and regions are given back before the buffers under them.
     unsafe { pair.post_send(request) }
+}
+
+/// Whether the kernel copies from a process to this one: it may not let it.
+pub(crate) fn kernel_reaches(process: rustix::process::Pid, address: u64) -> bool {
+    let mut word = 0u64;
+    let local = [nonic_sys::Piece { address: &raw mut word as usize, length: 8 }];
+    let remote = [nonic_sys::Piece { address: address as usize, length: 8 }];
+    // SAFETY: the local piece is a variable of this function.
+    unsafe { nonic_sys::read_process(process.as_raw_nonzero().get(), &local, &remote) }
+        .is_ok_and(|copied| copied == 8)
 }

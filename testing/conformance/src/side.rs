@@ -7,6 +7,7 @@ use nonic_device::{
 
 use crate::arrangement::{Arrangement, Place};
 use crate::command::{Answer, Command, Destination, Job, MemoryKind, Receive, Reply, Send, Source};
+use crate::pair::{to_init, to_receive, to_send};
 use crate::transport::Transport;
 
 /// How long something may take that happens at once on an idle machine.
@@ -349,6 +350,17 @@ impl Side {
         });
         let (pair, number) = (made[0] as u32, QpNumber(made[1] as u32));
         End { pair, number, zone, send_queue, receive_queue, channel, shared }
+    }
+
+    /// Moves two fresh queue pairs of this side to RTS, connected to each other.
+    #[track_caller]
+    pub(crate) fn connect_to_itself(&mut self, one: &End, other: &End, options: &Options) {
+        let path = self.path();
+        for (own, peer) in [(one, other), (other, one)] {
+            self.modify(own.pair, to_init(options));
+            self.modify(own.pair, to_receive(options, peer.number, path));
+            self.modify(own.pair, to_send(options));
+        }
     }
 
     /// The path to this side.

@@ -1,11 +1,17 @@
 //! The rules, by subject.
 
+mod atomics;
 mod device_memory;
 mod errors;
+mod events;
+mod order;
 mod posting;
+mod progress;
 mod queues;
 mod regions;
+mod shared_receive;
 mod states;
+mod transfers;
 mod unreliable;
 
 use crate::pair::Pair;
@@ -143,6 +149,61 @@ pub(crate) fn all() -> Vec<Rule> {
             a_local_failure_of_an_unreliable_connection_stops_only_its_send_queue,
             a_local_failure_of_a_datagram_queue_pair_stops_only_its_send_queue,
             a_datagram_queue_pair_hears_many_and_talks_to_many,
+        }
+        "7.4" transfers::{
+            a_send_of_any_size_and_cut_arrives_byte_by_byte,
+            a_write_of_any_size_cut_and_alignment_arrives_byte_by_byte,
+            a_read_of_any_size_cut_and_alignment_arrives_byte_by_byte,
+            a_write_with_immediate_uses_a_receive_and_puts_nothing_into_it,
+            a_stream_of_messages_longer_than_the_ring_arrives_whole_and_in_order,
+            both_sides_send_and_write_at_the_same_time,
+            a_side_talks_to_itself,
+        }
+        "7.4" order::{
+            a_fenced_request_sees_what_the_reads_before_it_brought,
+            a_fenced_request_sees_the_result_of_the_atomic_before_it,
+            a_read_sees_the_write_posted_before_it,
+            a_message_arrives_after_the_writes_posted_before_it,
+            who_sees_the_last_byte_of_a_write_sees_all_of_it,
+            no_more_reads_are_under_way_than_both_sides_agreed,
+            a_requester_that_may_have_no_reads_cannot_read,
+            sends_wait_in_a_drained_queue_until_it_runs_again,
+        }
+        "7.4" atomics::{
+            fetch_and_add_returns_the_old_value_and_wraps,
+            compare_and_swap_swaps_only_what_it_expects,
+            the_result_of_an_atomic_may_go_into_several_pieces,
+            an_atomic_touches_its_eight_bytes_only,
+            atomics_of_both_sides_and_of_the_owners_cpu_lose_nothing,
+            atomics_of_both_sides_on_device_memory_lose_nothing,
+        }
+        "7.5" shared_receive::{
+            several_queue_pairs_take_from_one_queue,
+            a_shared_queue_has_a_limit_and_bounds,
+            a_queue_pair_with_a_shared_queue_takes_no_receives_of_its_own,
+            the_limit_event_comes_once_when_fewer_remain,
+            receives_of_a_shared_queue_outlive_a_queue_pair_in_error,
+            an_empty_shared_queue_makes_the_sender_wait,
+            a_shared_queue_in_use_cannot_go_and_its_end_waits_for_its_events,
+        }
+        "7.6" events::{
+            the_first_message_of_a_queue_pair_in_rtr_is_announced_once,
+            a_drained_send_queue_is_announced_where_that_was_asked_for,
+            destroying_a_queue_pair_waits_until_its_events_are_acknowledged,
+            an_event_nobody_took_goes_with_its_queue_pair,
+            datagrams_establish_nothing,
+            a_queue_pair_without_a_shared_queue_announces_no_last_receive,
+        }
+        "progress" progress::{
+            a_target_that_only_computes_is_written_read_and_counted_on,
+            a_receive_is_filled_while_its_program_computes,
+            a_program_asleep_on_its_channel_is_woken,
+            a_sender_asleep_on_its_channel_is_woken_by_the_answer,
+            retries_go_on_while_nobody_polls,
+            device_memory_is_reached_without_the_target,
+            memory_the_program_shares_already_is_reached_without_the_target,
+            private_memory_is_written_and_read_by_the_kernel_without_the_target,
+            what_the_tier_cannot_reach_waits_for_the_target,
         }
     }
 }
