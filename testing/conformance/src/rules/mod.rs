@@ -77,6 +77,8 @@ pub(crate) fn all() -> Vec<Rule> {
             a_region_is_addressed_from_its_own_base,
             regions_on_one_memory_have_rights_of_their_own,
             a_zone_in_use_cannot_go,
+            new_memory_is_never_taken_for_memory_that_went_before,
+            new_memory_is_never_taken_for_memory_that_went_before_by_a_busy_peer,
         }
         "6" queues::{
             a_queue_of_no_entries_too_many_or_an_unknown_vector_is_refused,
@@ -92,11 +94,10 @@ pub(crate) fn all() -> Vec<Rule> {
             a_failed_request_is_reported_though_it_was_not_signalled,
         }
         "7.1" posting::{
-            sizes_above_the_limits_are_refused_and_sizes_given_are_at_least_those_asked_for,
             a_queue_pair_number_is_not_used_again_at_once,
+            a_full_queue_takes_no_more_until_completions_are_polled,
         }
         "7.3" posting::{
-            a_full_queue_takes_no_more_until_completions_are_polled,
             a_signalled_request_vouches_for_the_unsignalled_ones_before_it,
             too_many_pieces_and_too_many_inline_bytes_are_refused,
             of_a_list_everything_before_the_first_request_not_taken_is_posted,
@@ -125,7 +126,6 @@ pub(crate) fn all() -> Vec<Rule> {
             a_misaligned_atomic_is_an_invalid_request_before_any_key_is_looked_at,
             an_atomic_whose_local_buffer_has_not_8_bytes_is_refused_locally,
             a_target_that_answers_no_reads_refuses_them,
-            without_a_receive_the_sender_tries_again_as_often_as_it_was_told_and_waits_each_time,
             rnr_retry_7_tries_for_ever_until_a_receive_is_posted,
             without_an_answer_the_sender_gives_up_after_its_retries_and_timeouts,
             a_peer_in_reset_init_or_error_does_not_answer,

@@ -360,3 +360,55 @@ pub(crate) fn a_zone_in_use_cannot_go(pair: &mut Pair) {
     let source = Source::Buffer { buffer: memory.buffer, offset: 0, length: 8 };
     assert_eq!(pair.client.register(zone, source, None, EVERYTHING).unwrap_err(), "Closed");
 }
+
+pub(crate) fn new_memory_is_never_taken_for_memory_that_went_before(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    for kind in [MemoryKind::Shared, MemoryKind::Private, MemoryKind::Device] {
+        let mut before = pair.server.memory_of(kind, scene.server.zone, 64, None, EVERYTHING);
+        for round in 0..20 {
+            let old = write(&[scene.near.piece(0, 64)], before.remote(0));
+            assert_eq!(pair.client.carry_out(&scene.client, old), Status::Success);
+            before = replaced(pair, &scene, before, kind, round);
+        }
+    }
+}
+
+pub(crate) fn new_memory_is_never_taken_for_memory_that_went_before_by_a_busy_peer(pair: &mut Pair) {
+    const LENGTH: u64 = 1 << 19;
+    const COUNT: u64 = 24;
+    let scene = pair.scene(&RELIABLE);
+    let (client, server) = pair.connect(&RELIABLE);
+    let sink = pair.client.memory_of(MemoryKind::Private, client.zone, LENGTH, None, EVERYTHING);
+    let source = pair.server.memory_of(MemoryKind::Private, server.zone, LENGTH, None, EVERYTHING);
+    let mut before = pair.server.memory_of(MemoryKind::Shared, scene.server.zone, 64, None, EVERYTHING);
+    for round in 0..8 {
+        for _ in 0..2 {
+            let old = write(&[scene.near.piece(0, 64)], before.remote(0));
+            assert_eq!(pair.client.carry_out(&scene.client, old), Status::Success);
+            // Time for whatever a peer does once it has met a region.
+            pair.client.assert_quiet(scene.client.send_queue);
+        }
+        // Messages that keep the client's side busy while the region goes.
+        for _ in 0..COUNT {
+            pair.client.receive(&client, 1, &[sink.all()]);
+        }
+        pair.server.post_all(&server, (0..COUNT).map(|_| send(&[source.all()])).collect());
+        before = replaced(pair, &scene, before, MemoryKind::Shared, round);
+        pair.client.completions(client.receive_queue, COUNT as u32);
+        pair.server.completions(server.send_queue, COUNT as u32);
+    }
+}
+
+/// The region goes, another comes, and is written at once: the bytes are there and not where the first was.
+#[track_caller]
+fn replaced(pair: &mut Pair, scene: &Scene, before: Memory, kind: MemoryKind, round: u8) -> Memory {
+    pair.server.write(&before, 0, &[UNTOUCHED; 64]);
+    pair.client.write(&scene.near, 0, &[round; 64]);
+    pair.server.must(Command::Deregister { region: before.region });
+    let memory = pair.server.memory_of(kind, scene.server.zone, 64, None, EVERYTHING);
+    let request = write(&[scene.near.piece(0, 64)], memory.remote(0));
+    assert_eq!(pair.client.carry_out(&scene.client, request), Status::Success);
+    pair.server.assert_untouched(&before);
+    pair.server.assert_holds(&memory, &[round; 64]);
+    memory
+}
