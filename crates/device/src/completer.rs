@@ -7,7 +7,7 @@ use nonic_queue::Status;
 use nonic_transport::{Header, Incoming, MessageKind, Psn, Refusal};
 
 use crate::queue_pair::{Inner, QueuePair};
-use crate::requester::{WaitReason, cut, rnr_wait};
+use crate::requester::{Slices, WaitReason, cut, rnr_wait};
 
 impl QueuePair {
     /// Handles an acknowledgement, a refusal or a response of the peer.
@@ -168,9 +168,10 @@ impl QueuePair {
     /// Copies data to the local memory of the oldest request; false if its keys do not allow it.
     fn copy_response(&self, inner: &Inner, offset: usize, data: SharedSlice<'_>) -> bool {
         let guard = self.engine().party().memory.enter();
-        let Ok(slices) = self.local_bytes(inner, &guard, inner.send.finished, Access::LOCAL_WRITE) else {
+        let mut slices = Slices::new();
+        if self.local_bytes(inner, &guard, inner.send.finished, Access::LOCAL_WRITE, &mut slices).is_err() {
             return false;
-        };
+        }
         let mut at = 0;
         for slice in cut(&slices, offset, data.length()) {
             slice.copy_from(data.part(at, slice.length()));

@@ -125,7 +125,12 @@ impl QueuePair {
             assert!(offset <= total, "{offset} bytes are sent of a message of {total}");
             let count = (total - offset).min(FRAGMENT as u64);
             header.offset = offset as u32;
-            if link.push(&header, &cut(source, offset as usize, count as usize)).is_err() {
+            let pushed = if count == total {
+                link.push(&header, source)
+            } else {
+                link.push(&header, &cut(source, offset as usize, count as usize))
+            };
+            if pushed.is_err() {
                 return self.blocked(link);
             }
             inner.requester.sent += count;

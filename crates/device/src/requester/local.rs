@@ -7,23 +7,24 @@ use crate::queue_pair::{Inner, QueuePair};
 use crate::send_queue::Slot;
 
 impl QueuePair {
-    /// The local bytes of a request: the pieces its keys lead to, or its inline bytes.
+    /// Puts the local bytes of a request into `slices`: what its keys lead to. (Into, because the list is long and is
+    /// not to be moved about.)
     pub(crate) fn local_bytes<'a>(
         &'a self,
         inner: &Inner,
         guard: &'a OperationGuard<'_>,
         number: u64,
         want: Access,
-    ) -> Result<Slices<'a>, AccessError> {
+        slices: &mut Slices<'a>,
+    ) -> Result<(), AccessError> {
         let memory = &self.engine().party().memory;
-        let mut slices = Slices::new();
         for piece in inner.send.pieces(number, &self.capabilities) {
             if piece.length > 0 {
                 let range = AddressRange::new(piece.address, piece.length.into());
                 slices.push(memory.resolve(guard, self.zone.id(), piece.key, KeyUse::Local, range, want)?);
             }
         }
-        Ok(slices)
+        Ok(())
     }
 
     /// Runs `body` with the local bytes of a request that sends them.
@@ -42,7 +43,8 @@ impl QueuePair {
             return Ok(result);
         }
         let guard = self.engine().party().memory.enter();
-        let slices = self.local_bytes(inner, &guard, number, Access::LOCAL_READ)?;
+        let mut slices = Slices::new();
+        self.local_bytes(inner, &guard, number, Access::LOCAL_READ, &mut slices)?;
         Ok(body(inner, &slices))
     }
 }

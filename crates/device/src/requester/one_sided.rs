@@ -5,7 +5,7 @@ use nonic_queue::{Operation, QpType, RemoteRange, Status};
 use nonic_transport::{DirectAccess, DirectRequest, FRAGMENT, Header, Link, MessageKind};
 
 use super::local::{cut, scatter};
-use super::{FAULT_WAIT, FAULTS_MAX, Step, WaitReason};
+use super::{FAULT_WAIT, FAULTS_MAX, Slices, Step, WaitReason};
 use crate::queue_pair::{Inner, Path, QueuePair};
 use crate::send_queue::Slot;
 
@@ -174,9 +174,10 @@ impl QueuePair {
                 return Direct::Declined;
             };
             let guard = self.engine().party().memory.enter();
-            let Ok(target) = self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE) else {
+            let mut target = Slices::new();
+            if self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut target).is_err() {
                 return Direct::LocalRefused;
-            };
+            }
             if access.read(&cut(&target, offset as usize, count as usize)).is_err() {
                 return Direct::Fault;
             }
@@ -209,9 +210,10 @@ impl QueuePair {
                 return Step::Later;
             }
             let guard = self.engine().party().memory.enter();
-            let Ok(target) = self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE) else {
+            let mut target = Slices::new();
+            if self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut target).is_err() {
                 return Step::Failed(Status::LocalProtection);
-            };
+            }
             let old = match slot.operation {
                 Operation::CompareSwap { compare, swap, .. } => word.compare_swap(compare, swap),
                 Operation::FetchAdd { add, .. } => word.fetch_add(add),
@@ -235,7 +237,7 @@ impl QueuePair {
     /// Whether the local keys of a request let its result be placed.
     pub(super) fn takes_result(&self, inner: &Inner, number: u64) -> bool {
         let guard = self.engine().party().memory.enter();
-        self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE).is_ok()
+        self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut Slices::new()).is_ok()
     }
 }
 

@@ -44,20 +44,21 @@ impl QueuePair {
         Outcome::Dropped
     }
 
-    /// The parts of a receive's pieces that hold `count` bytes from `offset`.
+    /// Puts into `slices` the parts of a receive's pieces that hold `count` bytes from `offset`. False: its keys do not
+    /// allow it, or it is shorter.
     pub(super) fn receive_bytes<'a>(
         &'a self,
         guard: &'a OperationGuard<'_>,
         receive: &Receive,
         offset: u64,
         count: u64,
-    ) -> Option<Slices<'a>> {
+        slices: &mut Slices<'a>,
+    ) -> bool {
         let memory = &self.engine().party().memory;
         let resolve = |zone: ZoneId, piece: &ScatterGather, skip: u64, length: u64| {
             let range = AddressRange::new(piece.address.checked_add(skip)?, length);
             memory.resolve(guard, zone, piece.key, KeyUse::Local, range, Access::LOCAL_WRITE).ok()
         };
-        let mut slices = Slices::new();
         let (mut offset, mut count) = (offset, count);
         for piece in receive.pieces.as_slice() {
             if count == 0 {
@@ -69,19 +70,21 @@ impl QueuePair {
                 continue;
             }
             let take = count.min(length - offset);
-            slices.push(resolve(receive.zone, piece, offset, take)?);
+            let Some(slice) = resolve(receive.zone, piece, offset, take) else { return false };
+            slices.push(slice);
             (offset, count) = (0, count - take);
         }
-        (count == 0).then_some(slices)
+        count == 0
     }
 
     pub(super) fn place(&self, receive: &Receive, offset: u64, payload: SharedSlice<'_>) -> bool {
         let guard = self.engine().party().memory.enter();
-        let Some(slices) = self.receive_bytes(&guard, receive, offset, payload.length() as u64) else {
+        let mut slices = Slices::new();
+        if !self.receive_bytes(&guard, receive, offset, payload.length() as u64, &mut slices) {
             return false;
-        };
+        }
         let mut at = 0;
-        for slice in slices {
+        for slice in &slices {
             slice.copy_from(payload.part(at, slice.length()));
             at += slice.length();
         }

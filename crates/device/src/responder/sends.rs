@@ -11,6 +11,7 @@ use crate::async_event::AsyncEventKind;
 use crate::limits::PIECES_MAX;
 use crate::queue_pair::{Inner, QueuePair};
 use crate::receive_queue::Receive;
+use crate::requester::Slices;
 
 impl QueuePair {
     pub(super) fn take_send(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Outcome {
@@ -61,9 +62,10 @@ impl QueuePair {
             Err(outcome) => return outcome,
         };
         let guard = self.engine().party().memory.enter();
-        let Some(slices) = self.receive_bytes(&guard, &receive, 0, header.total.into()) else {
+        let mut slices = Slices::new();
+        if !self.receive_bytes(&guard, &receive, 0, header.total.into(), &mut slices) {
             return self.fail_receive(inner, &receive, Status::LocalProtection, Refusal::Operation);
-        };
+        }
         if pull(link, &list, &slices).is_err() {
             return self.fail_receive(inner, &receive, Status::General, Refusal::RequesterMemory);
         }
