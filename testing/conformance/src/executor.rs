@@ -1,6 +1,5 @@
 //! A side of a pair as it carries commands out on the engine's own interface.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,40 +13,8 @@ use nonic_sys::wait_readable;
 
 use crate::background::Background;
 use crate::command::{Answer, Command, MemoryKind, Reply, Send, Source};
+use crate::objects::Objects;
 use crate::program_memory::{Buffer, copy_in, copy_out, post_send};
-
-/// Numbered objects.
-#[derive(Debug)]
-pub(crate) struct Objects<T> {
-    objects: BTreeMap<u32, T>,
-    next: u32,
-}
-
-impl<T> Objects<T> {
-    fn new() -> Self {
-        Self { objects: BTreeMap::new(), next: 1 }
-    }
-
-    fn add(&mut self, object: T) -> u64 {
-        self.next += 1;
-        self.objects.insert(self.next, object);
-        u64::from(self.next)
-    }
-
-    /// The object with a number.
-    pub(crate) fn at(&self, number: u32) -> &T {
-        self.objects.get(&number).expect("a rule names objects it has created")
-    }
-}
-
-impl<T> Objects<Arc<T>> {
-    fn number_of(&self, object: &Arc<T>) -> u64 {
-        self.objects
-            .iter()
-            .find(|(_, own)| Arc::ptr_eq(own, object))
-            .map_or(0, |(number, _)| u64::from(*number))
-    }
-}
 
 /// One side's objects.
 #[derive(Debug)]
@@ -413,8 +380,8 @@ impl Executor {
         self.regions.objects.clear();
         self.zones.objects.values().try_for_each(|zone| zone.release()).map_err(said)?;
         self.zones.objects.clear();
-        let device = self.buffers.objects.values().filter_map(|buffer| buffer.device());
-        device.map(|memory| memory.free()).collect::<Result<(), _>>().map_err(said)?;
+        let mut device = self.buffers.objects.values().filter_map(|buffer| buffer.device());
+        device.try_for_each(|memory| memory.free()).map_err(said)?;
         self.buffers.objects.clear();
         NOTHING
     }

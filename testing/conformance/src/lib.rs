@@ -15,10 +15,14 @@ mod background;
 mod command;
 mod executor;
 mod harness;
+mod memory;
+mod objects;
+mod options;
 mod pair;
 #[allow(unsafe_code)]
 // The one place with pointers: memory of the program, and the calls that take its addresses.
 mod program_memory;
+mod request;
 mod rules;
 mod side;
 mod table;

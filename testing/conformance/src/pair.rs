@@ -4,7 +4,10 @@ use nonic_device::{AsyncEventKind, AttributeMask, QpAttributes, QpNumber, QpStat
 
 use crate::arrangement::{Arrangement, Place};
 use crate::command::{Command, Destination, Send};
-use crate::side::{EVERYTHING, End, Memory, Options, RELIABLE, Side, pattern, write};
+use crate::memory::{EVERYTHING, Memory, pattern};
+use crate::options::{End, Options, RELIABLE};
+use crate::request::write;
+use crate::side::Side;
 
 /// Why a rule says nothing about an arrangement.
 #[derive(Debug)]
@@ -96,7 +99,7 @@ impl Pair {
     }
 
     /// The server's queue pair as the destination of a datagram of the client's.
-    pub(crate) fn to_server(&mut self, client: &End, server: &End, q_key: u32) -> Destination {
+    pub(crate) fn server_as_destination(&mut self, client: &End, server: &End, q_key: u32) -> Destination {
         Destination { vector: self.server.path(), zone: client.zone, number: server.number, q_key }
     }
 

@@ -17,7 +17,10 @@ enum Backing {
     /// Mapped by this buffer alone: the first byte, and what is mapped.
     Private(*mut u8, usize),
     /// With the file kept open, as programs do: peers that map it get it from there.
-    Shared(SharedMapping, SharedMemory),
+    Shared {
+        mapping: SharedMapping,
+        _file: SharedMemory,
+    },
     Device(Arc<DeviceMemory>),
 }
 
@@ -39,8 +42,8 @@ impl Buffer {
         let mapped = length.max(1).next_multiple_of(PAGE) as usize;
         let backing = match kind {
             MemoryKind::Shared => {
-                let memory = SharedMemory::create("conformance", mapped)?;
-                Backing::Shared(memory.map(Protection::ReadWrite)?, memory)
+                let file = SharedMemory::create("conformance", mapped)?;
+                Backing::Shared { mapping: file.map(Protection::ReadWrite)?, _file: file }
             }
             MemoryKind::Device => return Err(io::ErrorKind::InvalidInput.into()),
             MemoryKind::ReadOnly => Backing::Private(map(mapped, ProtFlags::READ)?, mapped),
@@ -74,7 +77,7 @@ impl Buffer {
     pub(crate) fn address(&self) -> u64 {
         match &self.backing {
             Backing::Private(start, _) => *start as u64,
-            Backing::Shared(mapping, _) => mapping.as_ptr() as u64,
+            Backing::Shared { mapping, .. } => mapping.as_ptr() as u64,
             Backing::Device(_) => 0,
         }
     }

@@ -1,12 +1,14 @@
 //! A side as rules speak to it: one method a command, and the few combinations every rule needs.
 
 use nonic_device::{
-    Access, AddressVector, AttributeMask, Capabilities, Completion, GlobalRoute, Key, Operation,
-    QpAttributes, QpNumber, QpState, QpType, RemoteRange, ScatterGather, SendFlags, Status,
+    Access, AddressVector, AttributeMask, Completion, GlobalRoute, Key, QpAttributes, QpNumber, QpState,
+    ScatterGather, Status,
 };
 
 use crate::arrangement::{Arrangement, Place};
-use crate::command::{Answer, Command, Destination, Job, MemoryKind, Receive, Reply, Send, Source};
+use crate::command::{Answer, Command, Job, MemoryKind, Receive, Reply, Send, Source};
+use crate::memory::{GUARD, Memory, UNTOUCHED};
+use crate::options::{End, Options};
 use crate::pair::{to_init, to_receive, to_send};
 use crate::transport::Transport;
 
@@ -14,114 +16,6 @@ use crate::transport::Transport;
 pub(crate) const SOON: u64 = 10_000;
 /// How long is waited for something that must not happen.
 pub(crate) const NEVER: u64 = 20;
-
-/// Every right.
-pub(crate) const EVERYTHING: Access = match Access::from_bits(0b1111) {
-    Some(access) => access,
-    None => Access::LOCAL_READ,
-};
-
-/// A byte that no pattern of [`pattern`] begins with; untouched memory is full of it.
-pub(crate) const UNTOUCHED: u8 = 0xA5;
-/// Untouched bytes before and after every memory.
-const GUARD: u64 = 64;
-
-/// Bytes of a message: each depends on its place and the seed.
-pub(crate) fn pattern(seed: u64, length: u64) -> Vec<u8> {
-    (0..length)
-        .map(|i| (i.wrapping_mul(31) ^ (i >> 8).wrapping_mul(7) ^ seed.wrapping_mul(101)) as u8)
-        .collect()
-}
-
-/// A registered buffer between guards.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
-    pub(crate) buffer: u32,
-    /// Where in the buffer it begins.
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-    pub(crate) region: u32,
-    /// Its first byte as requests name it.
-    pub(crate) base: u64,
-    pub(crate) local_key: Key,
-    pub(crate) remote_key: Key,
-}
-
-impl Memory {
-    pub(crate) fn piece(&self, offset: u64, length: u64) -> ScatterGather {
-        ScatterGather { address: self.base + offset, length: length as u32, key: self.local_key }
-    }
-
-    pub(crate) fn all(&self) -> ScatterGather {
-        self.piece(0, self.length)
-    }
-
-    pub(crate) fn remote(&self, offset: u64) -> RemoteRange {
-        RemoteRange { address: self.base.wrapping_add(offset), key: self.remote_key }
-    }
-}
-
-/// A queue pair with its queues.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
-    pub(crate) pair: u32,
-    pub(crate) number: QpNumber,
-    pub(crate) zone: u32,
-    pub(crate) send_queue: u32,
-    pub(crate) receive_queue: u32,
-    pub(crate) channel: Option<u32>,
-    pub(crate) shared: Option<u32>,
-}
-
-/// How a rule wants its queue pairs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
-    pub(crate) transport: QpType,
-    pub(crate) access: Access,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) signal_all: bool,
-    pub(crate) entries: u32,
-    /// One completion channel for both queues.
-    pub(crate) channel: bool,
-    /// Receives come from a shared queue of so many, with this limit.
-    pub(crate) shared: Option<(u32, u32)>,
-    pub(crate) timeout: u8,
-    pub(crate) retry_count: u8,
-    pub(crate) rnr_retry: u8,
-    pub(crate) min_rnr_timer: u8,
-    pub(crate) max_rd_atomic: u8,
-    pub(crate) max_dest_rd_atomic: u8,
-    pub(crate) q_key: u32,
-}
-
-/// Reliable connection, every right, long patience, every send signalled.
-pub(crate) const RELIABLE: Options = Options {
-    transport: QpType::ReliableConnection,
-    access: EVERYTHING,
-    capabilities: Capabilities {
-        send_requests: 64,
-        receive_requests: 64,
-        send_pieces: 32,
-        receive_pieces: 32,
-        inline_bytes: 64,
-    },
-    signal_all: true,
-    entries: 256,
-    channel: false,
-    shared: None,
-    timeout: 17,
-    retry_count: 7,
-    rnr_retry: 7,
-    min_rnr_timer: 1,
-    max_rd_atomic: 16,
-    max_dest_rd_atomic: 16,
-    q_key: 0x1111_1111,
-};
-
-/// The same, unreliable.
-pub(crate) const UNRELIABLE: Options = Options { transport: QpType::UnreliableConnection, ..RELIABLE };
-/// Datagrams.
-pub(crate) const DATAGRAM: Options = Options { transport: QpType::UnreliableDatagram, ..RELIABLE };
 
 /// One side.
 #[derive(Debug)]
@@ -498,69 +392,5 @@ impl Side {
     #[track_caller]
     pub(crate) fn join(&mut self) -> u64 {
         self.ask(Command::Join { within_ms: SOON })[0]
-    }
-}
-
-// Requests, as rules write them.
-
-fn request(operation: Operation, pieces: &[ScatterGather]) -> Send {
-    Send { id: 1, operation, flags: SendFlags::default(), pieces: pieces.to_vec(), destination: None }
-}
-
-pub(crate) fn send(pieces: &[ScatterGather]) -> Send {
-    request(Operation::Send { immediate: None }, pieces)
-}
-
-pub(crate) fn write(pieces: &[ScatterGather], remote: RemoteRange) -> Send {
-    request(Operation::Write { remote, immediate: None }, pieces)
-}
-
-pub(crate) fn read(pieces: &[ScatterGather], remote: RemoteRange) -> Send {
-    request(Operation::Read { remote }, pieces)
-}
-
-pub(crate) fn fetch_add(piece: ScatterGather, remote: RemoteRange, add: u64) -> Send {
-    request(Operation::FetchAdd { remote, add }, &[piece])
-}
-
-pub(crate) fn compare_swap(piece: ScatterGather, remote: RemoteRange, compare: u64, swap: u64) -> Send {
-    request(Operation::CompareSwap { remote, compare, swap }, &[piece])
-}
-
-impl Send {
-    pub(crate) fn id(self, id: u64) -> Self {
-        Self { id, ..self }
-    }
-
-    pub(crate) fn signaled(mut self) -> Self {
-        self.flags.signaled = true;
-        self
-    }
-
-    pub(crate) fn solicited(mut self) -> Self {
-        self.flags.solicited = true;
-        self
-    }
-
-    pub(crate) fn inline(mut self) -> Self {
-        self.flags.inline = true;
-        self
-    }
-
-    pub(crate) fn fence(mut self) -> Self {
-        self.flags.fence = true;
-        self
-    }
-
-    pub(crate) fn immediate(mut self, value: u32) -> Self {
-        match &mut self.operation {
-            Operation::Send { immediate } | Operation::Write { immediate, .. } => *immediate = Some(value),
-            other => panic!("{other:?} carries no immediate data"),
-        }
-        self
-    }
-
-    pub(crate) fn to(self, destination: Destination) -> Self {
-        Self { destination: Some(destination), ..self }
     }
 }

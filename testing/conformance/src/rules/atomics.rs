@@ -3,8 +3,10 @@
 use nonic_device::{Access, CompletionOpcode, Status};
 
 use crate::command::{Job, MemoryKind};
+use crate::memory::{EVERYTHING, Memory};
+use crate::options::RELIABLE;
 use crate::pair::Pair;
-use crate::side::{EVERYTHING, Memory, RELIABLE, compare_swap, fetch_add};
+use crate::request::{compare_swap, fetch_add};
 
 fn set(pair: &mut Pair, memory: &Memory, offset: u64, value: u64) {
     pair.server.write(memory, offset, &value.to_ne_bytes());
@@ -51,10 +53,10 @@ pub(crate) fn an_atomic_touches_its_eight_bytes_only(pair: &mut Pair) {
     let (client, far) = (scene.client, scene.far);
     let result = pair.client.memory(client.zone, 8, Access::LOCAL_WRITE);
     assert_eq!(pair.client.carry_out(&client, fetch_add(result.all(), far.remote(64), 1)), Status::Success);
-    let mut expected = vec![crate::side::UNTOUCHED; 72];
+    let mut expected = vec![crate::memory::UNTOUCHED; 72];
     expected[64] += 1;
     pair.server.assert_holds(&far, &expected);
-    pair.client.assert_holds(&result, &[crate::side::UNTOUCHED; 8]);
+    pair.client.assert_holds(&result, &[crate::memory::UNTOUCHED; 8]);
 }
 
 /// How often each party adds.

@@ -3,8 +3,11 @@
 use nonic_device::{Access, Status};
 
 use crate::command::{Answer, Command, MemoryKind, Source};
+use crate::memory::{EVERYTHING, pattern};
+use crate::options::RELIABLE;
 use crate::pair::Pair;
-use crate::side::{EVERYTHING, RELIABLE, Side, compare_swap, fetch_add, pattern, read, send, write};
+use crate::request::{compare_swap, fetch_add, read, send, write};
+use crate::side::Side;
 
 fn allocate(side: &mut Side, length: u64, log_alignment: u32) -> u32 {
     side.make(Command::Buffer { kind: MemoryKind::Device, length, log_alignment })

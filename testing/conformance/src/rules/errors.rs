@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use nonic_device::{Access, AsyncEventKind, Key, QpState, RemoteRange, ScatterGather, Status};
 
 use crate::command::{Command, Send};
+use crate::memory::{EVERYTHING, pattern};
+use crate::options::{Options, RELIABLE};
 use crate::pair::{Pair, Scene};
-use crate::side::{
-    EVERYTHING, NEVER, Options, RELIABLE, SOON, compare_swap, fetch_add, pattern, read, send, write,
-};
+use crate::request::{compare_swap, fetch_add, read, send, write};
+use crate::side::{NEVER, SOON};
 
 const BAD: Key = Key(0x00ba_d000);
 
@@ -276,7 +277,7 @@ pub(crate) fn a_peer_in_reset_init_or_error_does_not_answer(pair: &mut Pair) {
 }
 
 pub(crate) fn a_peer_that_becomes_ready_in_time_is_reached_by_a_retry(pair: &mut Pair) {
-    let options = Options { timeout: 12, retry_count: 7, ..RELIABLE };
+    let options = Options { timeout: 15, retry_count: 7, ..RELIABLE };
     let scene = pair.scene(&options);
     pair.server.move_to(&scene.server, QpState::Reset);
     pair.client.post(&scene.client, write(&[scene.near.all()], scene.far.remote(0)));

@@ -3,8 +3,11 @@
 use nonic_device::{AsyncEventKind, AttributeMask, QpAttributes, QpState, Status};
 
 use crate::command::{Command, Job};
+use crate::memory::EVERYTHING;
+use crate::options::{DATAGRAM, RELIABLE, UNRELIABLE};
 use crate::pair::{Pair, to_init, to_receive, to_send};
-use crate::side::{DATAGRAM, EVERYTHING, NEVER, RELIABLE, SOON, UNRELIABLE, send, write};
+use crate::request::{send, write};
+use crate::side::{NEVER, SOON};
 
 pub(crate) fn the_first_message_of_a_queue_pair_in_rtr_is_announced_once(pair: &mut Pair) {
     for options in [RELIABLE, UNRELIABLE] {
@@ -84,7 +87,7 @@ pub(crate) fn datagrams_establish_nothing(pair: &mut Pair) {
     pair.client.modify(client.pair, to_send(&DATAGRAM));
     let far = pair.server.memory(server.zone, 40, EVERYTHING);
     pair.server.receive(&server, 1, &[far.all()]);
-    let to_server = pair.to_server(&client, &server, DATAGRAM.q_key);
+    let to_server = pair.server_as_destination(&client, &server, DATAGRAM.q_key);
     assert_eq!(pair.client.carry_out(&client, send(&[]).to(to_server)), Status::Success);
     pair.server.received(&server);
     pair.server.assert_no_async_event();

@@ -4,11 +4,12 @@ mod atomics;
 mod device_memory;
 mod errors;
 mod events;
+mod keys;
 mod order;
 mod posting;
 mod progress;
 mod queues;
-mod regions;
+mod registration;
 mod shared_receive;
 mod states;
 mod transfers;
@@ -54,11 +55,18 @@ pub(crate) fn all() -> Vec<Rule> {
         "DM-5" device_memory::{ a_range_of_device_memory_registers_and_one_beyond_it_does_not }
         "DM-6" device_memory::{ a_region_of_device_memory_is_zero_based_and_serves_every_operation }
         "DM-7" device_memory::{ device_memory_with_a_region_cannot_go_and_loses_nothing }
-        "5.1" regions::{
+        "5.1" registration::{
             remote_write_without_local_write_is_refused,
             unmapped_memory_cannot_be_registered,
             read_only_memory_is_refused_when_writing_is_asked_for,
             no_bytes_and_ranges_around_the_end_cannot_be_registered,
+            a_region_is_addressed_from_its_own_base,
+            regions_on_one_memory_have_rights_of_their_own,
+            a_zone_in_use_cannot_go,
+            new_memory_is_never_taken_for_memory_that_went_before,
+            new_memory_is_never_taken_for_memory_that_went_before_by_a_busy_peer,
+        }
+        "5.1" keys::{
             a_local_key_is_no_remote_key,
             a_remote_key_is_no_local_key,
             a_made_up_key_is_refused,
@@ -74,11 +82,6 @@ pub(crate) fn all() -> Vec<Rule> {
             the_key_of_a_deregistered_region_is_stale_locally,
             a_receive_into_a_deregistered_region_fails_both_sides,
             an_operation_without_bytes_needs_no_key,
-            a_region_is_addressed_from_its_own_base,
-            regions_on_one_memory_have_rights_of_their_own,
-            a_zone_in_use_cannot_go,
-            new_memory_is_never_taken_for_memory_that_went_before,
-            new_memory_is_never_taken_for_memory_that_went_before_by_a_busy_peer,
         }
         "6" queues::{
             a_queue_of_no_entries_too_many_or_an_unknown_vector_is_refused,
@@ -94,10 +97,11 @@ pub(crate) fn all() -> Vec<Rule> {
             a_failed_request_is_reported_though_it_was_not_signalled,
         }
         "7.1" posting::{
+            sizes_above_the_limits_are_refused_and_sizes_given_are_at_least_those_asked_for,
             a_queue_pair_number_is_not_used_again_at_once,
-            a_full_queue_takes_no_more_until_completions_are_polled,
         }
         "7.3" posting::{
+            a_full_queue_takes_no_more_until_completions_are_polled,
             a_signalled_request_vouches_for_the_unsignalled_ones_before_it,
             too_many_pieces_and_too_many_inline_bytes_are_refused,
             of_a_list_everything_before_the_first_request_not_taken_is_posted,
@@ -119,6 +123,7 @@ pub(crate) fn all() -> Vec<Rule> {
         }
         "7.4" errors::{
             a_message_longer_than_the_port_takes_is_refused_locally,
+            where_both_keys_are_wrong_a_read_or_atomic_blames_the_target_and_a_write_or_send_itself,
             a_write_with_immediate_to_a_bad_key_ends_the_due_receive_and_moves_nothing,
             a_receive_too_small_fails_both_sides_and_takes_no_byte,
             a_receive_with_a_bad_piece_fails_both_sides,
@@ -126,6 +131,7 @@ pub(crate) fn all() -> Vec<Rule> {
             a_misaligned_atomic_is_an_invalid_request_before_any_key_is_looked_at,
             an_atomic_whose_local_buffer_has_not_8_bytes_is_refused_locally,
             a_target_that_answers_no_reads_refuses_them,
+            without_a_receive_the_sender_tries_again_as_often_as_it_was_told_and_waits_each_time,
             rnr_retry_7_tries_for_ever_until_a_receive_is_posted,
             without_an_answer_the_sender_gives_up_after_its_retries_and_timeouts,
             a_peer_in_reset_init_or_error_does_not_answer,

@@ -3,8 +3,10 @@
 use nonic_device::{Key, Status};
 
 use crate::command::{Command, Job};
+use crate::memory::{EVERYTHING, pattern};
+use crate::options::{Options, RELIABLE};
 use crate::pair::Pair;
-use crate::side::{EVERYTHING, Options, RELIABLE, fetch_add, pattern, read, send, write};
+use crate::request::{fetch_add, read, send, write};
 
 pub(crate) fn a_fenced_request_sees_what_the_reads_before_it_brought(pair: &mut Pair) {
     const LENGTH: u64 = 20_000;

@@ -3,10 +3,11 @@
 use nonic_device::{Capabilities, Key, QpState, RemoteRange, ScatterGather, Status};
 
 use crate::command::{Command, Receive, Send};
+use crate::memory::{EVERYTHING, pattern};
+use crate::options::{DATAGRAM, End, Options, RELIABLE, UNRELIABLE};
 use crate::pair::{Pair, Scene, to_init, to_receive, to_send};
-use crate::side::{
-    DATAGRAM, EVERYTHING, End, Options, RELIABLE, Side, UNRELIABLE, fetch_add, pattern, read, send, write,
-};
+use crate::request::{fetch_add, read, send, write};
+use crate::side::Side;
 
 fn pair_command(end: &End, options: &Options) -> Command {
     Command::Pair {
@@ -175,7 +176,7 @@ pub(crate) fn of_a_list_everything_before_the_first_request_not_taken_is_posted(
 pub(crate) fn an_operation_the_service_does_not_have_is_refused(pair: &mut Pair) {
     for options in [UNRELIABLE, DATAGRAM] {
         let scene = pair.scene(&options);
-        let destination = pair.to_server(&scene.client, &scene.server, options.q_key);
+        let destination = pair.server_as_destination(&scene.client, &scene.server, options.q_key);
         let piece = scene.near.piece(0, 8);
         let far = scene.far.remote(0);
         let mut wrong = vec![read(&[piece], far), fetch_add(piece, far, 1)];

@@ -8,9 +8,12 @@ use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 use crate::arrangement::Place;
 use crate::background::now_ns;
 use crate::command::{Command, Job, MemoryKind, Send};
+use crate::memory::{EVERYTHING, Memory};
+use crate::options::{End, Options, RELIABLE};
 use crate::pair::{Pair, Scene};
 use crate::program_memory::kernel_reaches;
-use crate::side::{EVERYTHING, End, Memory, NEVER, Options, RELIABLE, SOON, fetch_add, read, send, write};
+use crate::request::{fetch_add, read, send, write};
+use crate::side::{NEVER, SOON};
 
 /// The promise is 1 ms; a loaded machine may take longer to run the agent at all.
 const TOO_LATE: Duration = Duration::from_millis(100);
@@ -42,7 +45,7 @@ pub(crate) fn a_target_that_only_computes_is_written_read_and_counted_on(pair: &
     assert_eq!(pair.client.carry_out(&client, write(&[near.piece(0, 1)], last.remote(0))), Status::Success);
     pair.server.join();
     assert_eq!(pair.server.read(&far, 0, 128), &Scene::bytes()[..128]);
-    assert_eq!(pair.server.read(&far, 128, 1), [crate::side::UNTOUCHED + 1]);
+    assert_eq!(pair.server.read(&far, 128, 1), [crate::memory::UNTOUCHED + 1]);
 }
 
 pub(crate) fn a_receive_is_filled_while_its_program_computes(pair: &mut Pair) {

@@ -3,8 +3,10 @@
 use nonic_device::{AsyncEventKind, Key, QpState, RemoteRange, Status};
 
 use crate::command::{Command, Job};
+use crate::options::{End, Options, RELIABLE};
 use crate::pair::{Pair, Scene};
-use crate::side::{End, NEVER, Options, RELIABLE, SOON, Side, send, write};
+use crate::request::{send, write};
+use crate::side::{NEVER, SOON, Side};
 
 const WITH_CHANNEL: Options = Options { channel: true, ..RELIABLE };
 
@@ -100,7 +102,7 @@ pub(crate) fn one_event_comes_each_time_a_queue_is_armed(pair: &mut Pair) {
     let scene = pair.scene(&WITH_CHANNEL);
     let queue = scene.server.receive_queue;
     let message = send(&[scene.near.piece(0, 4)]);
-    let mut exchange = |pair: &mut Pair| {
+    let exchange = |pair: &mut Pair| {
         pair.server.receive(&scene.server, 1, &[scene.far.piece(0, 4)]);
         assert_eq!(pair.client.carry_out(&scene.client, message.clone()), Status::Success);
     };

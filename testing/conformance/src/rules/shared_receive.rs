@@ -3,8 +3,11 @@
 use nonic_device::{AsyncEventKind, QpState, Status};
 
 use crate::command::{Command, Job, Receive};
+use crate::memory::{EVERYTHING, pattern};
+use crate::options::{End, Options, RELIABLE};
 use crate::pair::Pair;
-use crate::side::{EVERYTHING, End, NEVER, Options, RELIABLE, pattern, send};
+use crate::request::send;
+use crate::side::NEVER;
 
 const SHARED: Options = Options { shared: Some((16, 0)), ..RELIABLE };
 

@@ -3,8 +3,10 @@
 use nonic_device::{AttributeMask, Key, QpAttributes, QpState, QpType, ScatterGather};
 
 use crate::command::Command;
+use crate::memory::EVERYTHING;
+use crate::options::{DATAGRAM, End, Options, RELIABLE, UNRELIABLE};
 use crate::pair::{Change, Pair, to_init, to_receive, to_send};
-use crate::side::{DATAGRAM, EVERYTHING, End, Options, RELIABLE, UNRELIABLE, send};
+use crate::request::send;
 
 use AttributeMask as A;
 use QpState::{Error, Init, ReadyToReceive, ReadyToSend, Reset, SendQueueDrain, SendQueueError};
@@ -303,7 +305,7 @@ pub(crate) fn a_path_without_a_gid_is_refused_on_ethernet(pair: &mut Pair) {
 pub(crate) fn a_queue_pair_reset_and_connected_again_works_like_a_new_one(pair: &mut Pair) {
     let scene = pair.scene(&RELIABLE);
     let unknown = nonic_device::RemoteRange { address: 0, key: Key(1) };
-    pair.client.carry_out(&scene.client, crate::side::write(&[scene.near.all()], unknown));
+    pair.client.carry_out(&scene.client, crate::request::write(&[scene.near.all()], unknown));
     pair.server.async_event(nonic_device::AsyncEventKind::QpAccessError, scene.server.pair);
     for _ in 0..3 {
         pair.client.move_to(&scene.client, Reset);

@@ -2,8 +2,10 @@
 
 use nonic_device::{CompletionOpcode, Key, RemoteRange, ScatterGather, Status};
 
+use crate::memory::{EVERYTHING, Memory, UNTOUCHED, pattern};
+use crate::options::RELIABLE;
 use crate::pair::{Pair, Scene};
-use crate::side::{EVERYTHING, Memory, RELIABLE, UNTOUCHED, pattern, read, send, write};
+use crate::request::{read, send, write};
 
 /// Sizes around everything that changes: nothing, a datagram's header, a fragment of the ring, the size from which a
 /// send is pulled, and more than fits the ring.
@@ -99,7 +101,7 @@ pub(crate) fn a_read_of_any_size_cut_and_alignment_arrives_byte_by_byte(pair: &m
     });
 }
 
-type Trial = fn(&mut Pair, &crate::side::End, &Memory, &Memory, u64, &[ScatterGather], u64);
+type Trial = fn(&mut Pair, &crate::options::End, &Memory, &Memory, u64, &[ScatterGather], u64);
 
 fn one_sided(pair: &mut Pair, trial: Trial) {
     for length in SIZES {

@@ -3,8 +3,10 @@
 use nonic_device::{Access, Key, QpState, RemoteRange, ScatterGather, Status};
 
 use crate::command::{Command, Send};
+use crate::memory::{EVERYTHING, pattern};
+use crate::options::{DATAGRAM, Options, UNRELIABLE};
 use crate::pair::{Pair, Scene};
-use crate::side::{DATAGRAM, EVERYTHING, Options, UNRELIABLE, pattern, send, write};
+use crate::request::{send, write};
 
 /// Bytes before a datagram.
 const HEADER: u64 = 40;
@@ -100,7 +102,7 @@ pub(crate) fn an_unreliable_connection_sends_and_writes(pair: &mut Pair) {
 
 pub(crate) fn a_datagram_has_40_bytes_before_it_and_says_who_sent_it(pair: &mut Pair) {
     let (client, server) = pair.connect(&DATAGRAM);
-    let destination = pair.to_server(&client, &server, DATAGRAM.q_key);
+    let destination = pair.server_as_destination(&client, &server, DATAGRAM.q_key);
     for (length, pieces) in [(0, 1), (1, 1), (100, 3), (4096, 1), (4096, 7)] {
         let near = pair.client.memory(client.zone, 4096, EVERYTHING);
         let far = pair.server.memory(server.zone, 4096 + HEADER, EVERYTHING);
@@ -132,13 +134,13 @@ pub(crate) fn a_datagram_with_a_wrong_key_is_counted_and_lost(pair: &mut Pair) {
     pair.server.receive(&scene.server, 1, &[scene.far.all()]);
     let before = pair.server.ask(Command::KeyViolations {})[0];
     for wrong in [0, DATAGRAM.q_key + 1, 0x7fff_ffff] {
-        let destination = pair.to_server(&scene.client, &scene.server, wrong);
+        let destination = pair.server_as_destination(&scene.client, &scene.server, wrong);
         lost(pair, &scene, send(&[scene.near.piece(0, 8)]).to(destination));
     }
     pair.assert_nothing_moved(&scene);
     assert_eq!(pair.server.ask(Command::KeyViolations {})[0], before + 3);
     // With the top bit set the sender's own key counts, which is the same as the server's here.
-    let destination = pair.to_server(&scene.client, &scene.server, 0x8000_0000);
+    let destination = pair.server_as_destination(&scene.client, &scene.server, 0x8000_0000);
     let request = send(&[scene.near.piece(0, 8)]).to(destination);
     assert_eq!(pair.client.carry_out(&scene.client, request), Status::Success);
     assert_eq!(pair.server.received(&scene.server).byte_length, 48);
@@ -146,7 +148,7 @@ pub(crate) fn a_datagram_with_a_wrong_key_is_counted_and_lost(pair: &mut Pair) {
 
 pub(crate) fn a_datagram_without_room_or_receive_or_receiver_is_lost(pair: &mut Pair) {
     let scene = pair.scene(&DATAGRAM);
-    let destination = pair.to_server(&scene.client, &scene.server, DATAGRAM.q_key);
+    let destination = pair.server_as_destination(&scene.client, &scene.server, DATAGRAM.q_key);
     let request = send(&[scene.near.piece(0, 60)]).to(destination);
     lost(pair, &scene, request.clone());
     pair.server.receive(&scene.server, 1, &[scene.far.piece(0, 99)]);
@@ -163,7 +165,7 @@ pub(crate) fn a_datagram_without_room_or_receive_or_receiver_is_lost(pair: &mut 
 
 pub(crate) fn a_datagram_longer_than_the_mtu_is_refused_locally(pair: &mut Pair) {
     let (client, server) = pair.connect(&DATAGRAM);
-    let destination = pair.to_server(&client, &server, DATAGRAM.q_key);
+    let destination = pair.server_as_destination(&client, &server, DATAGRAM.q_key);
     let near = pair.client.memory(client.zone, 5000, EVERYTHING);
     let far = pair.server.memory(server.zone, 5000, EVERYTHING);
     pair.server.receive(&server, 1, &[far.all()]);
@@ -178,7 +180,7 @@ pub(crate) fn a_datagram_longer_than_the_mtu_is_refused_locally(pair: &mut Pair)
 pub(crate) fn an_address_handle_of_another_zone_does_not_serve(pair: &mut Pair) {
     let scene = pair.scene(&DATAGRAM);
     pair.server.receive(&scene.server, 1, &[scene.far.all()]);
-    let mut destination = pair.to_server(&scene.client, &scene.server, DATAGRAM.q_key);
+    let mut destination = pair.server_as_destination(&scene.client, &scene.server, DATAGRAM.q_key);
     destination.zone = pair.client.zone();
     let request = send(&[scene.near.piece(0, 8)]).to(destination);
     assert_eq!(pair.client.carry_out(&scene.client, request), Status::LocalQpOperation);
@@ -199,7 +201,7 @@ pub(crate) fn an_address_handle_for_an_unknown_port_is_refused(pair: &mut Pair) 
 /// A local failure stops the send queue alone, and RTS brings it back.
 fn stops_only_sending(pair: &mut Pair, options: &Options) {
     let scene = pair.scene(options);
-    let destination = pair.to_server(&scene.client, &scene.server, options.q_key);
+    let destination = pair.server_as_destination(&scene.client, &scene.server, options.q_key);
     let back = pair.client.path();
     let back = crate::command::Destination {
         vector: back,
@@ -250,14 +252,14 @@ pub(crate) fn a_datagram_queue_pair_hears_many_and_talks_to_many(pair: &mut Pair
     for round in 0..3 {
         for (client, near) in [(first, near[0]), (second, near[1])] {
             pair.server.receive(&hub, round, &[far.piece(0, 48)]);
-            let to_hub = pair.to_server(&client, &hub, DATAGRAM.q_key);
+            let to_hub = pair.server_as_destination(&client, &hub, DATAGRAM.q_key);
             assert_eq!(pair.client.carry_out(&client, send(&[near.all()]).to(to_hub)), Status::Success);
             assert_eq!(pair.server.received(&hub).source_qp, client.number);
         }
     }
     let elsewhere = pair.server.memory(other.zone, 64, EVERYTHING);
     pair.server.receive(&other, 1, &[elsewhere.piece(0, 48)]);
-    let to_other = pair.to_server(&first, &other, DATAGRAM.q_key);
+    let to_other = pair.server_as_destination(&first, &other, DATAGRAM.q_key);
     assert_eq!(pair.client.carry_out(&first, send(&[near[0].all()]).to(to_other)), Status::Success);
     assert_eq!(pair.server.received(&other).source_qp, first.number);
 }

@@ -1,0 +1,67 @@
+//! Send-queue requests, as rules write them.
+
+use nonic_device::{Operation, RemoteRange, ScatterGather, SendFlags};
+
+use crate::command::{Destination, Send};
+
+fn request(operation: Operation, pieces: &[ScatterGather]) -> Send {
+    Send { id: 1, operation, flags: SendFlags::default(), pieces: pieces.to_vec(), destination: None }
+}
+
+pub(crate) fn send(pieces: &[ScatterGather]) -> Send {
+    request(Operation::Send { immediate: None }, pieces)
+}
+
+pub(crate) fn write(pieces: &[ScatterGather], remote: RemoteRange) -> Send {
+    request(Operation::Write { remote, immediate: None }, pieces)
+}
+
+pub(crate) fn read(pieces: &[ScatterGather], remote: RemoteRange) -> Send {
+    request(Operation::Read { remote }, pieces)
+}
+
+pub(crate) fn fetch_add(piece: ScatterGather, remote: RemoteRange, add: u64) -> Send {
+    request(Operation::FetchAdd { remote, add }, &[piece])
+}
+
+pub(crate) fn compare_swap(piece: ScatterGather, remote: RemoteRange, compare: u64, swap: u64) -> Send {
+    request(Operation::CompareSwap { remote, compare, swap }, &[piece])
+}
+
+impl Send {
+    pub(crate) fn id(self, id: u64) -> Self {
+        Self { id, ..self }
+    }
+
+    pub(crate) fn signaled(mut self) -> Self {
+        self.flags.signaled = true;
+        self
+    }
+
+    pub(crate) fn solicited(mut self) -> Self {
+        self.flags.solicited = true;
+        self
+    }
+
+    pub(crate) fn inline(mut self) -> Self {
+        self.flags.inline = true;
+        self
+    }
+
+    pub(crate) fn fence(mut self) -> Self {
+        self.flags.fence = true;
+        self
+    }
+
+    pub(crate) fn immediate(mut self, value: u32) -> Self {
+        match &mut self.operation {
+            Operation::Send { immediate } | Operation::Write { immediate, .. } => *immediate = Some(value),
+            other => panic!("{other:?} carries no immediate data"),
+        }
+        self
+    }
+
+    pub(crate) fn to(self, destination: Destination) -> Self {
+        Self { destination: Some(destination), ..self }
+    }
+}
