@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{AsFd, PacketSocket, Ready, timer_slack_ns, yield_now};
+use nonic_sys::{AsFd, PacketSocket, Ready, prefer_short_slices, timer_slack_ns, yield_now};
 use nonic_transport::{Link, LinkEvent};
 
 use crate::engine::{Engine, lock};
@@ -22,7 +22,9 @@ const STRANGERS: u64 = 3 << 32;
 
 /// While a program polls, the agent looks this often whether it still does: messages wait at most twice this long for a
 /// program that stopped polling.
-const TICK: Duration = Duration::from_micros(400);
+const TICK: Duration = Duration::from_micros(250);
+/// What the agent asks of the scheduler: to run soon, and briefly. The least there is.
+const SLICE_NS: u64 = 100_000;
 /// How long the agent goes on looking after it has handled something for a program that does not poll: the next
 /// message of a stream then finds it awake.
 const LINGER: Duration = Duration::from_micros(50);
@@ -47,6 +49,7 @@ struct Agent<'a> {
 /// Runs until the engine stops.
 pub(crate) fn run(engine: &Engine) {
     timer_slack_ns(1);
+    prefer_short_slices(SLICE_NS);
     let mut agent = Agent { engine, strangers: HashMap::new(), next_stranger: STRANGERS };
     let mut ready = Vec::new();
     while !engine.stop.load(Ordering::SeqCst) {

@@ -135,6 +135,10 @@ impl CompletionQueue {
         let engine = self.context.engine();
         engine.note_poll();
         let mut count = self.take(out, most)?;
+        if !self.context.is_current() {
+            // The rings are the parent's: a child has its copy of what was here at the fork, and no more.
+            return Ok(count);
+        }
         if count < most {
             if engine.progress_for_poller(most - count) {
                 count += self.take(out, most - count)?;
@@ -215,6 +219,9 @@ impl CompletionQueue {
     /// Asks for one event on the channel for the next completion added after this call, or for the next solicited or
     /// failed one. Asking for both gives the wider.
     pub fn request_notification(&self, solicited_only: bool) {
+        if !self.context.is_current() {
+            return;
+        }
         let mut inner = self.lock();
         let before = inner.armed;
         let asked = if solicited_only { Armed::Solicited } else { Armed::Any };

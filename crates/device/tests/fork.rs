@@ -34,6 +34,9 @@ fn exchange(one: &common::End, other: &common::End) {
 fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
     let (one, other) = common::connected();
     exchange(&one, &other);
+    // A message waits in the ring while the child lives.
+    other.post_receive(3);
+    one.post(4, Operation::Send { immediate: None }, &[one.piece(0, 64)]);
     let status = in_child(|| {
         let zone =
             one.zone.create_address_handle(one.pair.attributes().address_vector.unwrap_or_else(|| {
@@ -45,6 +48,11 @@ fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
         }
         if one.pair.post_receive(&ReceiveRequest { id: 9, pieces: &[] }) != Err(PostError::Forked) {
             return 12;
+        }
+        // What its parent is about to receive is not the child's to read.
+        let polled = one.completions.poll(&mut |_| {}, 1);
+        if !matches!(polled, Ok(0)) {
+            return 16;
         }
         let mask = nonic_device::AttributeMask::STATE;
         if one.pair.modify(&QpAttributes::default(), mask) != Err(ModifyError::Forked) {
@@ -60,6 +68,7 @@ fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
         0
     });
     assert_eq!(status, 0);
+    assert_eq!((one.completion().id, other.completion().id), (4, 3));
     // The child's destroying and deregistering touched copies only.
     exchange(&one, &other);
     assert_eq!(one.pair.state(), nonic_device::QpState::ReadyToSend);

@@ -1,6 +1,7 @@
 //! The files behind regions of memory that the program shares already (memfd, `shm_open`, a mapped file): peers that are
 //! given such a file map the very same pages.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nonic_sys::{AsFd, Backing, MemoryArea, OwnedFd, shared_file_of};
@@ -13,17 +14,23 @@ struct SharedFile {
     users: u32,
 }
 
-/// The list; a file's number is its place in it.
+/// The list. A file's number is never used again: a peer may still have the old file mapped under it.
 #[derive(Debug, Default)]
 pub struct SharedFiles {
-    files: Mutex<Vec<Option<SharedFile>>>,
+    files: Mutex<Files>,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    next: u32,
+    by_number: HashMap<u32, SharedFile>,
 }
 
 /// Files at most: each keeps a descriptor of the program's open.
 const FILES_MAX: usize = 256;
 
 impl SharedFiles {
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<SharedFile>>> {
+    fn lock(&self) -> MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -33,34 +40,28 @@ impl SharedFiles {
         let Backing::SharedFile { device, inode, .. } = area.backing else { return None };
         let mut files = self.lock();
         let same = |file: &SharedFile| file.device == device && file.inode == inode;
-        if let Some(number) = files.iter().position(|file| file.as_ref().is_some_and(same)) {
-            if let Some(file) = files[number].as_mut() {
-                file.users += 1;
-            }
-            return Some(number as u32);
+        if let Some((number, file)) = files.by_number.iter_mut().find(|(_, file)| same(file)) {
+            file.users += 1;
+            return Some(*number);
         }
-        let number = files.iter().position(Option::is_none).unwrap_or(files.len());
-        if number >= FILES_MAX {
+        if files.by_number.len() >= FILES_MAX {
             return None;
         }
         let file = SharedFile { device, inode, descriptor: shared_file_of(area)?, users: 1 };
-        if number == files.len() {
-            files.push(Some(file));
-        } else {
-            files[number] = Some(file);
-        }
-        Some(number as u32)
+        let number = files.next;
+        files.next = number.checked_add(1)?;
+        files.by_number.insert(number, file);
+        Some(number)
     }
 
     /// Counts one use less. True if it was the last and the file was let go.
     pub fn release(&self, number: u32) -> bool {
         let mut files = self.lock();
-        let Some(slot) = files.get_mut(number as usize) else { return false };
-        let Some(file) = slot.as_mut() else { return false };
+        let Some(file) = files.by_number.get_mut(&number) else { return false };
         file.users -= 1;
         let last = file.users == 0;
         if last {
-            *slot = None;
+            files.by_number.remove(&number);
         }
         last
     }
@@ -68,8 +69,7 @@ impl SharedFiles {
     /// A descriptor of the file, to give to a peer, and its length now.
     pub fn descriptor(&self, number: u32) -> Option<(OwnedFd, u64)> {
         let files = self.lock();
-        let file = files.get(number as usize)?.as_ref()?;
-        let descriptor = file.descriptor.as_fd().try_clone_to_owned().ok()?;
+        let descriptor = files.by_number.get(&number)?.descriptor.as_fd().try_clone_to_owned().ok()?;
         let length = std::fs::File::from(descriptor.try_clone().ok()?).metadata().ok()?.len();
         Some((descriptor, length))
     }
@@ -93,6 +93,7 @@ mod tests {
         assert!(files.release(number));
         assert!(files.descriptor(number).is_none());
         assert!(!files.release(number));
+        assert_ne!(files.add(&area), Some(number), "a number is never used again");
     }
 
     #[test]

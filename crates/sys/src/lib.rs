@@ -32,5 +32,7 @@ pub use socket::{Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_ab
 pub use spin::{cpu_relax, sequence_point, yield_now};
 #[cfg(not(loom))]
 pub use std::sync::atomic::AtomicU64;
-pub use thread::{at_exit, host_name, random_u64, spawn_without_signals, timer_slack_ns};
+pub use thread::{
+    at_exit, host_name, prefer_short_slices, random_u64, spawn_without_signals, timer_slack_ns,
+};
 pub use virtual_memory::{Backing, MemoryArea, PAGE, find_area, shared_file_of, touch_pages};

@@ -27,6 +27,35 @@ pub fn timer_slack_ns(slack: u64) {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack, 0, 0, 0) };
 }
 
+/// Asks the scheduler to let this thread run soon after it wakes, for short times (Linux 6.12; elsewhere nothing changes).
+/// Needs no privilege: it gets no more of the CPU than before, only sooner.
+pub fn prefer_short_slices(slice_ns: u64) {
+    #[repr(C)]
+    #[derive(Default)]
+    struct SchedulingAttributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    let mut attributes = SchedulingAttributes::default();
+    let size = size_of::<SchedulingAttributes>() as u32;
+    // SAFETY: the structure is a local of the size given; both calls concern this thread only. Reading first keeps
+    // policy and nice value as they are.
+    unsafe {
+        if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) == 0
+            && attributes.policy == libc::SCHED_OTHER as u32
+        {
+            (attributes.size, attributes.runtime) = (size, slice_ns);
+            libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
+        }
+    }
+}
+
 /// A random number from the kernel, or one made of time and process id where the kernel refuses.
 pub fn random_u64() -> u64 {
     let mut bytes = [0u8; 8];

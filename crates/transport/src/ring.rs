@@ -98,6 +98,12 @@ impl Producer {
         }
     }
 
+    /// Whether the consumer has read every message and said so.
+    pub(crate) fn everything_was_read(&mut self) -> bool {
+        self.refresh_head();
+        self.head == self.tail
+    }
+
     /// Publishes one message, or nothing.
     ///
     /// # Panics

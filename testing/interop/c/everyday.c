@@ -1,7 +1,7 @@
 // What an ordinary program does, all of it, with its bytes checked: run under limits, filters and missing
 // directories to see that it still works.
 //
-// proves: issue "RLIMIT_NOFILE 64, RLIMIT_MEMLOCK 64 KiB, no /proc, no /dev/shm, read-only root, a seccomp filter"
+// proves: HOST-5
 
 #include "common.h"
 

@@ -3,7 +3,7 @@
 //
 // Rounds alternate: a peer that misbehaves in one of the ways below, then one that behaves and is served in full.
 //
-// proves: issue "a peer that writes rubbish into the shared ring and segment: the victim refuses, counts it and lives"
+// proves: HOST-1
 //
 // Usage: rubbish ROUNDS SEED
 

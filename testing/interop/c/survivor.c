@@ -5,7 +5,7 @@
 // tells the truth, must be able to connect to the next peer, and must lose nothing by it: no descriptor, no mapping,
 // no socket name, no memory.
 //
-// proves: issue "kill -9 of either side", verbs-abi 7.4 (no answer, flush)
+// proves: HOST-6, 7.4 (no answer, flush)
 //
 // Usage: survivor ROUNDS SEED
 

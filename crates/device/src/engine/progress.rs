@@ -143,7 +143,7 @@ impl Engine {
 pub(super) const MESSAGES_PER_POLL: usize = 256;
 
 /// Polls without result after which a polling thread lets others of its CPU go first.
-pub(super) const POLLS_PER_YIELD: u32 = 256;
+pub(super) const POLLS_PER_YIELD: u32 = 64;
 
 /// Polls that found all they wanted after which the rings are looked at all the same.
 pub(super) const BUSY_POLLS_PER_LOOK: u32 = 16;

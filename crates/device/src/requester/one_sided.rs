@@ -29,6 +29,13 @@ impl QueuePair {
         path.link.direct(&request)
     }
 
+    /// Whether a one-sided request may run directly without overtaking an older one of its queue pair. An unreliable
+    /// message is done for its sender once it stands in the ring, so for those the ring must have been read.
+    fn may_go_directly(&self, inner: &Inner, link: &Link) -> bool {
+        inner.send.nothing_in_flight()
+            && (self.transport == QpType::ReliableConnection || link.everything_was_read())
+    }
+
     pub(super) fn start_write(
         &self,
         inner: &mut Inner,
@@ -41,7 +48,7 @@ impl QueuePair {
         let step = self.with_source(inner, number, slot, |inner, source| {
             // Once a fragment is in the ring the rest must follow it there.
             if inner.requester.sent == 0 && slot.total > 0 {
-                if inner.send.nothing_in_flight() {
+                if self.may_go_directly(inner, &path.link) {
                     match self.write_directly(path, remote, slot.total, source) {
                         Direct::Done if immediate.is_none() => return Step::Finished,
                         Direct::Done => {

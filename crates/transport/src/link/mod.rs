@@ -199,6 +199,11 @@ impl Link {
         self.transmit.lock().unwrap_or_else(PoisonError::into_inner).has_room_for_fragment()
     }
 
+    /// Whether the peer has read every message that was pushed.
+    pub fn everything_was_read(&self) -> bool {
+        self.transmit.lock().unwrap_or_else(PoisonError::into_inner).everything_was_read()
+    }
+
     /// Wakes the peer if it sleeps.
     pub fn ring_bell(&self) {
         let wanted = self.transmit.lock().unwrap_or_else(PoisonError::into_inner).consumer_wants_bell();
