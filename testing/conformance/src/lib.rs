@@ -3,7 +3,7 @@
 //! A rule is a function whose name is the promise; it is tied to an id of the list of clauses or to a section of the
 //! facts about verbs. It speaks to two sides, client and server, through commands, and does not know whether the other
 //! side is the same thread, another thread or another process, nor which tier carries the bytes: that is the
-//! arrangement, one line of [`arrangement`]'s table. Each arrangement runs in a process of its own, because a process
+//! arrangement, one line of `arrangement`'s table. Each arrangement runs in a process of its own, because a process
 //! reads its settings once.
 //!
 //! `NONIC_CONFORMANCE_ONLY=text` runs only the rules and arrangements whose name contains the text.
