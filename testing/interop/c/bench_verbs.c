@@ -112,9 +112,13 @@ static void opening(void)
     int rounds = quick ? 5 : 50;
     int64_t took[50];
     if (self.active) {
+        long before = status_kib("VmRSS");
         int64_t start = now_ns();
         struct ibv_context *first = open_device();
-        figure("open device, the first of a process", (now_ns() - start) / 1e6, "ms", "promise: under 5");
+        int64_t took_first = now_ns() - start;
+        long after = status_kib("VmRSS");
+        figure("open device, the first of a process", took_first / 1e6, "ms", "promise: under 5");
+        figure("resident memory of an open device", (after - before) / 1024.0, "MiB", "promise: under 4");
         for (int i = 0; i < rounds; i++) {
             start = now_ns();
             struct ibv_context *context = open_device();
@@ -129,10 +133,7 @@ static void opening(void)
 
 static void idling(double seconds)
 {
-    long before = status_kib("VmRSS");
     struct ibv_context *context = open_device();
-    long after = status_kib("VmRSS");
-    figure("resident memory of an open device", (after - before) / 1024.0, "MiB", "promise: under 4");
     meet();
     double cpu = cpu_ms();
     struct timespec rest = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (time_t)seconds) * 1e9)};
@@ -327,6 +328,9 @@ int main(int argc, char **argv)
     rate_of(&n, "RDMA read", IBV_WR_RDMA_READ, 65536, 20000);
     rate_of(&n, "fetch and add", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 200000);
     idling_connected(&n, idle);
-    close_node(&n);
-    return finish();
+    drop_qp(&n);
+    REQUIRE(ibv_dereg_mr(n.mr) == 0 && ibv_destroy_cq(n.send_cq) == 0 && ibv_destroy_cq(n.recv_cq) == 0);
+    REQUIRE(ibv_dealloc_pd(n.pd) == 0 && ibv_close_device(n.context) == 0);
+    meet();
+    return 0;
 }
