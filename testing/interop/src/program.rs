@@ -182,7 +182,7 @@ impl Running {
         self.reap()
     }
 
-    /// Sends SIGKILL to the program alone and goes on; its group follows when this value is dropped.
+    /// Whether the program has ended.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }

@@ -125,9 +125,7 @@ fn described(environment: Environment) -> Verdict {
     expect(&text, "max_mtu", |value| value == "4096 (5)")?;
     expect(&text, "phys_state", |value| value == "LINK_UP (5)")?;
     expect(&text, "GID[  0]", |value| !value.is_empty())?;
-    expect(&text, "maximum device memory size", |_| true)
-        .or_else(|_| expect(&text, "max_dm_size", |_| true))
-        .or(Ok(()))
+    expect(&text, "maximum available device memory", |value| value == "67108864Bytes")
 }
 
 fn second_device() -> Verdict {
