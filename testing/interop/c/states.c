@@ -3,7 +3,7 @@
 //
 // proves: verbs-abi 7.2
 //
-// One process; queue pairs are connected to themselves. SQE cannot be entered by a call and is in transfer_errors.c.
+// One process; queue pairs are connected to themselves. SQE cannot be entered by a call and is in unreliable.c.
 
 #include "common.h"
 

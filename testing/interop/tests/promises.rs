@@ -28,6 +28,11 @@ const CASES: &[Case] = &[
         one_tier: false,
     },
     Case {
+        sentence: "unreliable services drop in silence what does not fit",
+        program: "unreliable",
+        one_tier: false,
+    },
+    Case {
         sentence: "completion and asynchronous events come when they should",
         program: "events",
         one_tier: false,
