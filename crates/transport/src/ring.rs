@@ -98,9 +98,14 @@ impl Producer {
         }
     }
 
-    /// Whether the consumer has read every message and said so.
+    /// Whether the consumer has read every message and said so. If not, it rings the producer's doorbell when it has
+    /// read more.
     pub(crate) fn everything_was_read(&mut self) -> bool {
         self.refresh_head();
+        if self.head != self.tail {
+            self.memory.control(RING_PRODUCER_WAITS).store(1, Ordering::SeqCst);
+            self.refresh_head();
+        }
         self.head == self.tail
     }
 

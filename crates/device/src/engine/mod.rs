@@ -144,6 +144,7 @@ extern "C" fn say_goodbye() {
     drop(current);
     if let Some(owner) = owner {
         if owner.is_current() {
+            owner.0.wait_for_driver();
             owner.0.say_goodbye();
         }
         // Dropping it would join a thread that may need what the program's own exit handlers hold.

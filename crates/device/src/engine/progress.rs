@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use nonic_sys::yield_now;
 use nonic_transport::Link;
@@ -58,6 +59,15 @@ impl Engine {
         self.busy_polls.store(polls, Ordering::Relaxed);
         if polls.is_multiple_of(BUSY_POLLS_PER_LOOK) {
             self.progress(1);
+        }
+    }
+
+    /// Waits until whoever reads rings right now has sent the answers too, but not for long. A program may exit as soon as
+    /// it sees what a peer wrote; the peer must have its answer then.
+    pub(super) fn wait_for_driver(&self) {
+        let deadline = Instant::now() + EXIT_PATIENCE;
+        while self.driver.try_lock().is_err() && Instant::now() < deadline {
+            yield_now();
         }
     }
 
@@ -145,5 +155,7 @@ pub(super) const MESSAGES_PER_POLL: usize = 256;
 /// Polls without result after which a polling thread lets others of its CPU go first.
 pub(super) const POLLS_PER_YIELD: u32 = 64;
 
+/// How long an exiting process waits for its own thread to finish what it is at.
+const EXIT_PATIENCE: Duration = Duration::from_millis(100);
 /// Polls that found all they wanted after which the rings are looked at all the same.
 pub(super) const BUSY_POLLS_PER_LOOK: u32 = 16;

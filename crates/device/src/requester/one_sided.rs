@@ -65,7 +65,10 @@ impl QueuePair {
                 } else if slot.total > FRAGMENT as u64
                     && self.direct(path, remote, 0, slot.total, Access::REMOTE_WRITE).is_some()
                 {
-                    return Step::Later;
+                    // An unreliable queue pair has nothing under way whose answer would start it again: the peer rings
+                    // when it has read the ring.
+                    let reliable = self.transport == QpType::ReliableConnection;
+                    return if reliable { Step::Later } else { self.blocked(&path.link) };
                 }
             }
             let mut header = self.header(inner, MessageKind::Write, slot);
