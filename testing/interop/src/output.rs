@@ -106,7 +106,8 @@ fn perftest_row(line: &str) -> Option<PerftestRow> {
     let bytes = fields.next()?.parse().ok()?;
     let iterations = fields.next()?.parse().ok()?;
     let figures: Option<Vec<f64>> =
-        fields.map(|field| field.parse().ok().filter(|n: &f64| n.is_finite())).collect();
+        // perftest prints its standard deviation as "-nan" when rounding makes a variance negative.
+        fields.map(|field| if field.ends_with("nan") { Some(0.0) } else { field.parse().ok().filter(|n: &f64| n.is_finite()) }).collect();
     let figures = figures.filter(|figures| figures.len() >= 3)?;
     Some(PerftestRow { bytes, iterations, figures })
 }
