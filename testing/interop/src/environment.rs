@@ -127,7 +127,7 @@ impl Place {
             program = program.variable(name, value);
         }
         if self.environment.one_cpu {
-            program = program.deadline(Duration::from_secs(120));
+            program = program.deadline(Duration::from_secs(240));
         }
         Ok(program)
     }

@@ -30,7 +30,7 @@ impl Program {
         Self {
             words: words.into_iter().map(Into::into).collect(),
             variables: Vec::new(),
-            deadline: Duration::from_secs(60),
+            deadline: Duration::from_secs(120),
         }
     }
 
