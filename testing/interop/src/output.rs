@@ -105,11 +105,19 @@ fn perftest_row(line: &str) -> Option<PerftestRow> {
     let mut fields = line.split_whitespace();
     let bytes = fields.next()?.parse().ok()?;
     let iterations = fields.next()?.parse().ok()?;
-    let figures: Option<Vec<f64>> =
-        // perftest prints its standard deviation as "-nan" when rounding makes a variance negative.
-        fields.map(|field| if field.ends_with("nan") { Some(0.0) } else { field.parse().ok().filter(|n: &f64| n.is_finite()) }).collect();
+    let figures: Option<Vec<f64>> = fields.enumerate().map(figure).collect();
     let figures = figures.filter(|figures| figures.len() >= 3)?;
     Some(PerftestRow { bytes, iterations, figures })
+}
+
+/// One column behind the first two. perftest prints its standard deviation as `-nan` when rounding makes a variance
+/// negative; any other figure must be a number.
+fn figure((column, field): (usize, &str)) -> Option<f64> {
+    const DEVIATION: usize = 4;
+    if column == DEVIATION && field.ends_with("nan") {
+        return Some(0.0);
+    }
+    field.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 /// The figures of a qperf test: lines `    latency  =  1.2 us`, as name and value.
@@ -170,6 +178,14 @@ mod tests {
         let rows = perftest(text);
         assert_eq!(rows.len(), 1);
         assert!(rows[0].is_positive());
+    }
+
+    #[test]
+    fn a_deviation_that_is_not_a_number_spoils_nothing() {
+        let rows = perftest(
+            " 2       1000          0.87           0.91         0.91     0.89    -nan    0.91   0.91\n",
+        );
+        assert!(rows.len() == 1 && rows[0].is_positive());
     }
 
     #[test]
