@@ -5,6 +5,8 @@
 mod access;
 mod address;
 #[cfg(not(loom))]
+mod adoption;
+#[cfg(not(loom))]
 mod arena;
 mod gate;
 mod key;
@@ -18,6 +20,8 @@ mod shared_slice;
 
 pub use access::Access;
 pub use address::{AddressRange, RegionAddress};
+#[cfg(not(loom))]
+pub use adoption::{AdoptedPages, Adopter, Adoption, AdoptionPolicy, LAYER_BITS, PlainReason, Purpose};
 #[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
 pub use gate::{AccessError, KeyUse, Place, resolve};
