@@ -174,7 +174,7 @@ impl QueuePair {
         }
         let mut at = 0;
         for slice in cut(&slices, offset, data.length()) {
-            slice.copy_from(data.part(at, slice.length()));
+            slice.copy_near_from(data.part(at, slice.length()));
             at += slice.length();
         }
         true

@@ -95,7 +95,7 @@ impl DeviceMemory {
     ) -> Result<(), DeviceMemoryError> {
         let source = self.slice(offset, length)?;
         // SAFETY: the caller vouches for `destination`.
-        unsafe { SharedSlice::from_raw(destination, length as usize) }.copy_from(source);
+        unsafe { SharedSlice::from_raw(destination, length as usize) }.copy_near_from(source);
         Ok(())
     }
 

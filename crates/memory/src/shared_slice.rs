@@ -72,14 +72,27 @@ impl<'a> SharedSlice<'a> {
         Self { start: self.start.wrapping_add(offset), length, life: PhantomData }
     }
 
-    /// Copies all of `source` to the start of this slice; a reader who sees the last byte sees all.
+    /// Copies all of `source` to the start of this slice, for another core to read; a reader who sees the last byte
+    /// sees all.
     ///
     /// # Panics
     /// If `source` is longer.
+    #[inline]
     pub fn copy_from(&self, source: SharedSlice<'_>) {
         assert!(source.length <= self.length, "{} bytes into {}", source.length, self.length);
         // SAFETY: both slices stand for their lifetimes (promised when they were made) and the length fits in both.
         unsafe { nonic_sys::copy_ordered(self.start, source.start, source.length) }
+    }
+
+    /// [`SharedSlice::copy_from`] for bytes that this core reads next: they stay in its cache.
+    ///
+    /// # Panics
+    /// If `source` is longer.
+    #[inline]
+    pub fn copy_near_from(&self, source: SharedSlice<'_>) {
+        assert!(source.length <= self.length, "{} bytes into {}", source.length, self.length);
+        // SAFETY: as in `copy_from`.
+        unsafe { nonic_sys::copy_ordered_near(self.start, source.start, source.length) }
     }
 
     /// Copies private bytes to the start of this slice.
@@ -99,7 +112,7 @@ impl<'a> SharedSlice<'a> {
     pub fn read(&self, destination: &mut [u8]) {
         assert!(destination.len() <= self.length, "{} bytes from {}", destination.len(), self.length);
         // SAFETY: as in `copy_from`; `destination` is an ordinary slice, exclusively borrowed.
-        unsafe { nonic_sys::copy_ordered(destination.as_mut_ptr(), self.start, destination.len()) }
+        unsafe { nonic_sys::copy_ordered_near(destination.as_mut_ptr(), self.start, destination.len()) }
     }
 
     /// Atomic compare and swap of the 8 bytes this slice is; returns what was there.

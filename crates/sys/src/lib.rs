@@ -2,6 +2,7 @@
 //!
 //! What depends on the machine (copying, pausing a spinning CPU) stands here too, so that nothing above knows x86.
 
+mod atomics;
 mod copy;
 mod descriptor;
 mod fork;
@@ -15,7 +16,8 @@ mod spin;
 mod thread;
 mod virtual_memory;
 
-pub use copy::{compare_swap_u64, copy_ordered, fetch_add_u64};
+pub use atomics::{compare_swap_u64, fetch_add_u64};
+pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, wait_readable};
 pub use fork::{forget_in_children, fork_generation, keep_in_children};
 pub use interface::{InterfaceAddress, interface_addresses};

@@ -156,7 +156,7 @@ impl DirectAccess<'_> {
         let source = self.slice().ok_or(io::ErrorKind::NotFound)?;
         let mut at = 0;
         for piece in local {
-            piece.copy_from(source.part(at, piece.length()));
+            piece.copy_near_from(source.part(at, piece.length()));
             at += piece.length();
         }
         Ok(())

@@ -32,7 +32,7 @@ impl QueuePair {
             }
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         };
-        target.part(header.offset as usize, incoming.payload.length()).copy_from(incoming.payload);
+        target.part(header.offset as usize, incoming.payload.length()).copy_near_from(incoming.payload);
         drop(guard);
         let received = header.offset + incoming.payload.length() as u32;
         if received < header.total {

@@ -85,7 +85,7 @@ impl QueuePair {
         }
         let mut at = 0;
         for slice in &slices {
-            slice.copy_from(payload.part(at, slice.length()));
+            slice.copy_near_from(payload.part(at, slice.length()));
             at += slice.length();
         }
         true
