@@ -21,7 +21,9 @@ mod shared_slice;
 pub use access::Access;
 pub use address::{AddressRange, RegionAddress};
 #[cfg(not(loom))]
-pub use adoption::{AdoptedPages, Adopter, Adoption, AdoptionPolicy, LAYER_BITS, PlainReason, Purpose};
+pub use adoption::{
+    AdoptedPages, Adopter, Adoption, AdoptionPolicy, LAYER_BITS, PlainReason, Purpose, Shield,
+};
 #[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
 pub use gate::{AccessError, KeyUse, Place, resolve};

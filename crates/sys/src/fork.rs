@@ -1,7 +1,7 @@
 //! What `fork` does to a device: the child must not keep the parent's sockets alive, nor use its rings.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Once, OnceLock};
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 
@@ -13,12 +13,33 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 static DESCRIPTORS: [AtomicI32; SLOTS] = [const { AtomicI32::new(FREE) }; SLOTS];
 static HANDLER: Once = Once::new();
 
+/// What has to happen around a fork. The first two run on the thread that forks; the last one on the child's only thread.
+pub trait ForkHandler: Sync {
+    /// Before: takes the locks that the child must find in order.
+    fn prepare(&self);
+    /// After it, in the parent; also when there is no child after all.
+    fn parent(&self);
+    /// After it, in the child, which may not allocate: another thread may have held the allocator's lock. The parent's
+    /// descriptors are still there.
+    fn child(&self);
+}
+
+static WATCHER: OnceLock<&'static dyn ForkHandler> = OnceLock::new();
+
+/// Has `handler` called around every fork from now on (`fork(3)`; not `vfork`, `posix_spawn` or a bare system call). There is
+/// one; later ones are ignored.
+pub fn on_fork(handler: &'static dyn ForkHandler) {
+    let _ = WATCHER.set(handler);
+    let _ = fork_generation();
+}
+
 /// How many forks lie between the first process that used nonic and this one. What was made in an earlier generation
 /// belongs to an ancestor.
 pub fn fork_generation() -> u32 {
     HANDLER.call_once(|| {
-        // SAFETY: the handler touches atomics and makes async-signal-safe system calls only.
-        unsafe { libc::pthread_atfork(None, None, Some(child)) };
+        // SAFETY: the handlers touch atomics and make async-signal-safe system calls only, and what `on_fork` was given keeps
+        // to the same in the child.
+        unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     });
     GENERATION.load(Ordering::Relaxed)
 }
@@ -45,8 +66,23 @@ pub fn keep_in_children(descriptor: BorrowedFd<'_>) {
     }
 }
 
+extern "C" fn prepare() {
+    if let Some(watcher) = WATCHER.get() {
+        watcher.prepare();
+    }
+}
+
+extern "C" fn parent() {
+    if let Some(watcher) = WATCHER.get() {
+        watcher.parent();
+    }
+}
+
 extern "C" fn child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    if let Some(watcher) = WATCHER.get() {
+        watcher.child();
+    }
     let mut inert = FREE;
     for slot in &DESCRIPTORS {
         let raw = slot.swap(FREE, Ordering::AcqRel);

@@ -2,6 +2,7 @@
 //!
 //! What depends on the machine (copying, pausing a spinning CPU) stands here too, so that nothing above knows x86.
 
+mod address_file;
 mod atomics;
 mod copy;
 mod descriptor;
@@ -10,31 +11,41 @@ mod interface;
 mod mapping;
 #[cfg(loom)]
 mod model;
+mod page_map;
 mod process_memory;
+mod signals;
 mod socket;
 mod spin;
 mod thread;
+mod userfault;
 mod virtual_memory;
 
+pub use address_file::{AddressFile, Rights, keep_from_children, map_zeros_over, populate, set_rights};
 pub use atomics::{compare_swap_u64, fetch_add_u64};
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, wait_readable};
-pub use fork::{forget_in_children, fork_generation, keep_in_children};
+pub use fork::{ForkHandler, forget_in_children, fork_generation, keep_in_children, on_fork};
 pub use interface::{InterfaceAddress, interface_addresses};
 #[cfg(not(loom))]
 pub use mapping::SharedMapping;
 pub use mapping::{Protection, SharedMemory};
 #[cfg(loom)]
 pub use model::{AtomicU64, SharedMapping};
+pub use page_map::{Holding, PageMap, PageRun};
 pub use process_memory::{
     Piece, allow_any_tracer, effective_user, open_process, read_process, write_process,
 };
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+pub use signals::SignalsHeld;
 pub use socket::{Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_abstract};
 pub use spin::{cpu_relax, sequence_point, yield_now};
 #[cfg(not(loom))]
 pub use std::sync::atomic::AtomicU64;
 pub use thread::{
-    at_exit, host_name, prefer_short_slices, random_u64, spawn_without_signals, timer_slack_ns,
+    at_exit, host_name, own_stack, prefer_short_slices, process_status, process_status_at, random_u64,
+    spawn_without_signals, thread_count, timer_slack_ns,
 };
-pub use virtual_memory::{Backing, MemoryArea, PAGE, find_area, shared_file_of, touch_pages};
+pub use userfault::{Reach, Userfault};
+pub use virtual_memory::{
+    AreaMap, AreaName, Backing, MemoryArea, PAGE, find_area, shared_file_of, touch_pages,
+};

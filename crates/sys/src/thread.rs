@@ -1,6 +1,7 @@
 //! Threads that never run the program's signal handlers, and randomness for names.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
 /// Starts a thread with every signal blocked, so that the program's handlers run on the program's threads only.
@@ -53,6 +54,44 @@ pub fn prefer_short_slices(slice_ns: u64) {
             (attributes.size, attributes.runtime) = (size, slice_ns);
             libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
         }
+    }
+}
+
+/// How many threads this process has.
+pub fn thread_count() -> io::Result<usize> {
+    let links = rustix::fs::stat("/proc/self/task")?.st_nlink as usize;
+    // The kernel counts a folder's links as it would subfolders, plus two. Other systems' `/proc` may not.
+    if links > 2 { Ok(links - 2) } else { Ok(std::fs::read_dir("/proc/self/task")?.count()) }
+}
+
+/// Opens what the kernel tells about this process's memory (`/proc/self/status`).
+pub fn process_status() -> io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    Ok(rustix::fs::open("/proc/self/status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Reads what it says now; returns the bytes read.
+pub fn process_status_at(status: &OwnedFd, text: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::pread(status, text, 0)?)
+}
+
+/// First byte and end of the calling thread's stack, as the C library knows it.
+pub fn own_stack() -> Option<(usize, usize)> {
+    thread_local! { static BOUNDS: Option<(usize, usize)> = stack_bounds(); }
+    BOUNDS.with(|bounds| *bounds)
+}
+
+fn stack_bounds() -> Option<(usize, usize)> {
+    let (mut start, mut length) = (std::ptr::null_mut(), 0);
+    // SAFETY: the attributes are a local, filled by the first call and freed by the last.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {
+            return None;
+        }
+        let found = libc::pthread_attr_getstack(&raw const attributes, &raw mut start, &raw mut length);
+        libc::pthread_attr_destroy(&raw mut attributes);
+        (found == 0).then_some((start as usize, start as usize + length))
     }
 }
 

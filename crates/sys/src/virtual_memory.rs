@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 
+use crate::Rights;
 use crate::fork::fork_generation;
 
 /// Size of a page in bytes. x86-64 has this one; other machines will ask the kernel.
@@ -13,8 +14,17 @@ pub const PAGE: usize = 4096;
 /// Where an area's bytes live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// Memory of this process alone.
+    /// Memory of this process alone, and of no file.
     Private,
+    /// A file mapped `MAP_PRIVATE`: what was not written yet comes from it.
+    PrivateFile {
+        /// Device number, major and minor.
+        device: (u32, u32),
+        /// Inode.
+        inode: u64,
+        /// Offset in bytes.
+        offset: u64,
+    },
     /// A file mapped `MAP_SHARED`: this device and inode, and the offset of the area's first byte.
     SharedFile {
         /// Device number, major and minor.
@@ -24,6 +34,27 @@ pub enum Backing {
         /// Offset in bytes.
         offset: u64,
     },
+}
+
+impl Backing {
+    fn new(shared: bool, device: (u32, u32), inode: u64, offset: u64) -> Self {
+        match (shared, inode) {
+            (true, _) => Self::SharedFile { device, inode, offset },
+            (false, 0) => Self::Private,
+            (false, _) => Self::PrivateFile { device, inode, offset },
+        }
+    }
+}
+
+/// What the kernel or the program calls an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AreaName {
+    /// It has no name, or one that the program gave it, or it is the heap.
+    Program,
+    /// The stack of the first thread.
+    Stack,
+    /// A file, or something of the kernel's (`[vdso]`).
+    Other,
 }
 
 /// One mapped area (a line of `/proc/self/maps`).
@@ -37,8 +68,17 @@ pub struct MemoryArea {
     pub readable: bool,
     /// Whether it can be written.
     pub writable: bool,
+    /// Whether code in it can run.
+    pub executable: bool,
     /// Where its bytes live.
     pub backing: Backing,
+}
+
+impl MemoryArea {
+    /// What the area allows.
+    pub fn rights(&self) -> Rights {
+        Rights { read: self.readable, write: self.writable, execute: self.executable }
+    }
 }
 
 #[repr(C)]
@@ -66,10 +106,132 @@ const PROCMAP_QUERY: libc::c_ulong =
     3 << 30 | (size_of::<ProcmapQuery>() as libc::c_ulong) << 16 | 0x66 << 8 | 17;
 const FLAG_READABLE: u64 = 1;
 const FLAG_WRITABLE: u64 = 2;
+const FLAG_EXECUTABLE: u64 = 4;
 const FLAG_SHARED: u64 = 8;
+const COVERING_OR_NEXT: u64 = 16;
+
+/// The map of a process's memory. Asking it allocates nothing, so a child may do it right after a fork.
+#[derive(Debug)]
+pub struct AreaMap {
+    file: OwnedFd,
+}
+
+impl AreaMap {
+    /// That of the process that calls; a child needs its own.
+    pub fn open() -> io::Result<Self> {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(Self { file: rustix::fs::open("/proc/self/maps", flags, Mode::empty())? })
+    }
+
+    fn query(&self, query: &mut ProcmapQuery) -> io::Result<()> {
+        query.size = size_of::<ProcmapQuery>() as u64;
+        // SAFETY: the structure has the size the request names, and its name, if any, is a buffer of the caller's.
+        match unsafe { libc::ioctl(self.file.as_raw_fd(), PROCMAP_QUERY, std::ptr::from_mut(query)) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// The area that holds `address`, or else the next one above it.
+    pub fn at_or_above(&self, address: usize) -> io::Result<Option<MemoryArea>> {
+        let mut query =
+            ProcmapQuery { query_addr: address as u64, query_flags: COVERING_OR_NEXT, ..Default::default() };
+        match self.query(&mut query) {
+            Ok(()) => Ok(Some(MemoryArea {
+                start: query.vma_start as usize,
+                end: query.vma_end as usize,
+                readable: query.vma_flags & FLAG_READABLE != 0,
+                writable: query.vma_flags & FLAG_WRITABLE != 0,
+                executable: query.vma_flags & FLAG_EXECUTABLE != 0,
+                backing: Backing::new(
+                    query.vma_flags & FLAG_SHARED != 0,
+                    (query.dev_major, query.dev_minor),
+                    query.inode,
+                    query.vma_offset,
+                ),
+            })),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(_) => Ok(self.search_text(address)?.map(|(area, _)| area)),
+        }
+    }
+
+    /// What the area that holds `address` is called; `None` if nothing is mapped there.
+    pub fn name_at(&self, address: usize) -> io::Result<Option<AreaName>> {
+        let mut name = [0u8; 256];
+        let mut query = ProcmapQuery {
+            query_addr: address as u64,
+            vma_name_addr: name.as_mut_ptr() as u64,
+            vma_name_size: name.len() as u32,
+            ..Default::default()
+        };
+        match self.query(&mut query) {
+            Ok(()) => {
+                let length = (query.vma_name_size as usize).saturating_sub(1);
+                Ok(Some(area_name(&name[..length])))
+            }
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ENOENT) => Ok(None),
+                Some(libc::ENAMETOOLONG) => Ok(Some(AreaName::Other)),
+                _ => Ok(self
+                    .search_text(address)?
+                    .filter(|(area, _)| area.start <= address)
+                    .map(|(_, name)| name)),
+            },
+        }
+    }
+
+    /// Kernels before 6.11: reads the text, line by line, in a buffer on the stack. A line longer than the buffer loses the
+    /// end of its name.
+    fn search_text(&self, address: usize) -> io::Result<Option<(MemoryArea, AreaName)>> {
+        rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Start(0))?;
+        let mut buffer = [0u8; 4096];
+        let (mut filled, mut skipping) = (0, false);
+        loop {
+            let count = rustix::io::read(&self.file, &mut buffer[filled..])?;
+            if count == 0 {
+                return Ok(None);
+            }
+            filled += count;
+            let mut start = 0;
+            while let Some(length) = buffer[start..filled].iter().position(|&byte| byte == b'\n') {
+                let line = &buffer[start..start + length];
+                start += length + 1;
+                if !std::mem::take(&mut skipping)
+                    && let Some(found) = std::str::from_utf8(ascii_start(line)).ok().and_then(parse_line)
+                    && found.0.end > address
+                {
+                    return Ok(Some(found));
+                }
+            }
+            buffer.copy_within(start..filled, 0);
+            filled -= start;
+            if filled == buffer.len() {
+                let found = std::str::from_utf8(ascii_start(&buffer)).ok().and_then(parse_line);
+                if let Some(found) = found.filter(|(area, _)| !skipping && area.end > address) {
+                    return Ok(Some(found));
+                }
+                (filled, skipping) = (0, true);
+            }
+        }
+    }
+}
+
+fn ascii_start(line: &[u8]) -> &[u8] {
+    &line[..line.iter().position(|byte| !byte.is_ascii()).unwrap_or(line.len())]
+}
+
+fn area_name(name: &[u8]) -> AreaName {
+    match name {
+        b"" | b"[heap]" => AreaName::Program,
+        b"[stack]" => AreaName::Stack,
+        _ if name.starts_with(b"[anon:") => AreaName::Program,
+        _ => AreaName::Other,
+    }
+}
 
 /// The descriptor shows the memory of the process that opened it, so a child opens its own.
-static MAPS: Mutex<Option<(u32, File)>> = Mutex::new(None);
+static MAPS: Mutex<Option<(u32, AreaMap)>> = Mutex::new(None);
 
 /// The area that holds `address`; `Ok(None)` if nothing is mapped there. An error means that the kernel does not tell
 /// (no `/proc`).
@@ -77,51 +239,13 @@ pub fn find_area(address: usize) -> io::Result<Option<MemoryArea>> {
     let mut maps = MAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let generation = fork_generation();
     if maps.as_ref().is_none_or(|(made, _)| *made != generation) {
-        *maps = Some((generation, File::open("/proc/self/maps")?));
+        *maps = Some((generation, AreaMap::open()?));
     }
-    let Some((_, file)) = maps.as_ref() else { return Err(io::Error::other("unreachable")) };
-    let mut query = ProcmapQuery {
-        size: size_of::<ProcmapQuery>() as u64,
-        query_addr: address as u64,
-        ..Default::default()
-    };
-    // SAFETY: the structure is a local of the size the request names.
-    if unsafe { libc::ioctl(file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } == 0 {
-        let backing = if query.vma_flags & FLAG_SHARED != 0 {
-            Backing::SharedFile {
-                device: (query.dev_major, query.dev_minor),
-                inode: query.inode,
-                offset: query.vma_offset,
-            }
-        } else {
-            Backing::Private
-        };
-        return Ok(Some(MemoryArea {
-            start: query.vma_start as usize,
-            end: query.vma_end as usize,
-            readable: query.vma_flags & FLAG_READABLE != 0,
-            writable: query.vma_flags & FLAG_WRITABLE != 0,
-            backing,
-        }));
-    }
-    match io::Error::last_os_error().raw_os_error() {
-        Some(libc::ENOENT) => Ok(None),
-        _ => search_text(address),
-    }
+    let Some((_, map)) = maps.as_ref() else { return Err(io::Error::other("unreachable")) };
+    Ok(map.at_or_above(address)?.filter(|area| area.start <= address))
 }
 
-fn search_text(address: usize) -> io::Result<Option<MemoryArea>> {
-    for line in BufReader::new(File::open("/proc/self/maps")?).lines() {
-        if let Some(area) = parse_line(&line?)
-            && (area.start..area.end).contains(&address)
-        {
-            return Ok(Some(area));
-        }
-    }
-    Ok(None)
-}
-
-fn parse_line(line: &str) -> Option<MemoryArea> {
+fn parse_line(line: &str) -> Option<(MemoryArea, AreaName)> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
     let rights = fields.next()?.as_bytes();
@@ -129,16 +253,21 @@ fn parse_line(line: &str) -> Option<MemoryArea> {
     let (major, minor) = fields.next()?.split_once(':')?;
     let inode = fields.next()?.parse().ok()?;
     let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
-    Some(MemoryArea {
+    let area = MemoryArea {
         start: usize::from_str_radix(start, 16).ok()?,
         end: usize::from_str_radix(end, 16).ok()?,
         readable: *rights.first()? == b'r',
         writable: *rights.get(1)? == b'w',
-        backing: match *rights.get(3)? {
-            b's' => Backing::SharedFile { device, inode, offset },
-            _ => Backing::Private,
-        },
-    })
+        executable: *rights.get(2)? == b'x',
+        backing: Backing::new(*rights.get(3)? == b's', device, inode, offset),
+    };
+    Some((area, area_name(fields.next().unwrap_or_default().as_bytes())))
+}
+
+/// Whether the kernel knows `MADV_POPULATE_WRITE` (Linux 5.14): asked about no bytes at all.
+pub(crate) fn can_populate() -> bool {
+    // SAFETY: a range of no bytes.
+    unsafe { libc::madvise(PAGE as *mut libc::c_void, 0, libc::MADV_POPULATE_WRITE) == 0 }
 }
 
 /// Asks the kernel to touch every page of a range: the way to learn, without `/proc`, whether it can be read or written.
@@ -182,7 +311,7 @@ pub fn shared_file_of(area: &MemoryArea) -> Option<OwnedFd> {
     }
     let file = File::open("/proc/self/maps").ok()?;
     for line in BufReader::new(file).lines().map_while(Result::ok) {
-        if parse_line(&line).is_some_and(|seen| seen.start == area.start)
+        if parse_line(&line).is_some_and(|(seen, _)| seen.start == area.start)
             && let Some(path) = line.find('/').map(|at| &line[at..])
         {
             return open(std::path::Path::new(path));
@@ -200,8 +329,8 @@ mod tests {
         let value = Box::new(7u64);
         let address = &raw const *value as usize;
         let asked = find_area(address).unwrap().unwrap();
-        let read = search_text(address).unwrap().unwrap();
-        assert_eq!(asked, read);
+        let (read, name) = AreaMap::open().unwrap().search_text(address).unwrap().unwrap();
+        assert_eq!((asked, AreaName::Program), (read, name));
         assert!(asked.readable && asked.writable && asked.backing == Backing::Private);
         assert_eq!(find_area(0).unwrap(), None);
     }
@@ -219,9 +348,28 @@ mod tests {
     }
 
     #[test]
+    fn the_stack_and_the_areas_of_the_kernel_and_of_files_are_known_by_name() {
+        let map = AreaMap::open().unwrap();
+        let text = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mut names = Vec::new();
+        for line in text.lines() {
+            let (area, name) = parse_line(line).unwrap();
+            // Other tests map and unmap meanwhile; what has a name stays.
+            if name != AreaName::Program && area.end < 1 << 47 {
+                assert_eq!(map.name_at(area.end - 1).unwrap(), Some(name), "{line}");
+                let (found, found_name) = map.search_text(area.end - 1).unwrap().unwrap();
+                assert_eq!((found.end, found_name), (area.end, name), "{line}");
+                names.push(name);
+            }
+        }
+        assert!(names.contains(&AreaName::Stack) && names.contains(&AreaName::Other));
+    }
+
+    #[test]
     fn a_line_of_maps_is_understood() {
         let line = "7f0000001000-7f0000003000 rw-s 00002000 00:01 1047 /dev/shm/x y (deleted)";
-        let area = parse_line(line).unwrap();
+        let (area, name) = parse_line(line).unwrap();
+        assert_eq!(name, AreaName::Other);
         assert_eq!(area.backing, Backing::SharedFile { device: (0, 1), inode: 1047, offset: 0x2000 });
         assert!(area.readable && area.writable);
         assert_eq!(parse_line("rubbish"), None);

@@ -4,9 +4,18 @@
 //! offset A of a *layer*. So neighbouring pages merge into one mapping, one descriptor serves every region, and a peer
 //! finds a page from its address alone.
 
-use std::fmt;
+mod places;
+mod process;
+mod runs;
+mod state;
+mod survey;
+mod switching;
 
-use nonic_sys::BorrowedFd;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nonic_sys::{AsFd, BorrowedFd, PAGE, fork_generation};
+use state::State;
 
 /// Log2 of the bytes of a layer: the address space of a program.
 pub const LAYER_BITS: u32 = 47;
@@ -62,6 +71,8 @@ pub enum PlainReason {
     Emulated = 12,
     /// A step failed, and everything is as it was.
     Failed = 13,
+    /// The process has too many separate adopted places: each takes mappings, of which the kernel allows so many.
+    TooManyMappings = 14,
 }
 
 /// When to adopt.
@@ -85,6 +96,20 @@ pub enum Purpose {
     Local,
 }
 
+/// What holds the program's other threads back while pages are switched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shield {
+    /// Nothing if there are none; else the best userfaultfd to be had.
+    #[default]
+    Best,
+    /// A userfaultfd at which system calls wait too, also if there is no other thread.
+    Everything,
+    /// A userfaultfd as ordinary users get it, also if there is no other thread.
+    UserMode,
+    /// None is to be had.
+    None,
+}
+
 /// What registering a range came to; goes back to [`Adopter::give_back`] when the region ends.
 #[derive(Debug)]
 pub struct Adoption {
@@ -92,11 +117,21 @@ pub struct Adoption {
     pub pages: Option<AdoptedPages>,
     /// Why there is not more.
     pub reason: PlainReason,
+    generation: u32,
+    /// Pages that peers reach through the kernel: start and end, on both sides of the adopted part.
+    plain: [(usize, usize); 2],
+}
+
+impl Adoption {
+    fn none(reason: PlainReason, generation: u32) -> Self {
+        Self { pages: None, reason, generation, plain: [(0, 0); 2] }
+    }
 }
 
 /// The adopted memory of this process.
 pub struct Adopter {
     policy: AdoptionPolicy,
+    state: Mutex<State>,
 }
 
 impl fmt::Debug for Adopter {
@@ -105,28 +140,132 @@ impl fmt::Debug for Adopter {
     }
 }
 
+/// Bytes of whole pages from which on a region that peers do not use is adopted: its sends are long enough to be fetched.
+const LOCAL_BYTES: usize = 16 << 10;
+
 impl Adopter {
     /// Nothing is made before the first adoption that needs it.
     pub fn new(policy: AdoptionPolicy) -> Self {
-        Self { policy }
+        Self { policy, state: Mutex::new(State::new()) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.is_current(fork_generation()) {
+            *state = State::new();
+        }
+        state
+    }
+
+    /// How many threads of this process are the library's own and keep off the program's memory while the hook of
+    /// [`Adopter::set_quiet_hook`] runs. A program with one thread besides needs no protection against itself.
+    pub fn set_own_threads(&self, count: usize) {
+        self.state().own_threads = count;
+    }
+
+    /// Has every switch of pages run inside `hook`, which calls what it is given, once, while no thread of the library reads
+    /// or writes memory of the program. The hook must not adopt or give back.
+    pub fn set_quiet_hook(&self, hook: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) {
+        self.state().quiet = Some(Arc::new(hook));
+    }
+
+    /// Uses this protection and no better one. To be said before anything is adopted.
+    pub fn set_shield(&self, shield: Shield) {
+        self.state().shield = shield;
     }
 
     /// The file, for peers to map; made now if there is none yet. `None` if none can be made.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
-        None
+        if self.policy == AdoptionPolicy::Never {
+            return None;
+        }
+        self.state().file().map(AsFd::as_fd)
     }
 
     /// Adopts the whole pages of a range that is being registered, as far as that is possible. Never fails: what cannot
     /// be adopted stays plain.
-    pub fn adopt(&self, _address: usize, _length: usize, _purpose: Purpose) -> Adoption {
-        Adoption { pages: None, reason: PlainReason::Disabled }
+    pub fn adopt(&self, address: usize, length: usize, purpose: Purpose) -> Adoption {
+        let mut state = self.state();
+        let (pages, reason) = match self.whole_pages(address, length, purpose) {
+            Ok((start, end)) => match state.share_covered(start, end) {
+                Some(pages) => (Some(pages), PlainReason::None),
+                None => match state::process_allows() {
+                    Ok(()) => state.adopt(start, end, Ok(())),
+                    Err(reason) => (None, reason),
+                },
+            },
+            Err(reason) => (None, reason),
+        };
+        let mut adoption = Adoption { pages, reason, ..Adoption::none(reason, state.generation()) };
+        if purpose == Purpose::Remote && self.policy != AdoptionPolicy::Never {
+            adoption.plain = plain_parts(address, length, pages);
+            for (start, end) in adoption.plain {
+                state.add_plain(start, end);
+            }
+        }
+        adoption
+    }
+
+    fn whole_pages(
+        &self,
+        address: usize,
+        length: usize,
+        purpose: Purpose,
+    ) -> Result<(usize, usize), PlainReason> {
+        if self.policy == AdoptionPolicy::Never {
+            return Err(PlainReason::Disabled);
+        }
+        let end = address.checked_add(length).ok_or(PlainReason::NotOrdinary)?;
+        if end > 1 << LAYER_BITS {
+            return Err(PlainReason::NotOrdinary);
+        }
+        let (start, end) = (address.next_multiple_of(PAGE), end / PAGE * PAGE);
+        if start >= end {
+            return Err(PlainReason::NoWholePage);
+        }
+        if purpose == Purpose::Local && self.policy == AdoptionPolicy::Auto && end - start < LOCAL_BYTES {
+            return Err(PlainReason::LocalOnly);
+        }
+        Ok((start, end))
     }
 
     /// Ends the registration of a range: pages that no other region uses are private again when this returns. No peer
     /// can be inside an operation on them any more, unless `stopped_peer` says that one is and did not leave: the pages
     /// are then replaced under it, and their place in the file is not used again before [`Adopter::peers_are_gone`].
-    pub fn give_back(&self, _adoption: Adoption, _stopped_peer: bool) {}
+    pub fn give_back(&self, adoption: Adoption, stopped_peer: bool) {
+        let mut state = self.state();
+        if !state.is_current(adoption.generation) {
+            return;
+        }
+        for (start, end) in adoption.plain {
+            if start < end {
+                state.remove_plain(start, end);
+            }
+        }
+        if let Some(pages) = &adoption.pages {
+            state.release(pages, stopped_peer);
+        }
+    }
 
     /// No peer is left that was stopped inside an operation: places given up under one can be used again.
-    pub fn peers_are_gone(&self) {}
+    pub fn peers_are_gone(&self) {
+        self.state().peers_are_gone();
+    }
+
+    /// Separate stretches of adopted memory now: the mappings they take are as many.
+    pub fn stretches(&self) -> usize {
+        self.state().stretches()
+    }
+}
+
+/// The pages of a range, whole or not, on both sides of its adopted part.
+fn plain_parts(address: usize, length: usize, pages: Option<AdoptedPages>) -> [(usize, usize); 2] {
+    let Some(end) = address.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE)) else {
+        return [(0, 0); 2];
+    };
+    let start = address / PAGE * PAGE;
+    match pages {
+        Some(pages) => [(start, pages.start), (pages.end, end)],
+        None => [(start, end), (end, end)],
+    }
 }

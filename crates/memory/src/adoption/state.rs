@@ -1,0 +1,430 @@
+//! What an adopter knows, and the two things it does.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use nonic_sys::{AddressFile, AreaMap, Backing, PageMap, Reach, Userfault, fork_generation, thread_count};
+
+use super::places::{Places, Planned, offset_of, whole};
+use super::process::{Status, is_emulated};
+use super::survey::{Kind, Segment, adopted_layer, layer_at_home, survey};
+use super::switching::{self, Protection, Span};
+use super::{AdoptedPages, LAYER_BITS, PlainReason, Shield};
+
+/// Bits of an offset that are the address.
+const ADDRESS_MASK: u64 = (1 << LAYER_BITS) - 1;
+/// Log2 of the bytes of the file.
+const FILE_BITS: u32 = 62;
+
+/// Runs what it is given while no thread of the library touches the program's memory.
+pub(super) type QuietHook = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
+
+/// What is opened once in each process.
+#[derive(Debug)]
+struct Tools {
+    file: &'static AddressFile,
+    areas: AreaMap,
+    pages: PageMap,
+    status: Status,
+    /// Opened when other threads run for the first time; `None` inside if it is refused.
+    userfault: Option<Option<Userfault>>,
+}
+
+impl Tools {
+    fn open() -> io::Result<Self> {
+        Ok(Self {
+            // Never closed: who maps it from its descriptor need not ask whether it is still there.
+            file: Box::leak(Box::new(AddressFile::create("nonic-pages", FILE_BITS)?)),
+            areas: AreaMap::open()?,
+            pages: PageMap::open()?,
+            status: Status::open()?,
+            userfault: None,
+        })
+    }
+}
+
+pub(super) struct State {
+    generation: u32,
+    tools: Option<Tools>,
+    places: Places,
+    pub(super) own_threads: usize,
+    pub(super) shield: Shield,
+    pub(super) quiet: Option<QuietHook>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("tools", &self.tools)
+            .field("places", &self.places)
+            .finish_non_exhaustive()
+    }
+}
+
+fn quietly<R>(quiet: Option<QuietHook>, work: impl FnOnce() -> R) -> R {
+    let Some(quiet) = quiet else { return work() };
+    let (mut work, mut result) = (Some(work), None);
+    quiet(&mut || {
+        if let Some(work) = work.take() {
+            result = Some(work());
+        }
+    });
+    result.expect("the hook runs what it is given")
+}
+
+impl State {
+    pub(super) fn new() -> Self {
+        Self {
+            generation: fork_generation(),
+            tools: None,
+            places: Places::new(),
+            own_threads: 0,
+            shield: Shield::Best,
+            quiet: None,
+        }
+    }
+
+    /// The file, made if there is none yet.
+    pub(super) fn file(&mut self) -> Option<&'static AddressFile> {
+        Some(self.tools()?.file)
+    }
+
+    fn tools(&mut self) -> Option<&mut Tools> {
+        if self.tools.is_none() {
+            self.tools = Tools::open().ok();
+        }
+        self.tools.as_mut()
+    }
+
+    /// Whether the adopter of this process made what is here.
+    pub(super) fn is_current(&self, generation: u32) -> bool {
+        self.generation == generation
+    }
+
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// If live regions have adopted all of `start..end` and it is still mapped: one more.
+    pub(super) fn share_covered(&mut self, start: usize, end: usize) -> Option<AdoptedPages> {
+        let tools = self.tools.as_ref()?;
+        let area = tools.areas.at_or_above(start).ok()??;
+        let layer = adopted_layer(tools.file, &area)?;
+        if area.start > start || area.end < end {
+            return None;
+        }
+        self.places.adopted.add(offset_of(layer, start), offset_of(layer, end));
+        Some(AdoptedPages { layer, start, end })
+    }
+
+    /// Adopts what can be adopted of `start..end`; `new` says whether pages may be that are not yet.
+    pub(super) fn adopt(
+        &mut self,
+        start: usize,
+        end: usize,
+        new: Result<(), PlainReason>,
+    ) -> (Option<AdoptedPages>, PlainReason) {
+        let Some(tools) = self.tools() else { return (None, PlainReason::NoFile) };
+        let Ok(mut segments) = survey(&tools.areas, tools.file, (start, end)) else {
+            return (None, PlainReason::Failed);
+        };
+        self.refuse_plain(&mut segments);
+        if segments.iter().any(|segment| matches!(segment.kind, Kind::Ordinary(_)))
+            && let Err(why) = new.and_then(|()| self.may_adopt())
+        {
+            for segment in &mut segments {
+                if let Kind::Ordinary(_) = segment.kind {
+                    segment.kind = Kind::Refused(why);
+                }
+            }
+        }
+        let Some(file) = self.file() else { return (None, PlainReason::NoFile) };
+        let (plan, reason) = self.places.plan(file, &segments);
+        let Some(pages) = whole(&plan) else { return (None, reason) };
+        if plan.iter().any(|planned| planned.new.is_some()) {
+            let quiet = self.quiet.clone();
+            if let Err(why) = quietly(quiet, || self.adopt_new(&plan)) {
+                return (None, why);
+            }
+        }
+        self.places.adopted.add(pages.file_offset(start.max(pages.start)), offset_of(pages.layer, pages.end));
+        (Some(pages), reason)
+    }
+
+    /// Takes out of `segments` the pages that peers of another live region reach through the kernel: what they write while
+    /// the pages move could be lost.
+    fn refuse_plain(&self, segments: &mut Vec<Segment>) {
+        if self.places.plain.is_empty() {
+            return;
+        }
+        let mut out = Vec::with_capacity(segments.len());
+        for segment in segments.drain(..) {
+            let mut at = segment.start;
+            if let Kind::Ordinary(_) = segment.kind {
+                for (from, to, _) in self.places.plain.within(segment.start as u64, segment.end as u64) {
+                    if at < from as usize {
+                        out.push(Segment { start: at, end: from as usize, ..segment });
+                    }
+                    let kind = Kind::Refused(PlainReason::OtherRegion);
+                    out.push(Segment { start: from as usize, end: to as usize, kind });
+                    at = to as usize;
+                }
+            }
+            if at < segment.end {
+                out.push(Segment { start: at, ..segment });
+            }
+        }
+        *segments = out;
+    }
+
+    /// Whether pages may be adopted now that are not yet.
+    fn may_adopt(&mut self) -> Result<(), PlainReason> {
+        if !AddressFile::any_size_allowed() {
+            return Err(PlainReason::NoFile);
+        }
+        let Some(tools) = self.tools() else { return Err(PlainReason::NoFile) };
+        tools.status.check()?;
+        self.protection().map(|_| ())
+    }
+
+    fn is_alone(&self) -> bool {
+        self.shield == Shield::Best && thread_count().is_ok_and(|count| count <= 1 + self.own_threads)
+    }
+
+    fn protection(&mut self) -> Result<Protection<'_>, PlainReason> {
+        if self.is_alone() {
+            return Ok(Protection::Alone);
+        }
+        let shield = self.shield;
+        let tools = self.tools.as_mut().ok_or(PlainReason::NoFile)?;
+        let userfault = tools.userfault.get_or_insert_with(|| match shield {
+            Shield::Best => Userfault::open().ok(),
+            Shield::Everything => Userfault::open_with(Reach::Everything).ok(),
+            Shield::UserMode => Userfault::open_with(Reach::UserMode).ok(),
+            Shield::None => None,
+        });
+        userfault.as_ref().map(Protection::Userfault).ok_or(PlainReason::NoProtection)
+    }
+
+    fn adopt_new(&mut self, plan: &[Planned]) -> Result<(), PlainReason> {
+        // Asked again: the hook may have taken its time.
+        let alone = self.is_alone();
+        if !alone {
+            self.protection()?;
+        }
+        for (index, planned) in plan.iter().enumerate() {
+            let Some(ordinary) = planned.new else { continue };
+            let tools = self.tools.as_mut().ok_or(PlainReason::NoFile)?;
+            let protection = match &tools.userfault {
+                _ if alone => Protection::Alone,
+                Some(Some(userfault)) => Protection::Userfault(userfault),
+                _ => return Err(PlainReason::NoProtection),
+            };
+            let span = Span {
+                start: planned.start,
+                end: planned.end,
+                offset: offset_of(planned.layer, planned.start),
+                rights: ordinary.rights,
+            };
+            if let Err((reached, _)) =
+                switching::share(tools.file, &mut tools.pages, protection, span, ordinary.of_file)
+            {
+                self.undo(&plan[..index], planned, reached);
+                return Err(PlainReason::Failed);
+            }
+            self.replaced_once(planned);
+        }
+        Ok(())
+    }
+
+    /// Pages that were private mappings of the file look there no more.
+    fn replaced_once(&mut self, planned: &Planned) {
+        let Some(Planned { start, end, layer, .. }) = planned.new.and(Some(planned)) else { return };
+        let Some(home) = planned.new.and_then(|ordinary| ordinary.layer) else { return };
+        let (from, to) = (offset_of(home, *start), offset_of(home, *end));
+        self.places.once.remove(from, to);
+        if home != *layer
+            && let Some(tools) = &self.tools
+        {
+            let _ = tools.file.punch(from, to - from);
+        }
+    }
+
+    /// Gives back what a failed adoption had switched: `done`, and `failed` as far as `reached`.
+    fn undo(&mut self, done: &[Planned], failed: &Planned, reached: usize) {
+        let reached_part = Planned { end: reached, ..*failed };
+        for planned in done.iter().chain([&reached_part]).filter(|planned| planned.new.is_some()) {
+            let (from, to) = (offset_of(planned.layer, planned.start), offset_of(planned.layer, planned.end));
+            if from < to {
+                self.places.adopted.keep(from, to);
+                self.give_back_places(from, to, false);
+            }
+        }
+        let (from, to) = (offset_of(failed.layer, reached), offset_of(failed.layer, failed.end));
+        if let Some(tools) = &self.tools
+            && !self.places.once.overlaps(from, to)
+        {
+            let _ = tools.file.punch(from, to - from);
+        }
+    }
+
+    /// A live region reaches these addresses through the kernel, from peers.
+    pub(super) fn add_plain(&mut self, start: usize, end: usize) {
+        self.places.plain.add(start as u64, end as u64);
+    }
+
+    /// It does so no more.
+    pub(super) fn remove_plain(&mut self, start: usize, end: usize) {
+        let plain = &mut self.places.plain;
+        plain.release(start as u64, end as u64);
+        let idle: Vec<_> = plain.within(start as u64, end as u64).filter(|(_, _, uses)| *uses == 0).collect();
+        for (from, to, _) in idle {
+            plain.remove(from, to);
+        }
+        // Adopted pages that waited for this.
+        let waiting: Vec<_> = self
+            .places
+            .adopted
+            .all()
+            .filter(|(from, to, uses)| {
+                let (low, high) = (from & ADDRESS_MASK, to & ADDRESS_MASK);
+                *uses == 0 && low < end as u64 && high > start as u64
+            })
+            .collect();
+        for (from, to, _) in waiting {
+            self.settle(from, to, false);
+        }
+    }
+
+    /// A region ends that used these pages.
+    pub(super) fn release(&mut self, pages: &AdoptedPages, stopped_peer: bool) {
+        let (from, to) = (offset_of(pages.layer, pages.start), offset_of(pages.layer, pages.end));
+        self.places.adopted.release(from, to);
+        self.settle(from, to, stopped_peer);
+    }
+
+    /// Gives back the pages of a range of the file that nobody uses.
+    fn settle(&mut self, from: u64, to: u64, stopped_peer: bool) {
+        let mut idle = Vec::new();
+        for (start, end, uses) in self.places.adopted.within(from, to) {
+            if uses > 0 {
+                continue;
+            }
+            let layer = start & !ADDRESS_MASK;
+            let mut at = start;
+            for (low, high, _) in self.places.plain.within(start & ADDRESS_MASK, end - layer) {
+                idle.push((at, low | layer));
+                at = high | layer;
+            }
+            idle.push((at, end));
+        }
+        idle.retain(|(start, end)| start < end);
+        if idle.is_empty() {
+            return;
+        }
+        let quiet = self.quiet.clone();
+        quietly(quiet, || {
+            for (start, end) in idle {
+                self.give_back_places(start, end, stopped_peer);
+            }
+        });
+    }
+
+    /// Makes the pages at these places of the file private again, wherever they are mapped.
+    fn give_back_places(&mut self, from: u64, to: u64, stopped_peer: bool) {
+        let alone = self.is_alone();
+        let Some(file) = self.tools.as_ref().map(|tools| tools.file) else { return };
+        let Ok(spans) = self.mappings_of(from, to) else { return };
+        let (mut kept, mut failed) = (Vec::new(), false);
+        for span in spans {
+            let given = if alone {
+                switching::give_back_alone(file, span)
+            } else {
+                kept.push((span.offset, span.offset + (span.end - span.start) as u64));
+                switching::give_back_running(file, span, stopped_peer)
+            };
+            failed |= given.is_err();
+        }
+        if failed {
+            // The bytes are in the file, and some of the memory still shows it: it stays so, and the place stays taken.
+            return;
+        }
+        self.places.adopted.remove(from, to);
+        for (start, end) in kept {
+            self.places.once.keep(start, end);
+        }
+        if stopped_peer {
+            self.places.stopped.keep(from, to);
+        }
+        let _ = file.punch(from, to - from);
+    }
+
+    /// Every shared mapping in this process of a range of the file: at its own address, or where the program moved it.
+    fn mappings_of(&self, from: u64, to: u64) -> io::Result<Vec<Span>> {
+        let tools = self.tools.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let layer = (from >> LAYER_BITS) as u16;
+        let (start, end) = ((from & ADDRESS_MASK) as usize, (to & ADDRESS_MASK) as usize);
+        let (mut spans, mut at) = (Vec::new(), start);
+        let mut complete = true;
+        while at < end {
+            let area = tools.areas.at_or_above(at)?.filter(|area| area.start < end);
+            let Some(area) = area else {
+                complete = false;
+                break;
+            };
+            complete &= area.start <= at;
+            let (low, high) = (area.start.max(at), area.end.min(end));
+            if adopted_layer(tools.file, &area) == Some(layer) {
+                let rights = area.rights();
+                spans.push(Span { start: low, end: high, offset: offset_of(layer, low), rights });
+            } else {
+                complete = false;
+            }
+            at = high;
+        }
+        if !complete {
+            self.find_moved(from, to, &mut spans)?;
+        }
+        Ok(spans)
+    }
+
+    fn find_moved(&self, from: u64, to: u64, spans: &mut Vec<Span>) -> io::Result<()> {
+        let tools = self.tools.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let mut at = 0;
+        while let Some(area) = tools.areas.at_or_above(at)? {
+            at = area.end;
+            let Backing::SharedFile { device, inode, offset } = area.backing else { continue };
+            if (device, inode) != tools.file.identity() || layer_at_home(&area, offset).is_some() {
+                continue;
+            }
+            let area_end = offset + (area.end - area.start) as u64;
+            if offset < to && area_end > from {
+                // All of it: if the program let it grow, the rest belongs to it too.
+                spans.push(Span { start: area.start, end: area.end, offset, rights: area.rights() });
+            }
+        }
+        Ok(())
+    }
+
+    /// No stopped peer is left.
+    pub(super) fn peers_are_gone(&mut self) {
+        let places: Vec<_> = self.places.stopped.all().collect();
+        for (from, to, _) in places {
+            self.places.stopped.remove(from, to);
+            if let Some(tools) = &self.tools {
+                let _ = tools.file.punch(from, to - from);
+            }
+        }
+    }
+
+    /// Mappings that adopted memory takes, at most.
+    pub(super) fn stretches(&self) -> usize {
+        self.places.adopted.stretches()
+    }
+}
+
+/// Whether this process can adopt anything at all.
+pub(super) fn process_allows() -> Result<(), PlainReason> {
+    if is_emulated() { Err(PlainReason::Emulated) } else { Ok(()) }
+}

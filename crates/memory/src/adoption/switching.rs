@@ -1,0 +1,226 @@
+//! The switch itself: pages from private memory into the file and back, with the program running.
+//!
+//! While a range is being switched, the calling thread writes to its own stack only (the range is never on it): it must not
+//! wait for itself.
+
+#![allow(unsafe_code)]
+
+use std::io;
+
+use nonic_sys::{
+    AddressFile, Holding, PAGE, PageMap, PageRun, Reach, Rights, SignalsHeld, Userfault, map_zeros_over,
+    populate, set_rights,
+};
+
+/// Pages that hold data in one piece, while other threads run: what they wait for, at most.
+const PIECE_PAGES: usize = 64;
+/// The same with no other thread.
+const PIECE_PAGES_ALONE: usize = 512;
+/// Bytes of a piece, untouched pages included.
+const PIECE_BYTES: usize = 64 << 20;
+/// Bytes that are given back with signals held.
+const BACK_BYTES: usize = 4 << 20;
+
+/// What keeps the program off the pages meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Protection<'a> {
+    /// No other thread of the program exists.
+    Alone,
+    /// Others may, and wait.
+    Userfault(&'a Userfault),
+}
+
+/// A range of this process and where it stands in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// Offset in the file of the byte at `start`.
+    pub(super) offset: u64,
+    pub(super) rights: Rights,
+}
+
+impl Span {
+    fn length(&self) -> usize {
+        self.end - self.start
+    }
+
+    fn offset_of(&self, address: usize) -> u64 {
+        self.offset + (address - self.start) as u64
+    }
+
+    fn part(&self, start: usize, end: usize) -> Self {
+        Self { start, end, offset: self.offset_of(start), ..*self }
+    }
+
+    fn writable(&self) -> Rights {
+        Rights { read: true, write: true, ..self.rights }
+    }
+}
+
+/// Moves private memory into the file, piece by piece. `of_file`: the memory is a private mapping of the file already, whose
+/// untouched pages read as zeros. An error comes with the first address that was not moved.
+pub(super) fn share(
+    file: &AddressFile,
+    pages: &mut PageMap,
+    protection: Protection<'_>,
+    span: Span,
+    of_file: bool,
+) -> Result<(), (usize, io::Error)> {
+    let mut at = span.start;
+    while at < span.end {
+        let end = span.end.min(at + PIECE_BYTES);
+        at =
+            share_piece(file, pages, protection, span.part(at, end), of_file).map_err(|error| (at, error))?;
+    }
+    Ok(())
+}
+
+fn share_piece(
+    file: &AddressFile,
+    pages: &mut PageMap,
+    protection: Protection<'_>,
+    span: Span,
+    of_file: bool,
+) -> io::Result<usize> {
+    let mut found = [PageRun::default(); PIECE_PAGES];
+    let range = (span.start, span.end);
+    let (count, span) = match protection {
+        Protection::Alone => {
+            let _held = SignalsHeld::hold();
+            let (count, end) = pages.scan(range, Holding::PresentOrSwapped, PIECE_PAGES_ALONE, &mut found)?;
+            let span = span.part(span.start, end);
+            copy_in(file, &span, &found[..count])?;
+            // SAFETY: everything the memory holds was copied; no other thread exists, no signal handler runs.
+            unsafe { file.map_over(span.start, span.length(), span.rights, span.offset, true)? };
+            (count, span)
+        }
+        Protection::Userfault(userfault) => {
+            let (count, end) = pages.scan(range, Holding::PresentOrSwapped, PIECE_PAGES, &mut found)?;
+            let span = span.part(span.start, end);
+            if userfault.reach() == Reach::UserMode {
+                // Once before, so that the pages of the file exist and the time under protection is short: a system call that
+                // meets it fails.
+                copy_in(file, &span, &found[..count])?;
+            }
+            let _held = SignalsHeld::hold();
+            userfault.protect(span.start, span.length(), !of_file)?;
+            let switched = copy_protected(file, pages, &span, &found[..count], of_file).and_then(|()| {
+                // SAFETY: everything the memory holds was copied under protection, which still stands.
+                unsafe { file.map_over(span.start, span.length(), span.rights, span.offset, true) }
+            });
+            match switched {
+                Ok(()) => userfault.wake(span.start, span.length()),
+                Err(error) => {
+                    userfault.release(span.start, span.length());
+                    return Err(error);
+                }
+            }
+            (count, span)
+        }
+    };
+    for run in &found[..count] {
+        // Only spares the program the page faults.
+        let _ = populate(run.start as usize, (run.end - run.start) as usize, span.rights.write);
+    }
+    Ok(span.end)
+}
+
+/// Copies what protected memory holds: what was `found` before, what changed since, and what appeared since.
+fn copy_protected(
+    file: &AddressFile,
+    pages: &mut PageMap,
+    span: &Span,
+    found: &[PageRun],
+    of_file: bool,
+) -> io::Result<()> {
+    // Protecting a mapping of a file leaves marks on untouched pages, which look like swapped pages. So swapped pages are
+    // those found before.
+    let holding = if of_file {
+        copy_in(file, span, found)?;
+        Holding::Present
+    } else {
+        Holding::PresentOrSwapped
+    };
+    let mut now = [PageRun::default(); PIECE_PAGES];
+    let mut at = span.start;
+    while at < span.end {
+        let (count, end) = pages.scan((at, span.end), holding, usize::MAX, &mut now)?;
+        copy_in(file, span, &now[..count])?;
+        at = end;
+    }
+    Ok(())
+}
+
+fn copy_in(file: &AddressFile, span: &Span, runs: &[PageRun]) -> io::Result<()> {
+    for run in runs {
+        let start = run.start as usize;
+        file.write_from(start, (run.end - run.start) as usize, span.offset_of(start))?;
+    }
+    Ok(())
+}
+
+/// Makes memory that maps the file anonymous again, as it was made by `mmap`. No other thread of the program may exist. The
+/// file keeps its pages; an error leaves the memory a mapping of the file from some address on.
+pub(super) fn give_back_alone(file: &AddressFile, span: Span) -> io::Result<()> {
+    let mut at = span.start;
+    while at < span.end {
+        let part = span.part(at, span.end.min(at + BACK_BYTES));
+        let _held = SignalsHeld::hold();
+        // SAFETY: the file holds what the memory holds; no other thread exists, no signal handler runs until it is copied back.
+        unsafe { map_zeros_over(part.start, part.length(), part.writable())? };
+        if let Err(error) = copy_out(file, &part) {
+            // SAFETY: the file still holds everything.
+            unsafe { file.map_over(part.start, part.length(), part.rights, part.offset, true)? };
+            return Err(error);
+        }
+        restore_rights(&part)?;
+        at = part.end;
+    }
+    Ok(())
+}
+
+fn copy_out(file: &AddressFile, span: &Span) -> io::Result<()> {
+    for_data(file, span, |start, length, offset| {
+        // SAFETY: the memory is new and nobody else's yet.
+        unsafe { file.read_into(start, length, offset) }
+    })
+}
+
+/// Makes memory that maps the file private while other threads use it, in one step that no system call can fail at: a private
+/// mapping of the file in which every page that holds data, or `all` pages, is the process's own copy. An error leaves pages
+/// that are not.
+pub(super) fn give_back_running(file: &AddressFile, span: Span, all: bool) -> io::Result<()> {
+    // SAFETY: a private mapping of the same bytes: others see no difference.
+    unsafe { file.map_over(span.start, span.length(), span.writable(), span.offset, false)? };
+    if all {
+        populate(span.start, span.length(), true)?;
+    } else {
+        for_data(file, &span, |start, length, _| populate(start, length, true))?;
+    }
+    restore_rights(&span)
+}
+
+fn restore_rights(span: &Span) -> io::Result<()> {
+    if span.rights == span.writable() {
+        return Ok(());
+    }
+    // SAFETY: the rights the program gave this memory.
+    unsafe { set_rights(span.start, span.length(), span.rights) }
+}
+
+fn for_data(
+    file: &AddressFile,
+    span: &Span,
+    mut each: impl FnMut(usize, usize, u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let end = span.offset + span.length() as u64;
+    let mut at = span.offset;
+    while let Some((from, to)) = file.next_data(at, end)? {
+        // A file of one page size: what has pages has whole pages.
+        debug_assert!(from.is_multiple_of(PAGE as u64) && to.is_multiple_of(PAGE as u64));
+        each(span.start + (from - span.offset) as usize, (to - from) as usize, from)?;
+        at = to;
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Memory to try adoption on, and looking at how it is mapped.
+
+use std::sync::atomic::AtomicU64;
+
+use nonic_memory::{AdoptedPages, Adopter};
+
+pub(crate) const PAGE: usize = 4096;
+
+/// Private anonymous pages.
+pub(crate) struct Anonymous {
+    start: *mut libc::c_void,
+    length: usize,
+}
+
+// SAFETY: it is used through atomics and system calls only.
+unsafe impl Sync for Anonymous {}
+
+impl Anonymous {
+    pub(crate) fn new(pages: usize) -> Self {
+        Self::with_flags(pages, 0)
+    }
+
+    pub(crate) fn with_flags(pages: usize, flags: libc::c_int) -> Self {
+        let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let length = pages * PAGE;
+        // SAFETY: a new mapping where the kernel chooses.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        Self { start, length }
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.start as usize
+    }
+
+    pub(crate) fn word(&self, page: usize, word: usize) -> &AtomicU64 {
+        assert!(page * PAGE + word * 8 < self.length);
+        // SAFETY: inside the mapping, aligned, and used as an atomic only.
+        unsafe { AtomicU64::from_ptr(self.start.cast::<u64>().add(page * PAGE / 8 + word)) }
+    }
+
+    /// `MADV_DONTNEED`.
+    pub(crate) fn forget(&self, page: usize, pages: usize) {
+        // SAFETY: own memory, no reference to what it holds.
+        let done =
+            unsafe { libc::madvise(self.start.byte_add(page * PAGE), pages * PAGE, libc::MADV_DONTNEED) };
+        assert_eq!(done, 0);
+    }
+
+    /// Reads zeros into part of a page by a system call; whether that worked.
+    pub(crate) fn read_into(&self, page: usize, offset: usize, length: usize) -> bool {
+        use std::os::fd::AsRawFd;
+        thread_local! { static ZEROS: std::fs::File = std::fs::File::open("/dev/zero").unwrap(); }
+        assert!(page * PAGE + offset + length <= self.length);
+        // SAFETY: inside the mapping.
+        ZEROS.with(|zeros| unsafe {
+            libc::read(zeros.as_raw_fd(), self.start.byte_add(page * PAGE + offset), length)
+                == length as isize
+        })
+    }
+
+    /// Unmaps it and maps new memory at the same address.
+    pub(crate) fn map_anew(&self) {
+        // SAFETY: own memory, no reference to what it holds.
+        unsafe {
+            assert_eq!(libc::munmap(self.start, self.length), 0);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            assert_eq!(libc::mmap(self.start, self.length, rights, flags, -1, 0), self.start);
+        }
+    }
+
+    /// `mremap` to another address, as `realloc` does.
+    pub(crate) fn move_and_grow(&mut self, pages: usize) {
+        let target = Self::new(pages);
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: own memory; the target is replaced and so not unmapped a second time.
+        unsafe {
+            let moved = libc::mremap(self.start, self.length, target.length, flags, target.start);
+            assert_eq!(moved, target.start);
+        }
+        (self.start, self.length) = (target.start, target.length);
+        std::mem::forget(target);
+    }
+
+    pub(crate) fn protect(&self, page: usize, pages: usize, rights: libc::c_int) {
+        // SAFETY: own memory; tests read only what can be read.
+        let done = unsafe { libc::mprotect(self.start.byte_add(page * PAGE), pages * PAGE, rights) };
+        assert_eq!(done, 0);
+    }
+}
+
+impl Drop for Anonymous {
+    fn drop(&mut self) {
+        // SAFETY: own memory.
+        unsafe { libc::munmap(self.start, self.length) };
+    }
+}
+
+/// A mapping of adopted pages as a peer has it.
+pub(crate) struct View {
+    start: *mut libc::c_void,
+    length: usize,
+}
+
+impl View {
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset < self.length);
+        // SAFETY: inside the mapping, aligned, and used as an atomic only.
+        unsafe { AtomicU64::from_ptr(self.start.byte_add(offset).cast()) }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: own mapping.
+        unsafe { libc::munmap(self.start, self.length) };
+    }
+}
+
+pub(crate) fn shared_view(adopter: &Adopter, pages: &AdoptedPages) -> View {
+    use std::os::fd::AsRawFd;
+    let file = adopter.file().unwrap();
+    let length = pages.end - pages.start;
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let offset = pages.file_offset(pages.start) as i64;
+    // SAFETY: a new mapping where the kernel chooses.
+    let start = unsafe {
+        libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_SHARED, file.as_raw_fd(), offset)
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+    View { start, length }
+}
+
+/// The line of `/proc/self/maps` for an address, or nothing.
+pub(crate) fn mapped_as(address: usize) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines()
+        .find(|line| {
+            let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            let number = |text| usize::from_str_radix(text, 16).unwrap();
+            (number(start)..number(end)).contains(&address)
+        })
+        .unwrap_or_default()
+        .to_owned()
+}

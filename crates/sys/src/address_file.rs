@@ -1,0 +1,270 @@
+//! A sparse anonymous file as large as several address spaces, and the ways bytes go between it and this process's own
+//! memory.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, SeekFrom};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+
+/// What a mapping allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// Loads.
+    pub read: bool,
+    /// Stores.
+    pub write: bool,
+    /// Running code.
+    pub execute: bool,
+}
+
+impl Rights {
+    fn map(self) -> ProtFlags {
+        let mut flags = ProtFlags::empty();
+        flags.set(ProtFlags::READ, self.read);
+        flags.set(ProtFlags::WRITE, self.write);
+        flags.set(ProtFlags::EXEC, self.execute);
+        flags
+    }
+
+    fn protect(self) -> MprotectFlags {
+        let mut flags = MprotectFlags::empty();
+        flags.set(MprotectFlags::READ, self.read);
+        flags.set(MprotectFlags::WRITE, self.write);
+        flags.set(MprotectFlags::EXEC, self.execute);
+        flags
+    }
+}
+
+/// The file. Pages exist once they are written; the length never changes.
+#[derive(Debug)]
+pub struct AddressFile {
+    descriptor: OwnedFd,
+    device: (u32, u32),
+    inode: u64,
+}
+
+impl AddressFile {
+    /// A file of 2^`log_length` bytes that can neither shrink nor grow. Refused if the process may not make files of any
+    /// size (`RLIMIT_FSIZE`): writing to it would then raise `SIGXFSZ`.
+    pub fn create(name: &str, log_length: u32) -> io::Result<Self> {
+        if !Self::any_size_allowed() {
+            return Err(io::Error::other("RLIMIT_FSIZE limits the size of files"));
+        }
+        let descriptor = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&descriptor, 1 << log_length)?;
+        rustix::fs::fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW)?;
+        let stat = rustix::fs::fstat(&descriptor)?;
+        let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+        Ok(Self { descriptor, device, inode: stat.st_ino })
+    }
+
+    /// Whether files may have any size now. The limit can change at any time, so ask before writing.
+    pub fn any_size_allowed() -> bool {
+        rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_none()
+    }
+
+    /// Device and inode, as [`crate::MemoryArea`] tells them of an area that maps the file.
+    pub fn identity(&self) -> ((u32, u32), u64) {
+        (self.device, self.inode)
+    }
+
+    /// Writes `length` bytes of this process's memory at `address` to `offset`. Memory that cannot be read is an error
+    /// (`EFAULT`), not a fault.
+    pub fn write_from(&self, address: usize, length: usize, offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < length {
+            // SAFETY: the kernel reads the memory and refuses what it cannot read; no reference is made to it.
+            let count = unsafe {
+                libc::pwrite(
+                    self.descriptor.as_raw_fd(),
+                    (address + done) as *const libc::c_void,
+                    length - done,
+                    (offset + done as u64) as i64,
+                )
+            };
+            match count {
+                1.. => done += count as usize,
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                _ => return Err(io::Error::last_os_error()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads `length` bytes at `offset` into this process's memory at `address`.
+    ///
+    /// # Safety
+    /// The memory may be overwritten: nobody else relies on what it holds.
+    pub unsafe fn read_into(&self, address: usize, length: usize, offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < length {
+            // SAFETY: the caller vouches for the memory; the kernel refuses what it cannot write.
+            let count = unsafe {
+                libc::pread(
+                    self.descriptor.as_raw_fd(),
+                    (address + done) as *mut libc::c_void,
+                    length - done,
+                    (offset + done as u64) as i64,
+                )
+            };
+            match count {
+                1.. => done += count as usize,
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => return Err(io::Error::last_os_error()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The first range at or after `start` and before `end` that has pages, as start and end offset.
+    pub fn next_data(&self, start: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
+        if start >= end {
+            return Ok(None);
+        }
+        let data = match rustix::fs::seek(&self.descriptor, SeekFrom::Data(start)) {
+            Ok(data) if data < end => data,
+            Ok(_) | Err(rustix::io::Errno::NXIO) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let hole = rustix::fs::seek(&self.descriptor, SeekFrom::Hole(data))?;
+        Ok(Some((data, hole.min(end))))
+    }
+
+    /// Gives the pages of a range back to the kernel; it reads as zeros.
+    pub fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.descriptor, flags, offset, length)?)
+    }
+
+    /// Maps the file at `offset` over the memory at `address`, in one step, so that other threads see the one or the other:
+    /// `shared` with everybody who maps the file, or copied on write.
+    ///
+    /// # Safety
+    /// The program must not notice: the file holds there what the memory holds, and nobody writes to the memory from when
+    /// it was copied until this returns.
+    pub unsafe fn map_over(
+        &self,
+        address: usize,
+        length: usize,
+        rights: Rights,
+        offset: u64,
+        shared: bool,
+    ) -> io::Result<()> {
+        let kind = if shared { MapFlags::SHARED } else { MapFlags::PRIVATE };
+        // SAFETY: the caller vouches for what is replaced.
+        unsafe {
+            rustix::mm::mmap(
+                address as *mut _,
+                length,
+                rights.map(),
+                kind | MapFlags::FIXED,
+                &self.descriptor,
+                offset,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for AddressFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Replaces the memory at `address` by new private memory of zeros, in one step.
+///
+/// # Safety
+/// The memory is the caller's to lose: what it holds stands elsewhere, and nobody else uses it meanwhile.
+pub unsafe fn map_zeros_over(address: usize, length: usize, rights: Rights) -> io::Result<()> {
+    // SAFETY: the caller vouches for what is replaced.
+    unsafe {
+        rustix::mm::mmap_anonymous(
+            address as *mut _,
+            length,
+            rights.map(),
+            MapFlags::PRIVATE | MapFlags::FIXED,
+        )?;
+    }
+    Ok(())
+}
+
+/// Changes what a mapping allows.
+///
+/// # Safety
+/// The rights are those the program gave the memory, or more for a moment.
+pub unsafe fn set_rights(address: usize, length: usize, rights: Rights) -> io::Result<()> {
+    // SAFETY: the caller vouches for the rights.
+    unsafe { rustix::mm::mprotect(address as *mut _, length, rights.protect())? };
+    Ok(())
+}
+
+/// Makes the kernel enter the pages of a range into the page table, with their own copies where the mapping is private.
+/// `write` needs the right to write. Contents stay. Kernels before 5.14, which do not know the call, are imitated: a locked
+/// addition of zero to each page.
+pub fn populate(address: usize, length: usize, write: bool) -> io::Result<()> {
+    let advice = if write { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
+    loop {
+        // SAFETY: this advice changes no contents; on a range that is not mapped it fails.
+        match unsafe { rustix::mm::madvise(address as *mut _, length, advice) } {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(rustix::io::Errno::INVAL) if write && !crate::virtual_memory::can_populate() => {
+                for page in (address..address + length).step_by(crate::PAGE) {
+                    // SAFETY: the caller's range is mapped and may be written; adding zero in one locked instruction changes
+                    // nothing and loses no write of another thread.
+                    unsafe {
+                        std::sync::atomic::AtomicU8::from_ptr(page as *mut u8)
+                            .fetch_add(0, std::sync::atomic::Ordering::Relaxed);
+                    }
+                }
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Keeps a range out of children (`MADV_DONTFORK`), as the device libraries do after `ibv_fork_init`.
+pub fn keep_from_children(address: usize, length: usize) -> io::Result<()> {
+    // SAFETY: this advice concerns children only.
+    unsafe { rustix::mm::madvise(address as *mut _, length, Advice::LinuxDontFork)? };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Backing, PAGE, SharedMapping, find_area};
+
+    const RIGHTS: Rights = Rights { read: true, write: true, execute: false };
+
+    #[test]
+    fn memory_goes_into_the_file_and_back_at_any_offset() {
+        let file = AddressFile::create("addresses", 62).unwrap();
+        let memory = SharedMapping::anonymous(4 * PAGE).unwrap();
+        let start = memory.as_ptr() as usize;
+        let offset = (3 << 47) + start as u64;
+        memory.word(PAGE).store(7, std::sync::atomic::Ordering::Relaxed);
+        file.write_from(start + PAGE, PAGE, offset + PAGE as u64).unwrap();
+        let data = file.next_data(offset, offset + 4 * PAGE as u64).unwrap();
+        assert_eq!(data, Some((offset + PAGE as u64, offset + 2 * PAGE as u64)));
+        // SAFETY: the file holds what the memory holds; no other thread has it.
+        unsafe { file.map_over(start, 4 * PAGE, RIGHTS, offset, true).unwrap() };
+        assert_eq!(memory.word(PAGE).load(std::sync::atomic::Ordering::Relaxed), 7);
+        let area = find_area(start).unwrap().unwrap();
+        let (device, inode) = file.identity();
+        assert_eq!(area.backing, Backing::SharedFile { device, inode, offset });
+        file.punch(offset, 4 * PAGE as u64).unwrap();
+        assert_eq!(file.next_data(offset, offset + 4 * PAGE as u64).unwrap(), None);
+        assert_eq!(memory.word(PAGE).load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn memory_that_cannot_be_read_is_an_error_and_not_a_fault() {
+        let file = AddressFile::create("addresses", 62).unwrap();
+        let refused = file.write_from(PAGE, PAGE, 0).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EFAULT));
+    }
+}
