@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nonic_sys::{AsFd, PacketSocket, Ready, prefer_short_slices, timer_slack_ns, yield_now};
 use nonic_transport::{Link, LinkEvent};
 
-use crate::engine::{Engine, lock};
+use crate::engine::{Engine, Progress, lock};
 
 /// Tokens of the descriptors the agent waits on.
 pub(crate) const DOORBELL: u64 = 0;
@@ -87,11 +87,11 @@ impl Agent<'_> {
                 return until_timer(Some(TICK));
             }
             let progress = self.engine.progress(usize::MAX);
-            if progress.worked {
+            if progress.any_of(Progress::WORKED) {
                 lingering = Some(Instant::now() + LINGER);
                 continue;
             }
-            if progress.held || progress.taken || self.engine.has_deferred() {
+            if progress.any_of(Progress::HELD | Progress::TAKEN) || self.engine.has_deferred() {
                 return until_timer(Some(TICK));
             }
             if !self.engine.anyone_sleeps() && lingering.is_some_and(|until| Instant::now() < until) {

@@ -50,7 +50,7 @@ impl QueuePair {
         self.finish(inner, Status::Success);
     }
 
-    fn take_acknowledge(&self, inner: &mut Inner, psn: Psn) -> bool {
+    pub(crate) fn take_acknowledge(&self, inner: &mut Inner, psn: Psn) -> bool {
         if inner.send.nothing_in_flight() || !Self::is_under_way(inner, psn) {
             // An acknowledgement that was repeated; harmless.
             return true;

@@ -1,17 +1,19 @@
 //! Completion queues.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
-use nonic_queue::{Completion, QpNumber};
+use nonic_queue::{Completion, CompletionOpcode, QpNumber, Status};
+use nonic_sys::{BiasedGuard, BiasedMutex};
 
 use crate::async_event::{AsyncElement, AsyncEventKind};
 use crate::completion_channel::CompletionChannel;
 use crate::context::Context;
+use crate::engine::Engine;
 use crate::error::{Busy, CqOverrun, CreateError};
 use crate::events::EventAccount;
 use crate::limits::COMPLETIONS_MAX;
+use crate::ring::Ring;
 use crate::use_count::UseCount;
 
 /// What polling a send completion gives back to its queue: every slot before `next`.
@@ -23,10 +25,18 @@ pub(crate) struct SendCredit {
     pub(crate) next: u64,
 }
 
+/// A completion, and what polling it gives back.
 #[derive(Debug)]
 struct Entry {
     completion: Completion,
     credit: Option<SendCredit>,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        let completion = Completion::bare(0, CompletionOpcode::Send, Status::Success, QpNumber(0));
+        Self { completion, credit: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +48,7 @@ enum Armed {
 
 #[derive(Debug)]
 struct Inner {
-    entries: VecDeque<Entry>,
+    entries: Ring<Entry>,
     capacity: u32,
     armed: Armed,
     overrun: bool,
@@ -49,11 +59,13 @@ struct Inner {
 pub struct CompletionQueue {
     this: Weak<Self>,
     context: Arc<Context>,
+    /// That of the context, for those in a hurry.
+    engine: Arc<Engine>,
     channel: Option<Arc<CompletionChannel>>,
     cookie: usize,
     /// Entries waiting, for a look without the lock.
     waiting: AtomicU32,
-    inner: Mutex<Inner>,
+    inner: BiasedMutex<Inner>,
     pub(crate) users: UseCount,
     completion_events: EventAccount,
     async_events: EventAccount,
@@ -79,11 +91,12 @@ impl Context {
         Ok(Arc::new_cyclic(|this| CompletionQueue {
             this: Weak::clone(this),
             context: Arc::clone(self),
+            engine: Arc::clone(self.engine_owner().engine()),
             channel: channel.cloned(),
             cookie,
             waiting: AtomicU32::new(0),
-            inner: Mutex::new(Inner {
-                entries: VecDeque::new(),
+            inner: BiasedMutex::new(Inner {
+                entries: Ring::new(),
                 capacity: entries,
                 armed: Armed::No,
                 overrun: false,
@@ -124,24 +137,25 @@ impl CompletionQueue {
         &self.context
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> BiasedGuard<'_, Inner> {
+        self.inner.lock()
     }
 
     /// Hands the oldest completions to `out`, `most` at most, and drives the device if fewer wait. Returns how many.
     ///
     /// After an overrun what was held is still delivered, then every call fails.
-    pub fn poll(&self, out: &mut dyn FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
-        let engine = self.context.engine();
+    #[inline]
+    pub fn poll(&self, mut out: impl FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
+        let engine = &*self.engine;
         engine.note_poll();
-        let mut count = self.take(out, most)?;
-        if !self.context.is_current() {
+        let mut count = self.take(&mut out, most)?;
+        if !engine.is_current() {
             // The rings are the parent's: a child has its copy of what was here at the fork, and no more.
             return Ok(count);
         }
         if count < most {
             if engine.progress_for_poller(most - count) {
-                count += self.take(out, most - count)?;
+                count += self.take(&mut out, most - count)?;
             }
         } else {
             engine.progress_for_busy_poller();
@@ -149,25 +163,27 @@ impl CompletionQueue {
         Ok(count)
     }
 
-    fn take(&self, out: &mut dyn FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
+    #[inline]
+    fn take(&self, out: &mut impl FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return Ok(0);
         }
         let mut inner = self.lock();
-        if inner.overrun && inner.entries.is_empty() {
+        if inner.overrun && inner.entries.length() == 0 {
             return Err(CqOverrun);
         }
         let mut count = 0;
         while count < most {
-            let Some(entry) = inner.entries.pop_front() else { break };
+            let Some(entry) = inner.entries.first() else { break };
             if let Some(credit) = entry.credit {
-                self.context.engine().return_credit(credit);
+                self.engine.return_credit(credit);
             }
             out(&entry.completion);
+            inner.entries.pass_first();
             count += 1;
         }
         // An overrun queue never looks empty: the next call must fail.
-        let left = inner.entries.len() as u32 + u32::from(inner.overrun);
+        let left = inner.entries.length() as u32 + u32::from(inner.overrun);
         self.waiting.store(left, Ordering::Release);
         Ok(count)
     }
@@ -177,33 +193,50 @@ impl CompletionQueue {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// Adds a completion. `solicited` wakes a program that asked for such only; a failure always does.
-    pub(crate) fn push(&self, completion: Completion, credit: Option<SendCredit>, solicited: bool) {
+    /// Adds a completion that `fill` writes. `solicited` wakes a program that asked for such only; a failure always does.
+    #[inline]
+    pub(crate) fn push(
+        &self,
+        credit: Option<SendCredit>,
+        solicited: bool,
+        fill: impl FnOnce(&mut Completion),
+    ) {
         let mut inner = self.lock();
+        if inner.overrun || inner.entries.length() >= inner.capacity as usize {
+            self.overrun(inner);
+            return;
+        }
+        let entry = inner.entries.add();
+        fill(&mut entry.completion);
+        entry.credit = credit;
+        let failed = !entry.completion.status.is_success();
+        self.waiting.store(inner.entries.length() as u32, Ordering::Release);
+        if inner.armed != Armed::No {
+            self.wake(inner, solicited || failed);
+        }
+    }
+
+    #[cold]
+    fn overrun(&self, mut inner: BiasedGuard<'_, Inner>) {
         if inner.overrun {
             return;
         }
-        if inner.entries.len() >= inner.capacity as usize {
-            inner.overrun = true;
-            self.waiting.store(inner.entries.len() as u32 + 1, Ordering::Release);
-            drop(inner);
-            self.report_overrun();
+        inner.overrun = true;
+        self.waiting.store(inner.entries.length() as u32 + 1, Ordering::Release);
+        drop(inner);
+        self.report_overrun();
+    }
+
+    /// Tells the channel, if what was added is what the program waits for.
+    #[cold]
+    fn wake(&self, mut inner: BiasedGuard<'_, Inner>, solicited: bool) {
+        if inner.armed == Armed::Solicited && !solicited {
             return;
         }
-        inner.entries.push_back(Entry { completion, credit });
-        self.waiting.store(inner.entries.len() as u32, Ordering::Release);
-        let wanted = match inner.armed {
-            Armed::No => false,
-            Armed::Solicited => solicited || !completion.status.is_success(),
-            Armed::Any => true,
-        };
-        if wanted {
-            inner.armed = Armed::No;
-            self.context.engine().queue_disarmed();
-        }
+        inner.armed = Armed::No;
+        self.engine.queue_disarmed();
         drop(inner);
-        if wanted
-            && let Some(channel) = &self.channel
+        if let Some(channel) = &self.channel
             && let Some(this) = self.this.upgrade()
         {
             channel.notify(this);
@@ -254,7 +287,7 @@ impl CompletionQueue {
         self.context.check_current()?;
         check_entries(entries)?;
         let mut inner = self.lock();
-        let held = inner.entries.len() as u32;
+        let held = inner.entries.length() as u32;
         if entries < held {
             return Err(CreateError::StillHolds { entries: held });
         }
@@ -266,7 +299,7 @@ impl CompletionQueue {
     pub(crate) fn forget(&self, number: QpNumber) {
         let mut inner = self.lock();
         inner.entries.retain(|entry| entry.completion.qp_number != number);
-        let left = inner.entries.len() as u32 + u32::from(inner.overrun);
+        let left = inner.entries.length() as u32 + u32::from(inner.overrun);
         self.waiting.store(left, Ordering::Release);
     }
 
@@ -280,7 +313,7 @@ impl CompletionQueue {
             let mut inner = self.lock();
             if inner.armed != Armed::No {
                 inner.armed = Armed::No;
-                self.context.engine().queue_disarmed();
+                self.engine.queue_disarmed();
             }
         }
         if let Some(channel) = &self.channel {

@@ -1,32 +1,41 @@
 //! Receives waiting for messages.
 
-use std::collections::VecDeque;
-
-use nonic_memory::ZoneId;
+use nonic_memory::{Key, ZoneId};
 use nonic_queue::{PostError, ReceiveRequest, ScatterGather};
+
+use crate::ring::Ring;
+
+/// Pieces that stand in place.
+const FEW: usize = 2;
+const NONE: ScatterGather = ScatterGather { address: 0, length: 0, key: Key(0) };
 
 /// Pieces of a request: few stand in place, many on the heap.
 #[derive(Clone, Debug)]
-pub(crate) enum Pieces {
-    Few(u8, [ScatterGather; 2]),
-    Many(Box<[ScatterGather]>),
+pub(crate) struct Pieces {
+    count: u32,
+    few: [ScatterGather; FEW],
+    many: Option<Box<[ScatterGather]>>,
 }
 
 impl Pieces {
-    pub(crate) fn new(pieces: &[ScatterGather]) -> Self {
-        let none = ScatterGather { address: 0, length: 0, key: nonic_memory::Key(0) };
+    const EMPTY: Self = Self { count: 0, few: [NONE; FEW], many: None };
+
+    #[inline]
+    fn set(&mut self, pieces: &[ScatterGather]) {
+        self.count = pieces.len() as u32;
         match *pieces {
-            [] => Self::Few(0, [none; 2]),
-            [one] => Self::Few(1, [one, none]),
-            [one, two] => Self::Few(2, [one, two]),
-            _ => Self::Many(pieces.into()),
+            [] => {}
+            [one] => self.few[0] = one,
+            [one, two] => self.few = [one, two],
+            _ => self.many = Some(pieces.into()),
         }
     }
 
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[ScatterGather] {
-        match self {
-            Self::Few(count, pieces) => &pieces[..usize::from(*count)],
-            Self::Many(pieces) => pieces,
+        match (&self.many, self.count as usize) {
+            (_, count @ 0..=FEW) => &self.few[..count],
+            (many, _) => many.as_deref().unwrap_or_default(),
         }
     }
 
@@ -45,41 +54,62 @@ pub(crate) struct Receive {
     pub(crate) zone: ZoneId,
 }
 
+impl Default for Receive {
+    fn default() -> Self {
+        Self { id: 0, pieces: Pieces::EMPTY, zone: ZoneId(0) }
+    }
+}
+
 /// A queue of receives with a hard limit.
 #[derive(Debug)]
 pub(crate) struct ReceiveQueue {
-    receives: VecDeque<Receive>,
+    receives: Ring<Receive>,
     capacity: u32,
     pieces_max: u32,
 }
 
 impl ReceiveQueue {
     pub(crate) fn new(capacity: u32, pieces_max: u32) -> Self {
-        Self { receives: VecDeque::new(), capacity, pieces_max }
+        Self { receives: Ring::new(), capacity, pieces_max }
     }
 
+    #[inline]
     pub(crate) fn post(&mut self, request: &ReceiveRequest<'_>, zone: ZoneId) -> Result<(), PostError> {
         if request.pieces.len() > self.pieces_max as usize {
             return Err(PostError::TooManyPieces { pieces: request.pieces.len(), limit: self.pieces_max });
         }
-        if self.receives.len() >= self.capacity as usize {
+        if self.receives.length() >= self.capacity as usize {
             return Err(PostError::QueueFull { capacity: self.capacity });
         }
-        self.receives.push_back(Receive { id: request.id, pieces: Pieces::new(request.pieces), zone });
+        let place = self.receives.add();
+        (place.id, place.zone) = (request.id, zone);
+        place.pieces.set(request.pieces);
         Ok(())
     }
 
+    /// The oldest receive, where it stands.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&Receive> {
+        self.receives.first()
+    }
+
+    /// Takes the oldest away, after it was used where it stands.
+    #[inline]
+    pub(crate) fn pass_first(&mut self) {
+        self.receives.pass_first();
+    }
+
     pub(crate) fn take(&mut self) -> Option<Receive> {
-        self.receives.pop_front()
+        self.receives.take_first()
     }
 
     /// Puts back what a message took that then broke off.
     pub(crate) fn give_back(&mut self, receive: Receive) {
-        self.receives.push_front(receive);
+        self.receives.put_first(receive);
     }
 
     pub(crate) fn length(&self) -> usize {
-        self.receives.len()
+        self.receives.length()
     }
 }
 

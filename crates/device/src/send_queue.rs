@@ -54,7 +54,27 @@ impl SendQueue {
     }
 
     fn place(&self, number: u64) -> usize {
-        (number % self.slots.len() as u64) as usize
+        // The length is a power of two (`rounded`); a queue without slots has no numbers.
+        number as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    /// Whether nothing is posted that has not finished.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.finished == self.posted
+    }
+
+    /// Counts a request that finished without ever taking a slot.
+    #[inline]
+    pub(crate) fn skip_one(&mut self) {
+        self.posted += 1;
+        (self.started, self.finished) = (self.posted, self.posted);
+    }
+
+    /// Whether a request may be posted, `freed` slots having been given back since the beginning.
+    #[inline]
+    pub(crate) fn has_room(&self, capabilities: &Capabilities, freed: u64) -> bool {
+        self.posted - freed < u64::from(capabilities.send_requests)
     }
 
     /// Takes a request; `freed` slots were given back since the beginning. `copy_inline` fills the inline bytes.
@@ -75,7 +95,7 @@ impl SendQueue {
             return Err(PostError::InlineTooLong { length: total, limit: capabilities.inline_bytes });
         }
         let capacity = capabilities.send_requests;
-        if self.posted - freed >= u64::from(capacity) {
+        if !self.has_room(capabilities, freed) {
             return Err(PostError::QueueFull { capacity });
         }
         let slot = Slot {

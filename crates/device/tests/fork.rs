@@ -50,7 +50,7 @@ fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
             return 12;
         }
         // What its parent is about to receive is not the child's to read.
-        let polled = one.completions.poll(&mut |_| {}, 1);
+        let polled = one.completions.poll(|_| {}, 1);
         if !matches!(polled, Ok(0)) {
             return 16;
         }

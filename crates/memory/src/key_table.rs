@@ -97,8 +97,8 @@ impl KeyTableView {
             return None;
         }
         let at = self.offset + index as usize * ENTRY;
-        // SeqCst: after the store that took the reader's operation slot (see `operation_slots`).
-        let control = self.mapping.word(at + CONTROL).load(Ordering::SeqCst);
+        // After the store that took the reader's operation slot: a fence stands between (see `operation_slots`).
+        let control = self.mapping.word(at + CONTROL).load(Ordering::Acquire);
         if control & LIVE == 0 {
             return None;
         }

@@ -2,17 +2,22 @@
 //!
 //! An operation takes a slot before it looks a key up and frees it after the last byte. Whoever kills a key waits until
 //! every slot that was taken at that moment has moved on: from then on nothing that began before can still land.
+//!
+//! Taking a slot must not be reordered with the lookup behind it, as seen by whoever kills the key and then looks at the
+//! slots. The rare side, revocation, pays for that with a heavy fence ([`nonic_sys::heavy_fence`]); a thread with a
+//! slot of its own then takes it with a plain store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nonic_sys::SharedMapping;
+use nonic_sys::{SharedMapping, THREAD_PLACES, light_fence, thread_place};
 
 /// Bytes between slots: each has its cache lines to itself (pairs of lines are fetched together).
 const STRIDE: usize = 128;
-/// Slots of one party.
-const SLOTS: usize = 16;
+/// Slots of one party: one for each thread's place, and some for threads without, and for operations within operations.
+const SLOTS: usize = THREAD_PLACES + 4;
+const _: () = assert!(SLOTS == 16, "the layout of shared memory has room for 16");
 
 /// A set of slots in memory that both the one who operates and the one who revokes can see.
 ///
@@ -46,38 +51,55 @@ impl OperationSlots {
         Ok(Self::new(Arc::new(SharedMapping::anonymous(Self::LENGTH)?), 0))
     }
 
+    #[inline]
     fn word(&self, slot: usize) -> &nonic_sys::AtomicU64 {
         self.mapping.word(self.offset + slot * STRIDE)
     }
 
-    /// Takes a slot: each thread has its favourite, so that threads do not meet.
-    pub fn enter(&self) -> OperationGuard<'_> {
-        let mut slot = favourite();
-        loop {
-            let word = self.word(slot % SLOTS);
+    /// Takes a slot. `light` says that whoever revokes passes a heavy fence between killing the key and
+    /// [`OperationSlots::wait_idle`]: then this costs no fence.
+    #[inline]
+    pub fn enter(&self, light: bool) -> OperationGuard<'_> {
+        if let Some(slot) = thread_place() {
+            let word = self.word(slot);
             let seen = word.load(Ordering::Relaxed);
-            // SeqCst: this store is ordered before the lookup of the key, as the revoker's store to the key is before
-            // its look at the slots. One of the two always sees the other.
+            // Odd: this thread is inside already, one level up.
+            if seen.is_multiple_of(2) {
+                word.store(seen.wrapping_add(1), Ordering::Relaxed);
+                light_fence(light);
+                return OperationGuard { slots: self, slot, taken: seen.wrapping_add(1) };
+            }
+        }
+        self.enter_shared()
+    }
+
+    /// Takes one of the slots that are nobody's own.
+    #[cold]
+    fn enter_shared(&self) -> OperationGuard<'_> {
+        let mut slot = THREAD_PLACES;
+        loop {
+            let word = self.word(slot);
+            let seen = word.load(Ordering::Relaxed);
             if seen.is_multiple_of(2)
                 && word
                     .compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed)
                     .is_ok()
             {
-                nonic_sys::sequence_point();
-                return OperationGuard { slots: self, slot: slot % SLOTS, taken: seen.wrapping_add(1) };
+                light_fence(false);
+                return OperationGuard { slots: self, slot, taken: seen.wrapping_add(1) };
             }
             slot += 1;
-            if slot.is_multiple_of(SLOTS) {
+            if slot == SLOTS {
+                slot = THREAD_PLACES;
                 nonic_sys::yield_now();
             }
         }
     }
 
     /// Waits until every operation that is inside now has left. False if `limit` ran out or `abandoned` said that the
-    /// other party is gone.
+    /// other party is gone. The caller has killed the key and then passed a heavy fence that reaches the other party.
     pub fn wait_idle(&self, limit: Duration, abandoned: &dyn Fn() -> bool) -> bool {
         let mut deadline = None;
-        nonic_sys::sequence_point();
         for slot in 0..SLOTS {
             let word = self.word(slot);
             let seen = word.load(Ordering::SeqCst);
@@ -105,17 +127,10 @@ impl OperationSlots {
 }
 
 impl Drop for OperationGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.slots.word(self.slot).store(self.taken.wrapping_add(1), Ordering::Release);
     }
-}
-
-fn favourite() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS;
-    }
-    MINE.with(|mine| *mine)
 }
 
 #[cfg(test)]
@@ -126,7 +141,7 @@ mod tests {
     #[test]
     fn waiting_ends_when_the_operation_does_and_not_before() {
         let slots = Arc::new(OperationSlots::private().unwrap());
-        let inside = slots.enter();
+        let inside = slots.enter(false);
         assert!(!slots.wait_idle(Duration::from_millis(5), &|| false));
         assert!(!slots.wait_idle(Duration::from_secs(60), &|| true));
         let done = AtomicBool::new(false);
@@ -145,8 +160,8 @@ mod tests {
     fn an_operation_that_begins_later_is_not_waited_for() {
         let slots = OperationSlots::private().unwrap();
         assert!(slots.wait_idle(Duration::ZERO, &|| false));
-        let first = slots.enter();
-        let second = slots.enter();
+        let first = slots.enter(false);
+        let second = slots.enter(false);
         drop(first);
         drop(second);
         assert!(slots.wait_idle(Duration::ZERO, &|| false));

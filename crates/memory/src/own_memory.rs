@@ -24,8 +24,9 @@ impl OwnMemory {
     }
 
     /// Begins an operation: what it resolves stands until the guard is dropped.
+    #[inline]
     pub fn enter(&self) -> OperationGuard<'_> {
-        self.slots.enter()
+        self.slots.enter(nonic_sys::light_fences_are_free())
     }
 
     /// The slots of this process's own operations, for whoever revokes.

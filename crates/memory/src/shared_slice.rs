@@ -25,16 +25,19 @@ impl<'a> SharedSlice<'a> {
     /// # Safety
     /// The range stays mapped for `'a`, readable, and writable if the slice is used as a destination. Whoever passes
     /// a program's own pointer passes on the program's word for that.
+    #[inline]
     pub unsafe fn from_raw(start: *mut u8, length: usize) -> Self {
         Self { start, length, life: PhantomData }
     }
 
     /// Bytes of this process that nobody else uses meanwhile.
+    #[inline]
     pub fn of_private(bytes: &'a mut [u8]) -> Self {
         Self { start: bytes.as_mut_ptr(), length: bytes.len(), life: PhantomData }
     }
 
     /// A part of a mapping; `None` if it is not inside.
+    #[inline]
     pub fn of_mapping(mapping: &'a SharedMapping, offset: usize, length: usize) -> Option<Self> {
         let end = offset.checked_add(length)?;
         if end > mapping.length() {
@@ -45,16 +48,19 @@ impl<'a> SharedSlice<'a> {
     }
 
     /// Length in bytes.
+    #[inline]
     pub fn length(&self) -> usize {
         self.length
     }
 
     /// Whether there are no bytes.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
     /// Address of the first byte in this process.
+    #[inline]
     pub fn address(&self) -> usize {
         self.start as usize
     }
@@ -63,6 +69,7 @@ impl<'a> SharedSlice<'a> {
     ///
     /// # Panics
     /// If they are not inside: offsets into a resolved slice are computed, never received.
+    #[inline]
     pub fn part(&self, offset: usize, length: usize) -> Self {
         assert!(
             offset <= self.length && length <= self.length - offset,
@@ -99,6 +106,7 @@ impl<'a> SharedSlice<'a> {
     ///
     /// # Panics
     /// If `source` is longer.
+    #[inline]
     pub fn write(&self, source: &[u8]) {
         assert!(source.len() <= self.length, "{} bytes into {}", source.len(), self.length);
         // SAFETY: as in `copy_from`; `source` is an ordinary slice.
@@ -109,6 +117,7 @@ impl<'a> SharedSlice<'a> {
     ///
     /// # Panics
     /// If `destination` is longer.
+    #[inline]
     pub fn read(&self, destination: &mut [u8]) {
         assert!(destination.len() <= self.length, "{} bytes from {}", destination.len(), self.length);
         // SAFETY: as in `copy_from`; `destination` is an ordinary slice, exclusively borrowed.
@@ -119,6 +128,7 @@ impl<'a> SharedSlice<'a> {
     ///
     /// # Panics
     /// If it is not 8 aligned bytes.
+    #[inline]
     pub fn compare_swap(&self, compare: u64, swap: u64) -> u64 {
         self.assert_word();
         // SAFETY: 8 aligned bytes (asserted) that stand for `'a`.
@@ -129,12 +139,14 @@ impl<'a> SharedSlice<'a> {
     ///
     /// # Panics
     /// If it is not 8 aligned bytes.
+    #[inline]
     pub fn fetch_add(&self, add: u64) -> u64 {
         self.assert_word();
         // SAFETY: 8 aligned bytes (asserted) that stand for `'a`.
         unsafe { nonic_sys::fetch_add_u64(self.start.cast(), add) }
     }
 
+    #[inline]
     fn assert_word(&self) {
         assert!(
             self.length == 8 && (self.start as usize).is_multiple_of(8),

@@ -39,7 +39,7 @@ fn race(wait: fn(&OperationSlots)) {
     let peer = {
         let (table, slots, bytes) = (Arc::clone(&table), Arc::clone(&slots), Arc::clone(&bytes));
         loom::thread::spawn(move || {
-            let guard = slots.enter();
+            let guard = slots.enter(true);
             let range = AddressRange::new(0, 8);
             let place = resolve(table.view(), ZONE, keys.remote, KeyUse::Remote, range, Access::REMOTE_WRITE);
             if place.is_ok() {
@@ -49,6 +49,7 @@ fn race(wait: fn(&OperationSlots)) {
         })
     };
     table.kill(keys);
+    nonic_sys::heavy_fence(nonic_sys::FenceReach::Machine);
     wait(&slots);
     // From here on the memory is the program's alone.
     bytes.store(2, Ordering::Relaxed);

@@ -70,6 +70,23 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// Makes this a completion that says no more than how `id` ended.
+    #[inline]
+    pub fn set_bare(&mut self, id: u64, opcode: CompletionOpcode, status: Status, qp_number: QpNumber) {
+        // Field by field: queues write completions where they stand.
+        self.id = id;
+        self.status = status;
+        self.opcode = opcode;
+        self.vendor_error = 0;
+        self.byte_length = 0;
+        self.immediate = None;
+        self.qp_number = qp_number;
+        self.source_qp = QpNumber(0);
+        self.has_global_header = false;
+        self.source_lid = 0;
+        self.service_level = 0;
+    }
+
     /// A completion that says no more than how `id` ended.
     pub fn bare(id: u64, opcode: CompletionOpcode, status: Status, qp_number: QpNumber) -> Self {
         Self {

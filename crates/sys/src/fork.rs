@@ -44,6 +44,12 @@ pub fn fork_generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
+/// The same for whoever asked [`fork_generation`] before, in this process or an ancestor.
+#[inline]
+pub fn current_generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
 /// Has `descriptor` replaced by an inert one in every child: a peer then sees this process die even while a child
 /// lives. The number stays taken in the child, so that closing it there closes nothing else.
 pub fn forget_in_children(descriptor: BorrowedFd<'_>) {

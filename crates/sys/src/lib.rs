@@ -3,7 +3,9 @@
 //! What depends on the machine (copying, pausing a spinning CPU) stands here too, so that nothing above knows x86.
 
 mod address_file;
+mod asymmetric;
 mod atomics;
+mod biased_mutex;
 mod copy;
 mod descriptor;
 mod fork;
@@ -13,6 +15,7 @@ mod mapping;
 mod model;
 mod page_map;
 mod process_memory;
+mod raw_lock;
 mod signals;
 mod socket;
 mod spin;
@@ -21,10 +24,14 @@ mod userfault;
 mod virtual_memory;
 
 pub use address_file::{AddressFile, Rights, keep_from_children, map_zeros_over, populate, set_rights};
+pub use asymmetric::{FenceReach, heavy_fence, light_fence, light_fences_are_free, prepare_light_fences};
 pub use atomics::{compare_swap_u64, fetch_add_u64};
+pub use biased_mutex::{BiasedGuard, BiasedMutex};
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, wait_readable};
-pub use fork::{ForkHandler, forget_in_children, fork_generation, keep_in_children, on_fork};
+pub use fork::{
+    ForkHandler, current_generation, forget_in_children, fork_generation, keep_in_children, on_fork,
+};
 pub use interface::{InterfaceAddress, interface_addresses};
 #[cfg(not(loom))]
 pub use mapping::SharedMapping;
@@ -38,12 +45,12 @@ pub use process_memory::{
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub use signals::SignalsHeld;
 pub use socket::{Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_abstract};
-pub use spin::{cpu_relax, sequence_point, yield_now};
+pub use spin::{cpu_relax, yield_now};
 #[cfg(not(loom))]
 pub use std::sync::atomic::AtomicU64;
 pub use thread::{
-    at_exit, host_name, own_stack, prefer_short_slices, process_status, process_status_at, random_u64,
-    spawn_without_signals, thread_count, timer_slack_ns,
+    THREAD_PLACES, at_exit, host_name, own_stack, prefer_short_slices, process_status, process_status_at,
+    random_u64, spawn_without_signals, thread_count, thread_mark, thread_place, timer_slack_ns,
 };
 pub use userfault::{Reach, Userfault};
 pub use virtual_memory::{

@@ -16,11 +16,3 @@ pub fn yield_now() {
     #[cfg(loom)]
     loom::thread::yield_now();
 }
-
-/// Stands between two sequentially consistent accesses whose order against each other matters. The language orders them
-/// by itself; the model checker takes such accesses for acquire and release only and needs a fence to do the same.
-#[inline]
-pub fn sequence_point() {
-    #[cfg(loom)]
-    loom::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-}

@@ -1,7 +1,9 @@
 //! Threads that never run the program's signal handlers, and randomness for names.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 /// Starts a thread with every signal blocked, so that the program's handlers run on the program's threads only.
@@ -122,4 +124,102 @@ pub fn at_exit(handler: extern "C" fn()) {
         // runs the handlers of an object before the object goes.
         unsafe { libc::atexit(handler) };
     });
+}
+
+/// Places that threads of this process can have to themselves ([`thread_place`]).
+pub const THREAD_PLACES: usize = 12;
+const NO_PLACE: u32 = THREAD_PLACES as u32;
+const NOT_ASKED: u32 = u32::MAX;
+
+/// A bit for each place that is taken.
+static PLACES: AtomicU32 = AtomicU32::new(0);
+
+/// Gives a thread's place back when the thread ends.
+struct PlaceOwner(Cell<u32>);
+
+impl Drop for PlaceOwner {
+    fn drop(&mut self) {
+        // What still runs on this thread does without one.
+        MINE.with(|mine| mine.set(NO_PLACE));
+        if self.0.get() != NO_PLACE {
+            PLACES.fetch_and(!(1 << self.0.get()), Ordering::AcqRel);
+        }
+    }
+}
+
+thread_local! {
+    static MINE: Cell<u32> = const { Cell::new(NOT_ASKED) };
+    static OWNER: PlaceOwner = const { PlaceOwner(Cell::new(NO_PLACE)) };
+}
+
+/// A number that no other living thread of this process has; never 0.
+#[inline]
+pub fn thread_mark() -> usize {
+    MINE.with(|mine| std::ptr::from_ref(mine) as usize)
+}
+
+/// A number below [`THREAD_PLACES`] that no other living thread has, as long as there are any; later threads have none.
+#[inline]
+pub fn thread_place() -> Option<usize> {
+    let mut place = MINE.with(Cell::get);
+    if place == NOT_ASKED {
+        place = take_place();
+    }
+    (place < NO_PLACE).then_some(place as usize)
+}
+
+#[cold]
+fn take_place() -> u32 {
+    let free = |taken: u32| (!taken).trailing_zeros();
+    let taken = PLACES.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
+        (free(taken) < NO_PLACE).then(|| taken | 1 << free(taken))
+    });
+    let place = taken.map_or(NO_PLACE, free);
+    // A thread whose variables are being taken down already has no place: nobody would give it back.
+    let kept = OWNER.try_with(|owner| owner.0.set(place)).is_ok();
+    if !kept && place < NO_PLACE {
+        PLACES.fetch_and(!(1 << place), Ordering::AcqRel);
+    }
+    let place = if kept { place } else { NO_PLACE };
+    MINE.with(|mine| mine.set(place));
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::sync::{Barrier, Mutex};
+
+    #[test]
+    fn threads_have_places_of_their_own_and_give_them_back() {
+        for _ in 0..3 {
+            let seen = Mutex::new((HashSet::new(), 0));
+            let barrier = Barrier::new(20);
+            std::thread::scope(|scope| {
+                let body = || {
+                    scope.spawn(|| {
+                        {
+                            let mut seen = seen.lock().unwrap();
+                            match thread_place() {
+                                Some(place) => assert!(place < THREAD_PLACES && seen.0.insert(place)),
+                                None => seen.1 += 1,
+                            }
+                            assert_eq!(thread_place(), thread_place());
+                        }
+                        // Nobody ends before everybody has asked.
+                        barrier.wait();
+                    })
+                };
+                // Joined one by one: only then are their variables gone for certain.
+                let threads: Vec<_> = (0..20).map(|_| body()).collect();
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+            });
+            let (places, without) = &*seen.lock().unwrap();
+            // Other tests' threads may have some.
+            assert_eq!(places.len() + without, 20);
+            assert!(*without >= 20 - THREAD_PLACES);
+        }
+        assert!(std::thread::spawn(|| thread_place().is_some()).join().unwrap());
+    }
 }

@@ -57,7 +57,7 @@ impl Link {
         if self.is_dead() {
             return None;
         }
-        let guard = self.own_operations.enter();
+        let guard = self.own_operations.enter(view.segment.light_fences());
         let slot = view.segment.slot(request.target)?;
         let allowed = slot.peer == request.source
             && slot.transport == request.transport

@@ -19,6 +19,8 @@ pub const KEYS_MAX: u32 = 1 << 20;
 // The port segment of a process: header, queue-pair slots, key table. Peers map it read-only.
 pub(crate) const SEGMENT_VERSION: usize = 8;
 pub(crate) const SEGMENT_BLOCK_COUNT: usize = 16;
+/// 1 if the owner passes heavy fences that reach other processes when it revokes.
+pub(crate) const SEGMENT_HEAVY_FENCES: usize = 24;
 pub(crate) const SEGMENT_BLOCKS: usize = 64;
 pub(crate) const SEGMENT_QP_SLOTS: usize = PAGE;
 pub(crate) const SEGMENT_KEYS: usize = SEGMENT_QP_SLOTS + BLOCKS_MAX * BLOCK_SIZE as usize * 8;

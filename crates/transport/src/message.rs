@@ -37,6 +37,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
+    #[inline]
     fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::Padding,
@@ -129,11 +130,13 @@ pub struct Psn(pub u32);
 
 impl Psn {
     /// The number after this one.
+    #[inline]
     pub fn next(self) -> Self {
         Self(self.0.wrapping_add(1) & QpNumber::MASK)
     }
 
     /// How far this number is ahead of `other`: negative if behind (IBTA vol. 1, 9.7.2: half the space each way).
+    #[inline]
     pub fn ahead_of(self, other: Self) -> i32 {
         (self.0.wrapping_sub(other.0) << 8) as i32 >> 8
     }
@@ -170,6 +173,8 @@ pub struct Header {
     pub swap: Option<u64>,
     /// Whether a datagram begins with a global routing header.
     pub global_header: bool,
+    /// A send that also says: everything of the other direction up to this number is done. Not beside immediate data.
+    pub acknowledges: Option<Psn>,
 }
 
 const SOLICITED: u64 = 1;
@@ -177,13 +182,15 @@ const IMMEDIATE: u64 = 1 << 1;
 const WHOLE: u64 = 1 << 2;
 const SWAP: u64 = 1 << 3;
 const GLOBAL: u64 = 1 << 4;
-const FLAGS: u64 = 0b1_1111;
+const ACKNOWLEDGES: u64 = 1 << 5;
+const FLAGS: u64 = 0b11_1111;
 
 /// Words of a header at most.
 pub(crate) const HEADER_WORDS: usize = 7;
 
 impl Header {
     /// A header that says no more than kind, ends and number.
+    #[inline]
     pub fn new(kind: MessageKind, destination: QpNumber, source: QpNumber, psn: Psn, attempt: u8) -> Self {
         Self {
             kind,
@@ -200,48 +207,70 @@ impl Header {
             operand: 0,
             swap: None,
             global_header: false,
+            acknowledges: None,
         }
     }
 
-    /// The words of the header and how many of them count; `stamp` says which lap of the ring it belongs to.
-    pub(crate) fn emit(&self, stamp: u16, payload: u32) -> ([u64; HEADER_WORDS], usize) {
-        let whole = self.offset == 0 && self.total == payload;
+    /// Words of the header, for a payload of so many bytes.
+    #[inline]
+    pub(crate) fn words(&self, payload: u32) -> usize {
+        3 + self.kind.extension_words(self.is_whole(payload))
+    }
+
+    #[inline]
+    fn is_whole(&self, payload: u32) -> bool {
+        self.offset == 0 && self.total == payload
+    }
+
+    /// Gives the words of the header but the first to `store`, each once, and returns the first, which is to be stored when
+    /// everything else is. `stamp` says which lap of the ring it belongs to.
+    #[inline]
+    pub(crate) fn emit(&self, stamp: u16, payload: u32, mut store: impl FnMut(usize, u64)) -> u64 {
+        let whole = self.is_whole(payload);
         let flag = |on: bool, bit: u64| if on { bit } else { 0 };
         let flags = flag(self.solicited, SOLICITED)
             | flag(self.immediate.is_some(), IMMEDIATE)
             | flag(whole, WHOLE)
             | flag(self.swap.is_some(), SWAP)
-            | flag(self.global_header, GLOBAL);
-        let mut words = [0; HEADER_WORDS];
-        words[0] = u64::from(stamp) | (self.kind as u64) << 16 | flags << 24 | u64::from(payload) << 32;
-        words[1] = u64::from(self.destination.0) | u64::from(self.source.0) << 32;
-        words[2] = u64::from(self.psn.0)
-            | u64::from(self.attempt) << 24
-            | u64::from(self.immediate.unwrap_or_default()) << 32;
+            | flag(self.global_header, GLOBAL)
+            | flag(self.acknowledges.is_some(), ACKNOWLEDGES);
+        let second = self.immediate.or(self.acknowledges.map(|psn| psn.0)).unwrap_or_default();
+        store(1, u64::from(self.destination.0) | u64::from(self.source.0) << 32);
+        store(2, u64::from(self.psn.0) | u64::from(self.attempt) << 24 | u64::from(second) << 32);
         let extent = u64::from(self.total) | u64::from(self.offset) << 32;
         let key = u64::from(self.key.0);
         match self.kind {
             MessageKind::Padding | MessageKind::Acknowledge | MessageKind::Refuse => {}
+            // The payload's length says it.
+            MessageKind::Send if whole => {}
             MessageKind::Send
             | MessageKind::SendPull
             | MessageKind::WriteNotify
-            | MessageKind::ReadResponse => {
-                words[3] = extent;
+            | MessageKind::ReadResponse => store(3, extent),
+            MessageKind::Datagram => store(3, key | u64::from(self.operand as u16) << 32),
+            MessageKind::AtomicResponse => store(3, self.operand),
+            MessageKind::Read => {
+                store(3, self.address);
+                store(4, key | u64::from(self.total) << 32);
             }
-            MessageKind::Datagram => words[3] = key | u64::from(self.operand as u16) << 32,
-            MessageKind::AtomicResponse => words[3] = self.operand,
-            MessageKind::Read => (words[3], words[4]) = (self.address, key | u64::from(self.total) << 32),
-            MessageKind::Write => (words[3], words[4], words[5]) = (self.address, key, extent),
+            MessageKind::Write => {
+                store(3, self.address);
+                store(4, key);
+                store(5, extent);
+            }
             MessageKind::Atomic => {
-                (words[3], words[4], words[5], words[6]) =
-                    (self.address, key, self.operand, self.swap.unwrap_or_default());
+                store(3, self.address);
+                store(4, key);
+                store(5, self.operand);
+                store(6, self.swap.unwrap_or_default());
             }
         }
-        (words, 3 + self.kind.extension_words(whole))
+        u64::from(stamp) | (self.kind as u64) << 16 | flags << 24 | u64::from(payload) << 32
     }
 
     /// Reads a header from words that were copied out of the ring; `None` if they make no sense. Also returns the
     /// header's length in words and the payload's in bytes.
+    #[inline]
     pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Self, usize, u32)> {
         let kind = MessageKind::from_number((words[0] >> 16) as u8)?;
         let flags = words[0] >> 24 & 0xff;
@@ -265,6 +294,12 @@ impl Header {
         header.solicited = flags & SOLICITED != 0;
         header.immediate = (flags & IMMEDIATE != 0).then_some(high(words[2]));
         header.global_header = flags & GLOBAL != 0;
+        if flags & ACKNOWLEDGES != 0 {
+            if kind != MessageKind::Send || header.immediate.is_some() {
+                return None;
+            }
+            header.acknowledges = Some(Psn(high(words[2]) & QpNumber::MASK));
+        }
         let mut extent = |word: u64| (header.total, header.offset) = (low(word), high(word));
         match kind {
             MessageKind::Padding | MessageKind::Acknowledge | MessageKind::Refuse => {}
@@ -343,10 +378,14 @@ mod tests {
     fn a_fragment_beyond_its_message_makes_no_sense() {
         let mut header = Header::new(MessageKind::Send, QpNumber(2), QpNumber(3), Psn(0), 0);
         (header.total, header.offset) = (100, 90);
-        let (words, _) = header.emit(1, 10);
-        assert!(Header::parse(&words).is_some());
-        let (words, _) = header.emit(1, 11);
-        assert!(Header::parse(&words).is_none());
+        assert!(Header::parse(&emitted(&header, 10)).is_some());
+        assert!(Header::parse(&emitted(&header, 11)).is_none());
+    }
+
+    fn emitted(header: &Header, payload: u32) -> [u64; HEADER_WORDS] {
+        let mut words = [0; HEADER_WORDS];
+        words[0] = header.emit(1, payload, |at, word| words[at] = word);
+        words
     }
 
     proptest! {
@@ -360,12 +399,15 @@ mod tests {
         #[test]
         fn what_is_emitted_is_parsed(
             kind in 2u8..=12, psn in 0u32..1 << 24, attempt: u8, immediate: Option<u32>, solicited: bool,
-            operand: u64, swap: Option<u64>, key: u32, address: u64, payload in 0u32..8192
+            operand: u64, swap: Option<u64>, key: u32, address: u64, payload in 0u32..8192, other in 0u32..1 << 24
         ) {
             let kind = MessageKind::from_number(kind).unwrap();
             let mut header = Header::new(kind, QpNumber(77), QpNumber(0xff_ffff), Psn(psn), attempt);
             header.immediate = immediate;
             header.solicited = solicited;
+            if kind == MessageKind::Send && immediate.is_none() && solicited {
+                header.acknowledges = Some(Psn(other));
+            }
             match kind {
                 MessageKind::Send | MessageKind::ReadResponse => (header.total, header.offset) = (payload + 9, 7),
                 MessageKind::SendPull | MessageKind::WriteNotify => header.total = 1 << 30,
@@ -384,7 +426,9 @@ mod tests {
                 MessageKind::AtomicResponse => header.operand = operand,
                 MessageKind::Padding | MessageKind::Acknowledge | MessageKind::Refuse => {}
             }
-            let (words, count) = header.emit(9, payload);
+            let mut words = [0; HEADER_WORDS];
+            words[0] = header.emit(9, payload, |at, word| words[at] = word);
+            let count = header.words(payload);
             prop_assert_eq!(Header::parse(&words), Some((header, count, payload)));
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! The ring is an array of cells of one cache line. A message is one or more neighbouring cells; its first word carries
 //! a stamp that says which lap of the ring it belongs to, and is stored last, so that the consumer finds a message by
-//! looking at the very line that holds it. Before a message is published, the cell behind it is unstamped: whatever
-//! bytes an earlier lap left there can then not be taken for a message. A producer that dies while it writes has
+//! looking at the very line that holds it. A cell in which an earlier lap left payload is unstamped before the message in
+//! front of it is published: bytes of a payload can then not be taken for a message. (The producer remembers which cells
+//! those are; a stream of messages of one line each touches each line once.) A producer that dies while it writes has
 //! published nothing; whatever a hostile producer publishes is copied, checked and refused as a whole.
 
 use std::sync::Arc;
@@ -30,24 +31,29 @@ impl RingMemory {
         Self { mapping, offset }
     }
 
+    #[inline]
     fn control(&self, field: usize) -> &std::sync::atomic::AtomicU64 {
         self.mapping.word(self.offset + field)
     }
 
+    #[inline]
     fn cell_offset(&self, position: u64) -> usize {
         self.offset + RING_CELLS + (position % CELLS) as usize * CELL
     }
 
+    #[inline]
     fn word(&self, position: u64, word: usize) -> &std::sync::atomic::AtomicU64 {
         self.mapping.word(self.cell_offset(position) + word * 8)
     }
 }
 
 /// The lap's mark; never 0, which is what fresh and unstamped cells hold.
+#[inline]
 fn stamp(position: u64) -> u16 {
     (position / CELLS % 0xffff) as u16 + 1
 }
 
+#[inline]
 fn cells_of(header_words: usize, payload: usize) -> u64 {
     (header_words * 8 + payload).div_ceil(CELL) as u64
 }
@@ -64,14 +70,32 @@ pub struct Producer {
     tail: u64,
     /// How far the consumer was when last asked.
     head: u64,
+    /// A bit for each cell whose first word is payload.
+    payload_cells: Box<[u64; CELLS as usize / 64]>,
 }
 
 impl Producer {
     pub(crate) fn new(memory: RingMemory) -> Self {
-        Self { memory, tail: 0, head: 0 }
+        Self { memory, tail: 0, head: 0, payload_cells: Box::new([0; CELLS as usize / 64]) }
+    }
+
+    /// Makes sure that the cell at `position` is not taken for a message before it is one.
+    #[inline]
+    fn unstamp(&mut self, position: u64) {
+        let (word, bit) = Self::payload_bit(position);
+        if self.payload_cells[word] & bit != 0 {
+            self.payload_cells[word] &= !bit;
+            self.memory.word(position, 0).store(0, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn payload_bit(position: u64) -> (usize, u64) {
+        ((position % CELLS / 64) as usize, 1 << (position % 64))
     }
 
     /// Makes sure that `cells` and the one behind them are free.
+    #[inline]
     fn reserve(&mut self, cells: u64) -> Result<(), RingFull> {
         if self.has_room(cells) {
             return Ok(());
@@ -86,6 +110,7 @@ impl Producer {
         if self.has_room(cells) { Ok(()) } else { Err(RingFull) }
     }
 
+    #[inline]
     fn has_room(&self, cells: u64) -> bool {
         self.tail - self.head + cells < CELLS
     }
@@ -113,11 +138,11 @@ impl Producer {
     ///
     /// # Panics
     /// If the payload is longer than [`FRAGMENT`].
+    #[inline]
     pub fn push(&mut self, header: &Header, payload: &[SharedSlice<'_>]) -> Result<(), RingFull> {
         let length: usize = payload.iter().map(SharedSlice::length).sum();
         assert!(length <= FRAGMENT, "{length} bytes in one message");
-        let (_, words) = header.emit(0, length as u32);
-        let cells = cells_of(words, length);
+        let cells = cells_of(header.words(length as u32), length);
         let left = CELLS - self.tail % CELLS;
         if cells > left {
             self.reserve(left + cells)?;
@@ -129,20 +154,24 @@ impl Producer {
         Ok(())
     }
 
+    #[inline]
     fn publish(&mut self, header: &Header, payload: &[SharedSlice<'_>], cells: u64, length: u32) {
-        let (words, count) = header.emit(stamp(self.tail), length);
-        self.memory.word(self.tail + cells, 0).store(0, Ordering::Relaxed);
-        for (i, word) in words.iter().enumerate().take(count).skip(1) {
-            self.memory.word(self.tail, i).store(*word, Ordering::Relaxed);
+        self.unstamp(self.tail + cells);
+        for position in self.tail + 1..self.tail + cells {
+            let (word, bit) = Self::payload_bit(position);
+            self.payload_cells[word] |= bit;
         }
-        let mut at = self.memory.cell_offset(self.tail) + count * 8;
+        let first = header.emit(stamp(self.tail), length, |at, word| {
+            self.memory.word(self.tail, at).store(word, Ordering::Relaxed);
+        });
+        let mut at = self.memory.cell_offset(self.tail) + header.words(length) * 8;
         for piece in payload {
             if let Some(place) = SharedSlice::of_mapping(&self.memory.mapping, at, piece.length()) {
                 place.copy_from(*piece);
             }
             at += piece.length();
         }
-        self.memory.word(self.tail, 0).store(words[0], Ordering::Release);
+        self.memory.word(self.tail, 0).store(first, Ordering::Release);
         self.tail += cells;
     }
 
@@ -203,7 +232,14 @@ impl Consumer {
         self.memory.word(self.head, 0).load(Ordering::Acquire) as u16 == stamp(self.head)
     }
 
+    /// Whether a message waits, or the producer waits for room.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_message() || self.memory.control(RING_PRODUCER_WAITS).load(Ordering::Relaxed) != 0
+    }
+
     /// The next message, if there is one. The same one again until [`Consumer::advance`].
+    #[inline]
     pub fn peek(&mut self) -> Result<Option<Incoming<'_>>, RingCorrupt> {
         loop {
             let first = self.memory.word(self.head, 0).load(Ordering::Acquire);
@@ -238,6 +274,7 @@ impl Consumer {
     }
 
     /// Frees the message last found. True if the producer waits for room and must be rung for.
+    #[inline]
     pub fn advance(&mut self) -> bool {
         self.head += self.current;
         self.current = 0;
@@ -245,14 +282,17 @@ impl Consumer {
     }
 
     /// Tells the producer how far the consumer is. True if the producer waits for room and must be rung for.
+    ///
+    /// No fence stands between telling and looking: a producer that begins to wait at this very moment is found at the
+    /// next look, of which a consumer takes one before it sleeps ([`Consumer::set_sleeping`] is followed by a fence).
+    #[inline]
     pub fn report(&mut self) -> bool {
-        if self.reported == self.head {
-            return false;
+        if self.reported != self.head {
+            self.reported = self.head;
+            self.memory.control(RING_HEAD).store(self.head, Ordering::Release);
         }
-        self.reported = self.head;
-        self.memory.control(RING_HEAD).store(self.head, Ordering::SeqCst);
         let waits = self.memory.control(RING_PRODUCER_WAITS);
-        waits.load(Ordering::SeqCst) != 0 && waits.swap(0, Ordering::SeqCst) != 0
+        waits.load(Ordering::Relaxed) != 0 && waits.swap(0, Ordering::SeqCst) != 0
     }
 
     /// Says whether the consumer is about to sleep. After `true` it must look once more before it does.

@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nonic_memory::{KeyTable, KeyTableView};
 use nonic_queue::QpNumber;
-use nonic_sys::{AsFd, BorrowedFd, OwnedFd, Protection, SharedMapping, SharedMemory};
+use nonic_sys::{
+    AsFd, BorrowedFd, OwnedFd, Protection, SharedMapping, SharedMemory, light_fences_are_free,
+    prepare_light_fences,
+};
 
 use crate::layout::{
-    BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_KEYS,
-    SEGMENT_LENGTH, SEGMENT_QP_SLOTS, SEGMENT_VERSION, VERSION,
+    BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_HEAVY_FENCES,
+    SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_QP_SLOTS, SEGMENT_VERSION, VERSION,
 };
 use crate::qp_slot::QpSlot;
 
@@ -30,6 +33,8 @@ impl Segment {
         // A kernel without this seal (before 5.1) only leaves a same-user peer the freedom to write.
         let _ = memory.seal_future_writes();
         mapping.word(SEGMENT_VERSION).store(u64::from(VERSION), Ordering::Relaxed);
+        let heavy_fences = prepare_light_fences();
+        mapping.word(SEGMENT_HEAVY_FENCES).store(u64::from(heavy_fences), Ordering::Relaxed);
         mapping.word(0).store(MAGIC, Ordering::Release);
         let keys = KeyTable::new(KeyTableView::new(Arc::clone(&mapping), SEGMENT_KEYS, KEYS_MAX));
         Ok(Self { memory, mapping, keys })
@@ -59,7 +64,7 @@ impl Segment {
 
     /// As this process's own queue pairs see it.
     pub fn view(&self) -> SegmentView {
-        SegmentView { mapping: Arc::clone(&self.mapping), keys: self.keys.view().clone() }
+        SegmentView::new(Arc::clone(&self.mapping), self.keys.view().clone())
     }
 
     /// Publishes what a queue pair takes, or that it takes nothing.
@@ -87,6 +92,7 @@ fn slot_offset(mapping: &SharedMapping, number: QpNumber) -> Option<usize> {
 pub struct SegmentView {
     mapping: Arc<SharedMapping>,
     keys: KeyTableView,
+    light_fences: bool,
 }
 
 /// Where a peer's queue pair publishes what it takes.
@@ -105,7 +111,18 @@ impl SegmentView {
             ));
         }
         let keys = KeyTableView::new(Arc::clone(&mapping), SEGMENT_KEYS, KEYS_MAX);
-        Ok(Self { mapping, keys })
+        Ok(Self::new(mapping, keys))
+    }
+
+    fn new(mapping: Arc<SharedMapping>, keys: KeyTableView) -> Self {
+        let heavy_fences = mapping.word(SEGMENT_HEAVY_FENCES).load(Ordering::Relaxed) != 0;
+        Self { mapping, keys, light_fences: heavy_fences && light_fences_are_free() }
+    }
+
+    /// Whether operations of this process on the owner's memory need no fence of their own: the owner passes heavy ones
+    /// when it revokes, and they reach this process.
+    pub fn light_fences(&self) -> bool {
+        self.light_fences
     }
 
     /// The key table.
@@ -120,8 +137,7 @@ impl SegmentView {
 
     /// What the queue pair takes now.
     pub fn slot(&self, place: SlotPlace) -> Option<QpSlot> {
-        // SeqCst for the same reason as the key table's control word.
-        QpSlot::unpack(self.mapping.word(place.0).load(Ordering::SeqCst))
+        QpSlot::unpack(self.mapping.word(place.0).load(Ordering::Acquire))
     }
 }
 

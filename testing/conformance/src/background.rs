@@ -112,7 +112,7 @@ fn work_of(side: &Executor, job: Job) -> Work {
                     let deadline = Instant::now() + LONGEST;
                     let mut status = None;
                     while status.is_none() {
-                        queue.poll(&mut |completion| status = Some(completion.status), 1).map_err(said)?;
+                        queue.poll(|completion| status = Some(completion.status), 1).map_err(said)?;
                         if Instant::now() > deadline {
                             return Err("a repeated request did not complete".into());
                         }

@@ -329,7 +329,7 @@ impl Executor {
         let mut completions = Vec::new();
         loop {
             let most = count as usize - completions.len();
-            queue.poll(&mut |completion| completions.push(*completion), most).map_err(said)?;
+            queue.poll(|completion| completions.push(*completion), most).map_err(said)?;
             if completions.len() >= count as usize || Instant::now() >= deadline {
                 return Ok(Answer::Completions { completions });
             }

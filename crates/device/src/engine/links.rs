@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use nonic_queue::QpNumber;
+use nonic_sys::FenceReach;
 use nonic_transport::{BLOCK_SIZE, Link};
 
 use super::{Engine, Progress, lock};
@@ -55,6 +56,7 @@ impl Engine {
                 }
             }
         }
+        self.links_version.fetch_add(1, Ordering::Release);
         for watched in [link.socket(), link.process()].into_iter().flatten() {
             if let Err(error) = self.epoll.add(watched, token) {
                 tracing::warn!(%error, "a link cannot be watched");
@@ -72,19 +74,22 @@ impl Engine {
     /// Takes leave of a link whose peer is gone: what it still sent is handled, then its queue pairs fail.
     pub(crate) fn bury(&self, link: &Arc<Link>) {
         {
-            let _driver = lock(&self.driver);
-            let mut progress = Progress::default();
+            let mut driver = self.driver.lock();
+            let mut held = false;
             // What the peer said last may stand in another ring: two processes that connected to each other at the same
             // moment have two links. A ring's worth and some of each: a peer that closed its socket and goes on writing
             // is not listened to for ever.
             for ring in self.links().iter().filter(|other| other.leads_where(link)) {
                 for _ in 0..64 {
-                    if !self.drain(ring, usize::MAX, &mut progress) {
+                    let progress = self.drain(ring, &mut driver, usize::MAX);
+                    held |= progress.any_of(Progress::HELD);
+                    if !progress.any_of(Progress::WORKED) {
                         break;
                     }
                 }
             }
-            if progress.held {
+            driver.answer();
+            if held {
                 // What waits for a receive is not lost with its sender: once more, later.
                 lock(&self.ended).push(Arc::clone(link));
                 return;
@@ -98,6 +103,7 @@ impl Engine {
             links.by_block.retain(|_, other| keep(other));
             links.by_token.retain(|_, other| keep(other));
         }
+        self.links_version.fetch_add(1, Ordering::Release);
         for watched in [link.socket(), link.process()].into_iter().flatten() {
             self.epoll.remove(watched);
         }
@@ -114,6 +120,9 @@ impl Engine {
 
     /// Waits until no operation that began before is under way on this process's memory, by its own threads or peers.
     pub(crate) fn wait_for_operations(&self) {
+        // Only the link to itself: no other process can have anything under way.
+        let alone = self.links().len() == 1;
+        nonic_sys::heavy_fence(if alone { FenceReach::Process } else { FenceReach::Machine });
         self.party.memory.slots().wait_idle(Duration::MAX / 4, &|| false);
         for link in self.links().iter() {
             if !link.wait_for_peer(PEER_PATIENCE) {

@@ -7,14 +7,14 @@ mod progress;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use nonic_memory::{Arena, ZoneId};
 use nonic_queue::QpNumber;
-use nonic_sys::{AsFd, Epoll, PacketSocket, SharedMapping, fork_generation};
+use nonic_sys::{AsFd, BiasedMutex, Epoll, PacketSocket, SharedMapping, current_generation, fork_generation};
 use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
 
 use crate::agent;
@@ -45,7 +45,9 @@ pub(crate) struct Engine {
     /// Listening sockets of the blocks, in the order of their claim.
     pub(crate) listeners: Mutex<Vec<Arc<PacketSocket>>>,
     /// Held by the one thread that reads rings.
-    driver: Mutex<()>,
+    driver: BiasedMutex<Driver>,
+    /// Grows whenever a link comes or goes.
+    links_version: AtomicU64,
     credits: SharedMapping,
     zones: AtomicU32,
     tokens: AtomicU32,
@@ -66,15 +68,44 @@ pub(crate) struct Engine {
     agent: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// What the thread that reads rings keeps from one time to the next.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    /// The links, as they were at this version; none: ask anew.
+    pub(super) links: Option<Arc<Vec<Arc<Link>>>>,
+    pub(super) links_version: u64,
+    /// The queue pair that had the last message: it will often have the next.
+    pub(super) pair: Option<Arc<QueuePair>>,
+    /// Whether that one may owe its peer an acknowledgement. It is not sent at once: a reply of the program says it as
+    /// well, and otherwise the next look at the rings does it, or the end of the process.
+    pub(super) owes: bool,
+}
+
 /// What a look at all rings found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct Progress(u32);
+
+impl Progress {
     /// Messages were handled.
-    pub(crate) worked: bool,
+    pub(crate) const WORKED: Self = Self(1);
     /// A message waits for a receive that its program is about to post.
-    pub(crate) held: bool,
+    pub(crate) const HELD: Self = Self(1 << 1);
     /// Another thread was at it.
-    pub(crate) taken: bool,
+    pub(crate) const TAKEN: Self = Self(1 << 2);
+
+    /// Whether it was one of these.
+    #[inline]
+    pub(crate) fn any_of(self, which: Self) -> bool {
+        self.0 & which.0 != 0
+    }
+}
+
+impl std::ops::BitOr for Progress {
+    type Output = Self;
+    #[inline]
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
 }
 
 /// Keeps an engine running; its last owner stops the agent.
@@ -91,6 +122,11 @@ impl Deref for EngineOwner {
 static CURRENT: Mutex<Weak<EngineOwner>> = Mutex::new(Weak::new());
 
 impl EngineOwner {
+    /// The engine, for objects that do not keep it running.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.0
+    }
+
     /// This process's engine, made if there is none.
     pub(crate) fn current(config: &Config) -> Result<Arc<Self>, OpenError> {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,6 +163,7 @@ impl Drop for EngineOwner {
             std::mem::forget(agent);
             return;
         }
+        self.0.answer_all();
         self.0.say_goodbye();
         self.0.stop.store(true, Ordering::SeqCst);
         self.0.party.doorbell.signal();
@@ -145,6 +182,7 @@ extern "C" fn say_goodbye() {
     if let Some(owner) = owner {
         if owner.is_current() {
             owner.0.wait_for_driver();
+            owner.0.answer_all();
             owner.0.say_goodbye();
         }
         // Dropping it would join a thread that may need what the program's own exit handlers hold.
@@ -174,9 +212,10 @@ impl Engine {
             generation: fork_generation(),
             loopback,
             pairs: RwLock::new(PairTable::default()),
-            links: RwLock::new(Links { all, by_block: HashMap::new(), by_token: HashMap::new() }),
             listeners: Mutex::new(Vec::new()),
-            driver: Mutex::new(()),
+            driver: BiasedMutex::new(Driver { links: None, links_version: 0, pair: None, owes: false }),
+            links: RwLock::new(Links { all, by_block: HashMap::new(), by_token: HashMap::new() }),
+            links_version: AtomicU64::new(0),
             credits: asked(
                 "memory for send queues (mmap)",
                 SharedMapping::anonymous(BLOCKS_MAX * BLOCK_SIZE as usize * 8),
@@ -199,8 +238,9 @@ impl Engine {
     }
 
     /// Whether this process made it, and not its parent.
+    #[inline]
     pub(crate) fn is_current(&self) -> bool {
-        self.generation == fork_generation()
+        self.generation == current_generation()
     }
 
     pub(crate) fn party(&self) -> &Arc<Party> {
@@ -248,6 +288,11 @@ impl Engine {
 
     pub(crate) fn remove_pair(&self, number: QpNumber) {
         self.pairs.write().unwrap_or_else(PoisonError::into_inner).remove(number);
+        // The driver must not keep it alive: with it its context, and this engine.
+        let mut driver = self.driver.lock();
+        if driver.pair.as_ref().is_some_and(|pair| pair.number() == number) {
+            (driver.pair, driver.owes) = (None, false);
+        }
     }
 
     pub(crate) fn find_pair(&self, number: QpNumber) -> Option<Arc<QueuePair>> {
@@ -265,7 +310,7 @@ impl Engine {
     }
 
     /// How many send slots of a queue pair's account were given back, since the beginning.
-    pub(crate) fn credits(&self, account: u32) -> &std::sync::atomic::AtomicU64 {
+    pub(crate) fn credits(&self, account: u32) -> &AtomicU64 {
         self.credits.word(account as usize * 8)
     }
 

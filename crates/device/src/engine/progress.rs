@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nonic_sys::yield_now;
 use nonic_transport::Link;
 
-use super::{Engine, Progress};
+use super::{Driver, Engine, Progress};
 use crate::queue_pair::{Delivery, QueuePair};
 
 impl Engine {
@@ -38,9 +38,10 @@ impl Engine {
     }
 
     /// Handles messages until about `wanted` receives were filled. True if anything was handled.
+    #[inline]
     pub(crate) fn progress_for_poller(&self, wanted: usize) -> bool {
         let progress = self.progress(wanted.max(1));
-        if progress.worked {
+        if progress.any_of(Progress::WORKED) {
             return true;
         }
         let polls = self.empty_polls.load(Ordering::Relaxed).wrapping_add(1);
@@ -49,7 +50,7 @@ impl Engine {
             yield_now();
         }
         // Another thread may have filled the queue meanwhile.
-        progress.taken
+        progress.any_of(Progress::TAKEN)
     }
 
     /// Handles messages now and then for a program whose polls always find completions: its peers must not wait for it
@@ -66,30 +67,53 @@ impl Engine {
     /// it sees what a peer wrote; the peer must have its answer then.
     pub(super) fn wait_for_driver(&self) {
         let deadline = Instant::now() + EXIT_PATIENCE;
-        while self.driver.try_lock().is_err() && Instant::now() < deadline {
+        while self.driver.try_lock().is_none() && Instant::now() < deadline {
             yield_now();
         }
     }
 
     /// Handles messages of every link, filling about `receives` receives at most.
+    #[inline]
     pub(crate) fn progress(&self, receives: usize) -> Progress {
-        let mut progress = Progress::default();
-        let Ok(_driver) = self.driver.try_lock() else {
-            progress.taken = true;
-            return progress;
-        };
-        for link in self.links().iter() {
-            self.drain(link, receives, &mut progress);
+        let Some(mut driver) = self.driver.try_lock() else { return Progress::TAKEN };
+        let driver = &mut *driver;
+        if driver.owes {
+            driver.answer();
         }
+        if driver.links.is_none() || driver.links_version != self.links_version.load(Ordering::Acquire) {
+            self.refresh(driver);
+        }
+        let mut progress = Progress::default();
+        // Taken out meanwhile, so that its counts need not change; then put back.
+        let Some(links) = driver.links.take() else { return progress };
+        for link in links.iter() {
+            // Nearly always there is nothing, and a look at one word says so.
+            if link.may_have_work() {
+                progress = progress | self.drain(link, driver, receives);
+            }
+        }
+        driver.links = Some(links);
         progress
     }
 
-    /// Handles messages of one link; true if there were any.
-    pub(super) fn drain(&self, link: &Arc<Link>, receives: usize, progress: &mut Progress) -> bool {
+    #[cold]
+    fn refresh(&self, driver: &mut Driver) {
+        // The version first: if a link comes in between, the next look finds another version again.
+        driver.links_version = self.links_version.load(Ordering::Acquire);
+        driver.links = Some(self.links());
+    }
+
+    /// Sends every acknowledgement that is still owed.
+    pub(super) fn answer_all(&self) {
+        self.driver.lock().answer();
+    }
+
+    /// Handles messages of one link.
+    pub(super) fn drain(&self, link: &Arc<Link>, driver: &mut Driver, receives: usize) -> Progress {
+        let mut progress = Progress::default();
         let mut handled = 0;
         let mut filled = 0;
         let mut bell = false;
-        let mut current: Option<Arc<QueuePair>> = None;
         if let Some(mut ring) = link.try_receive() {
             while handled < MESSAGES_PER_POLL && filled < receives {
                 let incoming = match ring.peek() {
@@ -106,14 +130,15 @@ impl Engine {
                     }
                 };
                 let number = incoming.header.destination;
-                if current.as_ref().is_none_or(|pair| pair.number() != number || pair.is_destroyed()) {
-                    if let Some(pair) = current.take() {
-                        pair.answer_now();
-                    }
-                    current = self.find_pair(number);
+                if driver.pair.as_ref().is_none_or(|pair| pair.number() != number || pair.is_destroyed()) {
+                    driver.answer();
+                    driver.pair = self.find_pair(number);
                 }
-                let delivery = match &current {
-                    Some(pair) => pair.deliver(link, &incoming),
+                let delivery = match &driver.pair {
+                    Some(pair) => {
+                        driver.owes = true;
+                        pair.deliver(link, &incoming)
+                    }
                     None => {
                         QueuePair::refuse_unknown(link, &incoming.header);
                         Delivery::Quiet
@@ -121,7 +146,7 @@ impl Engine {
                 };
                 match delivery {
                     Delivery::Held => {
-                        progress.held = true;
+                        progress = progress | Progress::HELD;
                         break;
                     }
                     Delivery::Filled => filled += 1,
@@ -132,20 +157,32 @@ impl Engine {
             }
             bell |= ring.report();
         }
-        if let Some(pair) = current {
-            pair.answer_now();
-        }
         if bell {
             link.ring_bell_now();
         }
-        for number in link.take_stalled() {
-            if let Some(pair) = self.find_pair(number) {
-                pair.resume();
-                handled += 1;
+        if handled > 0 && driver.owes {
+            driver.owes = driver.pair.as_ref().is_some_and(|pair| pair.answer_if_pressing());
+        }
+        if link.has_stalled() {
+            for number in link.take_stalled() {
+                if let Some(pair) = self.find_pair(number) {
+                    pair.resume();
+                    handled += 1;
+                }
             }
         }
-        progress.worked |= handled > 0;
-        handled > 0
+        if handled > 0 { progress | Progress::WORKED } else { progress }
+    }
+}
+
+impl Driver {
+    /// Sends what the queue pair of the last message still owes.
+    pub(super) fn answer(&mut self) {
+        if std::mem::take(&mut self.owes)
+            && let Some(pair) = &self.pair
+        {
+            pair.answer_now();
+        }
     }
 }
 

@@ -66,6 +66,17 @@ impl QueuePair {
         }
     }
 
+    /// Sends what is owed to the peer, if it is more than an acknowledgement: those can wait for company. Returns whether
+    /// anything is still owed.
+    #[inline]
+    pub(crate) fn answer_if_pressing(&self) -> bool {
+        let mut inner = self.lock();
+        if inner.responder.owes_more() {
+            self.answer(&mut inner);
+        }
+        inner.responder.owes()
+    }
+
     /// Sends what is owed to the peer.
     pub(crate) fn answer_now(&self) {
         self.answer(&mut self.lock());

@@ -6,10 +6,13 @@ mod delivery;
 mod posting;
 mod states;
 
+pub use posting::Posting;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use nonic_queue::{Capabilities, QpAttributes, QpNumber, QpState, QpType};
+use nonic_sys::{BiasedGuard, BiasedMutex};
 use nonic_transport::{Link, SlotPlace};
 
 use crate::async_event::{AsyncElement, AsyncEventKind};
@@ -50,6 +53,8 @@ pub struct QueuePairRequest {
 pub struct QueuePair {
     this: Weak<Self>,
     pub(crate) zone: Arc<Zone>,
+    /// That of its context, for those in a hurry.
+    engine: Arc<Engine>,
     pub(crate) send_completions: Arc<CompletionQueue>,
     pub(crate) receive_completions: Arc<CompletionQueue>,
     pub(crate) shared_receives: Option<Arc<SharedReceiveQueue>>,
@@ -59,7 +64,7 @@ pub struct QueuePair {
     pub(crate) capabilities: Capabilities,
     signal_all: bool,
     cookie: usize,
-    inner: Mutex<Inner>,
+    inner: BiasedMutex<Inner>,
     async_events: EventAccount,
     destroyed: AtomicBool,
     /// Messages that were dropped because their sender is not the peer, or they made no sense.
@@ -139,6 +144,7 @@ impl Zone {
             Arc::new_cyclic(|this| QueuePair {
                 this: Weak::clone(this),
                 zone: Arc::clone(self),
+                engine: Arc::clone(owner.engine()),
                 send_completions: Arc::clone(&request.send_queue),
                 receive_completions: Arc::clone(&request.receive_queue),
                 shared_receives: request.shared_receive_queue.clone(),
@@ -148,7 +154,7 @@ impl Zone {
                 capabilities,
                 signal_all: request.signal_all,
                 cookie: request.cookie,
-                inner: Mutex::new(Inner::new(&capabilities)),
+                inner: BiasedMutex::new(Inner::new(&capabilities)),
                 async_events: EventAccount::default(),
                 destroyed: AtomicBool::new(false),
                 refused_messages: AtomicU64::new(0),
@@ -243,16 +249,24 @@ impl QueuePair {
         QpAttributes { current_state: attributes.state, ..attributes }
     }
 
+    /// Where the engine counts its send slots.
+    #[inline]
+    pub(crate) fn account(&self) -> u32 {
+        self.account
+    }
+
     pub(crate) fn context(&self) -> &Arc<Context> {
         self.zone.context()
     }
 
+    #[inline]
     pub(crate) fn engine(&self) -> &Engine {
-        self.zone.context().engine()
+        &self.engine
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    pub(crate) fn lock(&self) -> BiasedGuard<'_, Inner> {
+        self.inner.lock()
     }
 
     pub(crate) fn is_destroyed(&self) -> bool {

@@ -4,56 +4,92 @@ use std::sync::atomic::Ordering;
 
 use nonic_memory::Access;
 use nonic_queue::{PostError, QpState, QpType, ReceiveRequest, SendRequest, Status};
+use nonic_sys::BiasedGuard;
 
-use super::QueuePair;
+use super::{Inner, QueuePair};
 use crate::program_memory::copy_inline;
 
-impl QueuePair {
-    /// Takes one send-queue request; [`QueuePair::ring_doorbell`] starts what was posted. In ERR and SQE it is taken and
+/// A queue pair while requests are being posted to it: one turn of its lock for a whole list.
+#[derive(Debug)]
+pub struct Posting<'a> {
+    pair: &'a QueuePair,
+    inner: BiasedGuard<'a, Inner>,
+}
+
+impl Posting<'_> {
+    /// Takes one send-queue request; [`Posting::ring_doorbell`] starts what was posted. In ERR and SQE it is taken and
     /// flushed, in INIT and RTR held until RTS, in RESET refused.
     ///
     /// # Safety
     /// The pieces of an inline request are readable memory of the program. The pieces of any other request lie in
     /// regions the program keeps mapped until it deregisters them.
-    pub unsafe fn post_send(&self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        if !self.context().is_current() {
-            return Err(PostError::Forked);
-        }
-        let mut inner = self.lock();
-        if inner.state() == QpState::Reset || self.is_destroyed() {
+    #[inline]
+    pub unsafe fn post(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let Self { pair, inner } = self;
+        if inner.state() == QpState::Reset || pair.is_destroyed() {
             return Err(PostError::WrongState { state: inner.state() });
         }
-        if !operation_fits(self.transport, request) {
-            return Err(PostError::WrongOperation { transport: self.transport });
+        if !operation_fits(pair.transport, request) {
+            return Err(PostError::WrongOperation { transport: pair.transport });
         }
-        let freed = self.engine().credits(self.account).load(Ordering::Acquire);
+        let freed = pair.engine().credits(pair.account).load(Ordering::Acquire);
+        if inner.send.has_room(&pair.capabilities, freed) && pair.express(inner, request) {
+            return Ok(());
+        }
         inner
             .send
-            .post(request, &self.capabilities, self.transport, freed, |bytes| copy_inline(request, bytes))?;
+            .post(request, &pair.capabilities, pair.transport, freed, |bytes| copy_inline(request, bytes))?;
         if matches!(inner.state(), QpState::Error | QpState::SendQueueError) {
-            self.flush_sends(&mut inner);
+            pair.flush_sends(inner);
         }
         Ok(())
     }
 
     /// Starts what was posted.
-    pub fn ring_doorbell(&self) {
-        let mut inner = self.lock();
+    pub fn ring_doorbell(self) {
+        let Self { pair, mut inner } = self;
         let direct_later = !inner.send.nothing_in_flight()
             && inner.send.started < inner.send.posted
             && inner.send.slot(inner.send.started).operation.remote_access().is_some();
         if direct_later {
             // A one-sided request runs directly when what is under way has been answered; the answer may be here.
             drop(inner);
-            self.engine().progress(1);
-            inner = self.lock();
+            pair.engine().progress(1);
+            inner = pair.lock();
         }
-        self.pump(&mut inner);
+        pair.pump(&mut inner);
+    }
+}
+
+impl QueuePair {
+    /// Begins to post send-queue requests.
+    #[inline]
+    pub fn post(&self) -> Result<Posting<'_>, PostError> {
+        if !self.engine().is_current() {
+            return Err(PostError::Forked);
+        }
+        Ok(Posting { pair: self, inner: self.lock() })
+    }
+
+    /// Takes one send-queue request; [`QueuePair::ring_doorbell`] starts what was posted.
+    ///
+    /// # Safety
+    /// As for [`Posting::post`].
+    pub unsafe fn post_send(&self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.post()?.post(request) }
+    }
+
+    /// Starts what was posted.
+    pub fn ring_doorbell(&self) {
+        if let Ok(posting) = self.post() {
+            posting.ring_doorbell();
+        }
     }
 
     /// Takes one receive. In ERR it is taken and flushed, in RESET refused.
     pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<(), PostError> {
-        if !self.context().is_current() {
+        if !self.engine().is_current() {
             return Err(PostError::Forked);
         }
         if self.shared_receives.is_some() {
@@ -67,7 +103,7 @@ impl QueuePair {
         if inner.state() == QpState::Error
             && let Some(receive) = inner.receives.take()
         {
-            self.complete_receive(&mut inner, &receive, Status::Flushed);
+            self.complete_receive(&receive, Status::Flushed);
         }
         Ok(())
     }

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use nonic_queue::{
-    AttributeMask, Completion, CompletionOpcode, QpAttributes, QpState, QpType, Status, check_transition,
-};
+use nonic_queue::{AttributeMask, CompletionOpcode, QpAttributes, QpState, QpType, Status, check_transition};
 use nonic_transport::QpSlot;
 
 use super::{Inner, QueuePair};
@@ -144,10 +142,10 @@ impl QueuePair {
         inner.requester.stop();
         self.flush_sends(inner);
         if let Some(receive) = inner.responder.stop() {
-            self.complete_receive(inner, &receive, Status::Flushed);
+            self.complete_receive(&receive, Status::Flushed);
         }
         while let Some(receive) = inner.receives.take() {
-            self.complete_receive(inner, &receive, Status::Flushed);
+            self.complete_receive(&receive, Status::Flushed);
         }
         if self.shared_receives.is_some() {
             self.raise(AsyncEventKind::QpLastWqeReached);
@@ -168,16 +166,16 @@ impl QueuePair {
         if !(slot.flags.signaled || self.signal_all || status != Status::Success) {
             return;
         }
-        let mut completion =
-            Completion::bare(slot.id, slot.operation.completion_opcode(), status, self.number);
-        completion.byte_length = slot.total as u32;
         let credit = SendCredit { account: self.account, next: inner.send.finished };
-        self.send_completions.push(completion, Some(credit), false);
+        self.send_completions.push(Some(credit), false, |completion| {
+            completion.set_bare(slot.id, slot.operation.completion_opcode(), status, self.number);
+            completion.byte_length = slot.total as u32;
+        });
     }
 
-    pub(crate) fn complete_receive(&self, inner: &mut Inner, receive: &Receive, status: Status) {
-        self.show_filled(inner);
-        let completion = Completion::bare(receive.id, CompletionOpcode::Receive, status, self.number);
-        self.receive_completions.push(completion, None, false);
+    pub(crate) fn complete_receive(&self, receive: &Receive, status: Status) {
+        self.receive_completions.push(None, false, |completion| {
+            completion.set_bare(receive.id, CompletionOpcode::Receive, status, self.number);
+        });
     }
 }

@@ -1,7 +1,5 @@
 //! Connected services: what a request becomes on the way to its one peer.
 
-use std::sync::Arc;
-
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
 use nonic_queue::{Operation, QpType, Status};
@@ -14,43 +12,44 @@ use crate::queue_pair::{Inner, Path, QueuePair};
 use crate::send_queue::Slot;
 
 impl QueuePair {
-    pub(super) fn start_connected(
-        &self,
-        inner: &mut Inner,
-        number: u64,
-        slot: &Slot,
-    ) -> (Step, Option<Arc<Link>>) {
+    pub(super) fn start_connected(&self, inner: &mut Inner, number: u64, slot: &Slot) -> Step {
         self.find_path(inner);
-        let Some(path) = self.usable_path(inner) else {
-            let unreachable =
-                if self.transport == QpType::ReliableConnection { Step::Unreachable } else { Step::Finished };
-            return (unreachable, None);
-        };
-        if slot.total > u64::from(MESSAGE_MAX) {
-            return (Step::Failed(Status::LocalLength), None);
-        }
-        if slot.flags.fence && inner.requester.reads > 0 {
-            return (Step::Later, None);
-        }
-        let step = match slot.operation {
-            Operation::Send { immediate } => self.start_send(inner, &path, number, slot, immediate),
-            Operation::Write { remote, immediate } => {
-                self.start_write(inner, &path, number, slot, remote, immediate)
+        // Taken out for as long as the request needs it, so that its counts need not change; then put back.
+        let Some(mut path) = inner.path.take() else { return self.unreachable() };
+        let step = if path.link.is_dead() {
+            self.unreachable()
+        } else {
+            if path.slot.is_none() {
+                path.slot = path.link.view().and_then(|view| view.segment.slot_place(path.number));
             }
-            Operation::Read { remote } => self.start_read(inner, &path, number, slot, remote),
-            Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
-                self.start_atomic(inner, &path, number, slot, remote)
-            }
+            self.start_on(inner, &path, number, slot)
         };
-        (step, Some(path.link))
+        inner.path = Some(path);
+        step
     }
 
-    pub(super) fn usable_path(&self, inner: &mut Inner) -> Option<Path> {
-        let path = inner.path.as_mut().filter(|path| !path.link.is_dead())?;
-        if path.slot.is_none() {
-            path.slot = path.link.view().and_then(|view| view.segment.slot_place(path.number));
+    /// Nobody is there. An unreliable service never knows.
+    fn unreachable(&self) -> Step {
+        if self.transport == QpType::ReliableConnection { Step::Unreachable } else { Step::Finished }
+    }
+
+    fn start_on(&self, inner: &mut Inner, path: &Path, number: u64, slot: &Slot) -> Step {
+        if slot.total > u64::from(MESSAGE_MAX) {
+            return Step::Failed(Status::LocalLength);
         }
-        Some(path.clone())
+        if slot.flags.fence && inner.requester.reads > 0 {
+            return Step::Later;
+        }
+        match slot.operation {
+            Operation::Send { immediate } => self.start_send(inner, path, number, slot, immediate),
+            Operation::Write { remote, immediate } => {
+                self.start_write(inner, path, number, slot, remote, immediate)
+            }
+            Operation::Read { remote } => self.start_read(inner, path, number, slot, remote),
+            Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
+                self.start_atomic(inner, path, number, slot, remote)
+            }
+        }
     }
 
     pub(super) fn header(&self, inner: &Inner, kind: MessageKind, slot: &Slot) -> Header {
@@ -87,7 +86,17 @@ impl QueuePair {
                 header.kind = MessageKind::SendPull;
                 return self.push_list(&path.link, header, source);
             }
-            self.push_fragments(inner, &path.link, header, source)
+            // A message that is sent whole and has no immediate data can say what is owed besides.
+            let owed = match immediate {
+                None if slot.total <= FRAGMENT as u64 => inner.responder.take_acknowledge(),
+                _ => None,
+            };
+            header.acknowledges = owed;
+            let step = self.push_fragments(inner, &path.link, header, source);
+            if owed.is_some() && matches!(step, Step::Blocked) {
+                inner.responder.owe_acknowledge(owed);
+            }
+            step
         });
         sent.unwrap_or(Step::Failed(Status::LocalProtection))
     }

@@ -6,6 +6,7 @@
 
 mod connected;
 mod datagram;
+mod express;
 mod local;
 mod one_sided;
 
@@ -16,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
-use nonic_queue::{QpAttributes, QpState, QpType, Status};
-use nonic_transport::{Link, Psn};
+use nonic_queue::{Operation, QpAttributes, QpState, QpType, Status};
+use nonic_transport::{FRAGMENT, Link, Psn};
 
 use crate::async_event::AsyncEventKind;
 use crate::limits::PIECES_MAX;
@@ -117,22 +118,25 @@ enum Step {
 impl QueuePair {
     /// Starts everything that can start.
     pub(crate) fn pump(&self, inner: &mut Inner) {
-        // What is owed goes first: a peer that gets a reply has the acknowledgement of what it replies to, as on a wire.
-        let mut pushed = self.push_owed(inner);
+        // What is owed goes first, or with the first message: a peer that gets a reply has the acknowledgement of what it
+        // replies to, as on a wire.
+        let mut pushed = if self.next_says_what_is_owed(inner) { None } else { self.push_owed(inner) };
+        let mut rings = false;
         while inner.state() == QpState::ReadyToSend
             && inner.requester.wait.is_none()
             && inner.send.started < inner.send.posted
         {
             let number = inner.send.started;
             let slot = inner.send.slot(number);
-            let (step, link) = match self.transport {
-                QpType::UnreliableDatagram => self.start_datagram(inner, number, &slot),
-                _ => self.start_connected(inner, number, &slot),
-            };
-            if matches!(step, Step::InFlight | Step::Blocked) || self.transport != QpType::ReliableConnection
-            {
+            let step = if self.transport == QpType::UnreliableDatagram {
+                let (step, link) = self.start_datagram(inner, number, &slot);
                 ring_other(&mut pushed, link);
-            }
+                step
+            } else {
+                self.start_connected(inner, number, &slot)
+            };
+            rings |= matches!(step, Step::InFlight | Step::Blocked)
+                || self.transport == QpType::UnreliableConnection;
             match step {
                 Step::Finished => {
                     inner.send.started += 1;
@@ -163,10 +167,36 @@ impl QueuePair {
                 }
             }
         }
+        if inner.responder.owes() {
+            ring_other(&mut pushed, self.push_owed(inner));
+        }
+        if rings && let Some(path) = &inner.path {
+            // What was owed went to the same process, nearly always by the same link.
+            if pushed.as_ref().is_some_and(|owed| Arc::ptr_eq(owed, &path.link)) {
+                pushed = None;
+            }
+            path.link.ring_bell();
+        }
         if let Some(link) = pushed {
             link.ring_bell();
         }
         self.report_drained(inner);
+    }
+
+    /// Whether the next request will be a message that can say all that is owed to the peer.
+    #[inline]
+    fn next_says_what_is_owed(&self, inner: &Inner) -> bool {
+        inner.responder.owes()
+            && !inner.responder.owes_more()
+            && self.transport == QpType::ReliableConnection
+            && inner.state() == QpState::ReadyToSend
+            && inner.requester.wait.is_none()
+            && inner.requester.sent == 0
+            && inner.send.started < inner.send.posted
+            && {
+                let slot = inner.send.slot(inner.send.started);
+                matches!(slot.operation, Operation::Send { immediate: None }) && slot.total <= FRAGMENT as u64
+            }
     }
 
     fn report_drained(&self, inner: &mut Inner) {

@@ -174,15 +174,20 @@ impl QueuePair {
         total: u64,
         remote: RemoteRange,
     ) -> Direct {
-        if self.direct(path, remote, 0, total, Access::REMOTE_READ).is_none() {
+        // The whole range is judged before the first byte moves.
+        let Some(mut access) = self.direct(path, remote, 0, total, Access::REMOTE_READ) else {
             return Direct::Declined;
-        }
+        };
         let mut offset = 0;
         while offset < total {
             let count = (total - offset).min(DIRECT_CHUNK);
-            let Some(access) = self.direct(path, remote, offset, count, Access::REMOTE_READ) else {
-                return Direct::Declined;
-            };
+            if count < total {
+                drop(access);
+                match self.direct(path, remote, offset, count, Access::REMOTE_READ) {
+                    Some(part) => access = part,
+                    None => return Direct::Declined,
+                }
+            }
             let guard = self.engine().party().memory.enter();
             let mut target = Slices::new();
             if self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut target).is_err() {

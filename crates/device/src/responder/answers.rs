@@ -42,18 +42,15 @@ impl QueuePair {
 
     /// The same, but leaves it to the caller to ring the bell of the link it returns.
     pub(crate) fn push_owed(&self, inner: &mut Inner) -> Option<Arc<Link>> {
-        let owes = inner.responder.acknowledge.is_some()
-            || inner.responder.refuse.is_some()
-            || !inner.responder.responses.is_empty();
-        let link = inner.path.as_ref().filter(|_| owes).map(|path| Arc::clone(&path.link));
-        if let Some(link) = &link {
-            let peer = inner.attributes.destination_qp;
-            if !self.send_owed(inner, link, peer) {
-                link.add_stalled(self.number);
-            }
+        if !inner.responder.owes() {
+            return None;
         }
-        self.show_filled(inner);
-        link
+        let link = inner.path.as_ref().map(|path| Arc::clone(&path.link))?;
+        let peer = inner.attributes.destination_qp;
+        if !self.send_owed(inner, &link, peer) {
+            link.add_stalled(self.number);
+        }
+        Some(link)
     }
 
     pub(super) fn send_owed(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> bool {

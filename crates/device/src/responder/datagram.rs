@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use nonic_queue::{Completion, CompletionOpcode, QpType, Status};
+use nonic_queue::{CompletionOpcode, QpType, Status};
 use nonic_transport::Incoming;
 
 use super::{Outcome, inbound};
@@ -35,18 +35,18 @@ impl QueuePair {
         let placed = (head == 0 || self.place(&receive, 0, incoming.payload.part(0, GLOBAL_HEADER)))
             && self.place(&receive, GLOBAL_HEADER as u64, incoming.payload.part(head, length));
         if !placed {
-            self.complete_receive(inner, &receive, Status::LocalProtection);
+            self.complete_receive(&receive, Status::LocalProtection);
             self.enter_error(inner);
             return Delivery::Filled;
         }
-        let opcode = CompletionOpcode::Receive;
-        let mut completion = Completion::bare(receive.id, opcode, Status::Success, self.number);
-        completion.byte_length = (length + GLOBAL_HEADER) as u32;
-        completion.immediate = header.immediate;
-        completion.source_qp = header.source;
-        completion.has_global_header = header.global_header;
-        completion.source_lid = header.operand as u16;
-        self.receive_completions.push(completion, None, header.solicited);
+        self.receive_completions.push(None, header.solicited, |completion| {
+            completion.set_bare(receive.id, CompletionOpcode::Receive, Status::Success, self.number);
+            completion.byte_length = (length + GLOBAL_HEADER) as u32;
+            completion.immediate = header.immediate;
+            completion.source_qp = header.source;
+            completion.has_global_header = header.global_header;
+            completion.source_lid = header.operand as u16;
+        });
         Delivery::Filled
     }
 }

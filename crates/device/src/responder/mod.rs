@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nonic_memory::Key;
-use nonic_queue::{Completion, QpState, QpType};
+use nonic_queue::{QpState, QpType};
 use nonic_transport::{Header, Incoming, Link, MessageKind, Psn, Refusal};
 
 use crate::async_event::AsyncEventKind;
@@ -48,15 +48,35 @@ pub(crate) struct Responder {
     /// What was refused last: later messages of the same attempt are dropped without a word.
     refused: Option<(Psn, u8)>,
     held_since: Option<Instant>,
-    /// Receives that were filled and not yet shown to the program: first the peer is told. A program that has seen a
-    /// message may exit at once, and its peer must have the acknowledgement then.
-    filled: Vec<(Completion, bool)>,
 }
 
 impl Responder {
     /// The queue pair goes to RTR.
     pub(crate) fn begin(&mut self, psn: u32) {
         *self = Self { expected: Psn(psn), ..Self::default() };
+    }
+
+    /// Whether data or a refusal is owed to the peer.
+    #[inline]
+    pub(crate) fn owes_more(&self) -> bool {
+        self.refuse.is_some() || !self.responses.is_empty()
+    }
+
+    /// Takes the acknowledgement that is owed, for a message that says it as well.
+    #[inline]
+    pub(crate) fn take_acknowledge(&mut self) -> Option<Psn> {
+        self.acknowledge.take()
+    }
+
+    /// Owes it again: the message was not sent.
+    pub(crate) fn owe_acknowledge(&mut self, psn: Option<Psn>) {
+        self.acknowledge = psn;
+    }
+
+    /// Whether something is owed to the peer.
+    #[inline]
+    pub(crate) fn owes(&self) -> bool {
+        self.acknowledge.is_some() || self.owes_more()
     }
 
     /// The queue pair goes to error; returns the receive that was being filled. What is owed stays owed.
@@ -102,6 +122,9 @@ impl QueuePair {
         if inner.state() == QpState::ReadyToReceive && !inner.established {
             inner.established = true;
             self.raise(AsyncEventKind::CommunicationEstablished);
+        }
+        if let Some(psn) = header.acknowledges {
+            self.take_acknowledge(inner, psn);
         }
         if !self.is_next(inner, header) {
             return Delivery::Quiet;
@@ -199,7 +222,7 @@ impl QueuePair {
             MessageKind::SendPull => self.take_pull(inner, link, incoming),
             MessageKind::Write => self.take_write(inner, incoming),
             MessageKind::WriteNotify => match self.take_receive(inner) {
-                Ok(receive) => self.complete_write(inner, &receive, header),
+                Ok(receive) => self.complete_write(receive.id, header),
                 Err(outcome) => outcome,
             },
             MessageKind::Read => self.take_read(inner, header),

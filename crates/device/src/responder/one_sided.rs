@@ -28,7 +28,7 @@ impl QueuePair {
                 && self.transport == QpType::ReliableConnection
                 && let Ok(receive) = self.take_receive(inner)
             {
-                self.complete_receive(inner, &receive, Status::LocalAccess);
+                self.complete_receive(&receive, Status::LocalAccess);
             }
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         };
@@ -43,7 +43,7 @@ impl QueuePair {
             return Outcome::Done(false);
         }
         match self.take_receive(inner) {
-            Ok(receive) => self.complete_write(inner, &receive, header),
+            Ok(receive) => self.complete_write(receive.id, header),
             Err(outcome) => outcome,
         }
     }

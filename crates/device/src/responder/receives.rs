@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nonic_memory::{Access, AddressRange, KeyUse, OperationGuard, SharedSlice, ZoneId};
-use nonic_queue::{Completion, CompletionOpcode, QpType, ScatterGather, Status};
+use nonic_queue::{CompletionOpcode, QpType, ScatterGather, Status};
 use nonic_transport::{Header, Refusal};
 
 use super::Outcome;
@@ -37,7 +37,7 @@ impl QueuePair {
             return Outcome::Retry(Refusal::NotReady { timer: inner.attributes.min_rnr_timer });
         }
         let since = *inner.responder.held_since.get_or_insert_with(Instant::now);
-        let owes_poll = self.receive_completions.has_entries() || !inner.responder.filled.is_empty();
+        let owes_poll = self.receive_completions.has_entries();
         if owes_poll && since.elapsed() < HOLD {
             return Outcome::Hold;
         }
@@ -92,45 +92,28 @@ impl QueuePair {
     }
 
     /// A receive that cannot take its message: it fails, and the connection with it.
-    pub(super) fn fail_receive(
-        &self,
-        inner: &mut Inner,
-        receive: &Receive,
-        status: Status,
-        refusal: Refusal,
-    ) -> Outcome {
-        self.complete_receive(inner, receive, status);
+    pub(super) fn fail_receive(&self, receive: &Receive, status: Status, refusal: Refusal) -> Outcome {
+        self.complete_receive(receive, status);
         Outcome::Fatal(refusal, None)
     }
 
-    pub(super) fn complete_send(&self, inner: &mut Inner, receive: &Receive, header: &Header) -> Outcome {
-        self.complete_message(inner, receive, header, CompletionOpcode::Receive)
+    pub(super) fn complete_send(&self, id: u64, header: &Header) -> Outcome {
+        self.complete_message(id, header, CompletionOpcode::Receive)
     }
 
-    pub(super) fn complete_write(&self, inner: &mut Inner, receive: &Receive, header: &Header) -> Outcome {
-        self.complete_message(inner, receive, header, CompletionOpcode::ReceiveWriteWithImmediate)
+    pub(super) fn complete_write(&self, id: u64, header: &Header) -> Outcome {
+        self.complete_message(id, header, CompletionOpcode::ReceiveWriteWithImmediate)
     }
 
-    pub(super) fn complete_message(
-        &self,
-        inner: &mut Inner,
-        receive: &Receive,
-        header: &Header,
-        opcode: CompletionOpcode,
-    ) -> Outcome {
-        let mut completion = Completion::bare(receive.id, opcode, Status::Success, self.number);
-        completion.byte_length = header.total;
-        completion.immediate = header.immediate;
-        completion.source_qp = header.source;
-        inner.responder.filled.push((completion, header.solicited));
+    #[inline]
+    fn complete_message(&self, id: u64, header: &Header, opcode: CompletionOpcode) -> Outcome {
+        self.receive_completions.push(None, header.solicited, |completion| {
+            completion.set_bare(id, opcode, Status::Success, self.number);
+            completion.byte_length = header.total;
+            completion.immediate = header.immediate;
+            completion.source_qp = header.source;
+        });
         Outcome::Done(true)
-    }
-
-    /// Shows the program the receives that were filled.
-    pub(crate) fn show_filled(&self, inner: &mut Inner) {
-        for (completion, solicited) in inner.responder.filled.drain(..) {
-            self.receive_completions.push(completion, None, solicited);
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nonic_memory::SharedSlice;
+use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
 use nonic_queue::{QpType, Status};
 use nonic_transport::{Header, Incoming, Link, Refusal, pull};
 
@@ -14,7 +14,36 @@ use crate::receive_queue::Receive;
 use crate::requester::Slices;
 
 impl QueuePair {
+    /// Places a message that is here whole in a receive of one piece of the queue pair's own, without moving either about.
+    /// `None`: nothing was done; the ordinary way takes it, or says what is wrong.
+    #[inline]
+    fn take_whole(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Option<Outcome> {
+        let (header, payload) = (&incoming.header, incoming.payload);
+        let plain = inner.responder.inbound.is_none() && self.shared_receives.is_none();
+        if !plain || payload.length() != header.total as usize || payload.is_empty() {
+            return None;
+        }
+        let receive = inner.receives.first()?;
+        let [piece] = receive.pieces.as_slice() else { return None };
+        if header.total > piece.length {
+            return None;
+        }
+        let memory = &self.engine().party().memory;
+        let guard = memory.enter();
+        let range = AddressRange::new(piece.address, header.total.into());
+        let (zone, key, id) = (receive.zone, piece.key, receive.id);
+        let place = memory.resolve(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE).ok()?;
+        place.copy_from(payload);
+        drop(guard);
+        inner.receives.pass_first();
+        inner.responder.held_since = None;
+        Some(self.complete_send(id, header))
+    }
+
     pub(super) fn take_send(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Outcome {
+        if let Some(outcome) = self.take_whole(inner, incoming) {
+            return outcome;
+        }
         let header = &incoming.header;
         let receive = match inner.responder.inbound.take() {
             Some(Inbound { receive: Some(receive), .. }) => receive,
@@ -24,14 +53,14 @@ impl QueuePair {
             },
         };
         if !self.place(&receive, header.offset.into(), incoming.payload) {
-            return self.fail_receive(inner, &receive, Status::LocalProtection, Refusal::Operation);
+            return self.fail_receive(&receive, Status::LocalProtection, Refusal::Operation);
         }
         let received = header.offset + incoming.payload.length() as u32;
         if received < header.total {
             inner.responder.inbound = Some(inbound(header, received, Some(receive)));
             return Outcome::More;
         }
-        self.complete_send(inner, &receive, header)
+        self.complete_send(receive.id, header)
     }
 
     /// Takes a receive that is long enough for the message.
@@ -41,7 +70,7 @@ impl QueuePair {
             return Ok(receive);
         }
         if self.transport == QpType::ReliableConnection {
-            return Err(self.fail_receive(inner, &receive, Status::LocalLength, Refusal::InvalidRequest));
+            return Err(self.fail_receive(&receive, Status::LocalLength, Refusal::InvalidRequest));
         }
         inner.responder.inbound = Some(inbound(header, 0, Some(receive)));
         self.give_back_inbound(inner);
@@ -64,12 +93,12 @@ impl QueuePair {
         let guard = self.engine().party().memory.enter();
         let mut slices = Slices::new();
         if !self.receive_bytes(&guard, &receive, 0, header.total.into(), &mut slices) {
-            return self.fail_receive(inner, &receive, Status::LocalProtection, Refusal::Operation);
+            return self.fail_receive(&receive, Status::LocalProtection, Refusal::Operation);
         }
         if pull(link, &list, &slices).is_err() {
-            return self.fail_receive(inner, &receive, Status::General, Refusal::RequesterMemory);
+            return self.fail_receive(&receive, Status::General, Refusal::RequesterMemory);
         }
-        self.complete_send(inner, &receive, header)
+        self.complete_send(receive.id, header)
     }
 }
 

@@ -119,7 +119,7 @@ impl End {
         let deadline = Instant::now() + Duration::from_secs(20);
         let mut found = None;
         while found.is_none() {
-            self.completions.poll(&mut |completion| found = Some(*completion), 1).unwrap();
+            self.completions.poll(|completion| found = Some(*completion), 1).unwrap();
             assert!(Instant::now() < deadline, "no completion came");
         }
         found.unwrap()

@@ -6,13 +6,14 @@ mod socket;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use nonic_memory::{KeyTableView, OperationSlots, SharedSlice};
 use nonic_queue::QpNumber;
 use nonic_sys::{
-    AsFd, BorrowedFd, Credentials, EventFd, OwnedFd, PacketSocket, SharedMapping, open_process, wait_readable,
+    AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, OwnedFd, PacketSocket, SharedMapping,
+    open_process, wait_readable,
 };
 
 use crate::control::{ControlMessage, ProcessToken};
@@ -66,8 +67,8 @@ pub struct Link {
     credentials: Credentials,
     token: OnceLock<ProcessToken>,
     blocks: OnceLock<Vec<u32>>,
-    transmit: Mutex<Producer>,
-    receive: Mutex<Consumer>,
+    transmit: BiasedMutex<Producer>,
+    receive: BiasedMutex<Consumer>,
     /// Held while this process operates on the peer's memory.
     pub(crate) own_operations: OperationSlots,
     peer_operations: OperationSlots,
@@ -102,8 +103,8 @@ impl Link {
             credentials,
             token: OnceLock::new(),
             blocks: OnceLock::new(),
-            transmit: Mutex::new(Producer::new(ring(transmit))),
-            receive: Mutex::new(Consumer::new(ring(receive))),
+            transmit: BiasedMutex::new(Producer::new(ring(transmit))),
+            receive: BiasedMutex::new(Consumer::new(ring(receive))),
             own_operations: slots(transmit),
             peer_operations: slots(receive),
             peer_doorbell: OnceLock::new(),
@@ -135,6 +136,7 @@ impl Link {
     }
 
     /// Whether both ends are this process.
+    #[inline]
     pub fn is_loopback(&self) -> bool {
         self.socket.is_none()
     }
@@ -146,6 +148,7 @@ impl Link {
 
     /// Whether another link leads to the same process. Two processes that connect to each other at the same moment have
     /// two links, and one of them may not have introduced itself yet: then what the kernel says must do.
+    #[inline]
     pub fn leads_where(&self, other: &Self) -> bool {
         let tokens_agree = match (self.token.get(), other.token.get()) {
             (Some(own), Some(theirs)) => own == theirs,
@@ -180,6 +183,7 @@ impl Link {
     }
 
     /// Whether the kernel lets this process into the peer's memory.
+    #[inline]
     pub fn can_reach(&self) -> bool {
         self.can_reach.load(Ordering::Acquire)
     }
@@ -190,23 +194,25 @@ impl Link {
     }
 
     /// Puts a message into the ring; [`Link::ring_bell`] afterwards, once for several.
+    #[inline]
     pub fn push(&self, header: &Header, payload: &[SharedSlice<'_>]) -> Result<(), RingFull> {
-        self.transmit.lock().unwrap_or_else(PoisonError::into_inner).push(header, payload)
+        self.transmit.lock().push(header, payload)
     }
 
     /// Whether a message of the largest size would fit now.
     pub fn has_room(&self) -> bool {
-        self.transmit.lock().unwrap_or_else(PoisonError::into_inner).has_room_for_fragment()
+        self.transmit.lock().has_room_for_fragment()
     }
 
     /// Whether the peer has read every message that was pushed.
     pub fn everything_was_read(&self) -> bool {
-        self.transmit.lock().unwrap_or_else(PoisonError::into_inner).everything_was_read()
+        self.transmit.lock().everything_was_read()
     }
 
     /// Wakes the peer if it sleeps.
+    #[inline]
     pub fn ring_bell(&self) {
-        let wanted = self.transmit.lock().unwrap_or_else(PoisonError::into_inner).consumer_wants_bell();
+        let wanted = self.transmit.lock().consumer_wants_bell();
         if wanted {
             self.ring_bell_now();
         }
@@ -224,19 +230,27 @@ impl Link {
     }
 
     /// The reading end, if no other thread has it.
-    pub fn try_receive(&self) -> Option<MutexGuard<'_, Consumer>> {
-        match self.receive.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => None,
-        }
+    #[inline]
+    pub fn try_receive(&self) -> Option<BiasedGuard<'_, Consumer>> {
+        self.receive.try_lock()
+    }
+
+    /// Whether a message waits, a queue pair waits for room, or the peer waits for this side to make room. A hint: another
+    /// thread may be at it.
+    #[inline]
+    pub fn may_have_work(&self) -> bool {
+        self.has_stalled() || self.receive.try_lock().is_none_or(|consumer| consumer.has_work())
     }
 
     /// Says that this side sleeps or not, and whether a message waits all the same.
     pub fn set_sleeping(&self, sleeping: bool) -> bool {
         match self.try_receive() {
-            Some(consumer) => {
+            Some(mut consumer) => {
                 consumer.set_sleeping(sleeping);
+                // Behind the fence: a producer that waits for room is seen now, or sees this side's place.
+                if consumer.report() {
+                    self.ring_bell_now();
+                }
                 consumer.has_message()
             }
             // Whoever reads right now will not see the flag: do not sleep.
@@ -254,6 +268,7 @@ impl Link {
     }
 
     /// The queue pairs that wait for room, if there is room now.
+    #[inline]
     pub fn take_stalled(&self) -> Vec<QpNumber> {
         if !self.has_stalled.load(Ordering::Acquire) || !self.has_room() {
             return Vec::new();
@@ -264,6 +279,7 @@ impl Link {
     }
 
     /// Whether queue pairs wait for room.
+    #[inline]
     pub fn has_stalled(&self) -> bool {
         self.has_stalled.load(Ordering::Acquire)
     }
@@ -283,6 +299,7 @@ impl Link {
     }
 
     /// Whether the link has ended.
+    #[inline]
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
     }

@@ -132,7 +132,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut i
         let queue = unsafe { registry::alive::<ibv_cq, Arc<CompletionQueue>>(cq) }.ok_or(Errno::EINVAL)?;
         let most = usize::try_from(most).map_err(|_| Errno::EINVAL)?;
         let mut next = wc;
-        let mut write = |completion: &nonic_device::Completion| {
+        let write = |completion: &nonic_device::Completion| {
             // SAFETY: the engine calls this at most `most` times, and the caller's array has that many
             // places.
             unsafe {
@@ -140,7 +140,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut i
                 next = next.add(1);
             }
         };
-        Ok(queue.poll(&mut write, most)? as c_int)
+        Ok(queue.poll(write, most)? as c_int)
     })
 }
 

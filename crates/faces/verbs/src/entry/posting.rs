@@ -43,12 +43,20 @@ pub(crate) unsafe extern "C" fn post_send(
             unsafe { refuse(bad, request) };
             return Err(Errno::EINVAL);
         };
+        let mut posting = match parts.engine.post() {
+            Ok(posting) => posting,
+            Err(error) => {
+                // SAFETY: the caller's place is writable.
+                unsafe { refuse(bad, request) };
+                return Err(error.into());
+            }
+        };
         let mut result = Ok(());
         while !request.is_null() {
             // SAFETY: the caller vouches for the list, and for the program memory an inline request names.
             unsafe {
                 result = convert::send_request(request, parts.is_datagram)
-                    .and_then(|request| parts.engine.post_send(&request).map_err(Errno::from));
+                    .and_then(|request| posting.post(&request).map_err(Errno::from));
                 if result.is_err() {
                     refuse(bad, request);
                     break;
@@ -56,7 +64,7 @@ pub(crate) unsafe extern "C" fn post_send(
                 request = (*request).next;
             }
         }
-        parts.engine.ring_doorbell();
+        posting.ring_doorbell();
         result
     })
 }

@@ -1,0 +1,100 @@
+//! The express way: a one-sided request of one piece that can be carried out at once never enters the send queue's
+//! slots. It takes the same gates as any other, and whatever it meets that is not plain it leaves to the ordinary way,
+//! before anything has moved.
+
+use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
+use nonic_queue::{Operation, QpState, QpType, RemoteRange, SendRequest, Status};
+use nonic_transport::DirectAccess;
+
+use super::one_sided::DIRECT_CHUNK;
+use crate::completion_queue::SendCredit;
+use crate::queue_pair::{Inner, QueuePair};
+
+/// Bytes of an atomic.
+const WORD: u64 = 8;
+
+impl QueuePair {
+    /// Carries a request out at once, if it is of a kind and nothing stands in its way. False: nothing was done, and the
+    /// request takes the ordinary way. The caller has made sure that the send queue has room.
+    #[inline]
+    pub(crate) fn express(&self, inner: &mut Inner, request: &SendRequest<'_>) -> bool {
+        let [piece] = request.pieces else { return false };
+        let (remote, want, length_fits) = match request.operation {
+            Operation::Write { remote, immediate: None } => {
+                (remote, Access::REMOTE_WRITE, u64::from(piece.length) <= DIRECT_CHUNK)
+            }
+            Operation::Read { remote } => {
+                (remote, Access::REMOTE_READ, u64::from(piece.length) <= DIRECT_CHUNK)
+            }
+            Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
+                let aligned = remote.address.is_multiple_of(WORD);
+                (remote, Access::REMOTE_ATOMIC, aligned && u64::from(piece.length) == WORD)
+            }
+            _ => return false,
+        };
+        if piece.length == 0 || !length_fits || request.flags.inline || !self.is_idle(inner) {
+            return false;
+        }
+        if want != Access::REMOTE_WRITE && inner.attributes.max_rd_atomic == 0 {
+            return false;
+        }
+        if !self.carry_out(inner, request, remote, want) {
+            return false;
+        }
+        inner.send.skip_one();
+        if request.flags.signaled || self.signals_all() {
+            let opcode = request.operation.completion_opcode();
+            let credit = SendCredit { account: self.account(), next: inner.send.finished };
+            self.send_completions.push(Some(credit), false, |completion| {
+                completion.set_bare(request.id, opcode, Status::Success, self.number);
+                completion.byte_length = piece.length;
+            });
+        }
+        true
+    }
+
+    /// Whether nothing older of this queue pair is under way, waits, or is owed to the peer.
+    #[inline]
+    fn is_idle(&self, inner: &Inner) -> bool {
+        self.transport == QpType::ReliableConnection
+            && inner.send.is_empty()
+            && inner.state() == QpState::ReadyToSend
+            && inner.requester.wait.is_none()
+            && !inner.responder.owes()
+    }
+
+    #[inline]
+    fn carry_out(&self, inner: &Inner, request: &SendRequest<'_>, remote: RemoteRange, want: Access) -> bool {
+        let piece = &request.pieces[0];
+        let Some(path) = &inner.path else { return false };
+        let Some(access) = self.direct(path, remote, 0, piece.length.into(), want) else { return false };
+        let memory = &self.engine().party().memory;
+        let guard = memory.enter();
+        let range = AddressRange::new(piece.address, piece.length.into());
+        let local_want = if want == Access::REMOTE_WRITE { Access::LOCAL_READ } else { Access::LOCAL_WRITE };
+        let Ok(local) = memory.resolve(&guard, self.zone.id(), piece.key, KeyUse::Local, range, local_want)
+        else {
+            return false;
+        };
+        match request.operation {
+            Operation::Write { .. } => access.write(&[local]).is_ok(),
+            Operation::Read { .. } => access.read(&[local]).is_ok(),
+            Operation::CompareSwap { compare, swap, .. } => {
+                change(&access, local, |word| word.compare_swap(compare, swap))
+            }
+            Operation::FetchAdd { add, .. } => change(&access, local, |word| word.fetch_add(add)),
+            Operation::Send { .. } => false,
+        }
+    }
+}
+
+/// An atomic on mapped memory; false if it is not mapped.
+fn change(
+    access: &DirectAccess<'_>,
+    result: SharedSlice<'_>,
+    atomic: impl FnOnce(&SharedSlice<'_>) -> u64,
+) -> bool {
+    let Some(word) = access.atomic_word() else { return false };
+    result.write(&atomic(&word).to_ne_bytes());
+    true
+}

@@ -1,0 +1,136 @@
+//! A queue whose entries are written and read where they stand: the queues of receives and of completions. It grows as
+//! it fills; its owner sets the limit.
+
+/// Places a ring has at first.
+const FIRST_PLACES: usize = 16;
+
+/// The ring. Its places are a power of two, or none.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    places: Vec<T>,
+    /// Entries taken and added since the beginning.
+    taken: usize,
+    added: usize,
+}
+
+impl<T: Default> Ring<T> {
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), taken: 0, added: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn length(&self) -> usize {
+        self.added.wrapping_sub(self.taken)
+    }
+
+    #[inline]
+    fn place(&self, position: usize) -> usize {
+        position & self.places.len().wrapping_sub(1)
+    }
+
+    /// Adds an entry behind the others, for the caller to fill in: it still holds what stood there before.
+    #[inline]
+    pub(crate) fn add(&mut self) -> &mut T {
+        if self.length() == self.places.len() {
+            self.grow();
+        }
+        let place = self.place(self.added);
+        self.added = self.added.wrapping_add(1);
+        &mut self.places[place]
+    }
+
+    /// The oldest entry.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&T> {
+        if self.length() == 0 { None } else { Some(&self.places[self.place(self.taken)]) }
+    }
+
+    /// Takes the oldest away, after it was looked at; what it holds stays in its place until that is filled again.
+    #[inline]
+    pub(crate) fn pass_first(&mut self) {
+        if self.length() > 0 {
+            self.taken = self.taken.wrapping_add(1);
+        }
+    }
+
+    /// Takes the oldest out.
+    pub(crate) fn take_first(&mut self) -> Option<T> {
+        if self.length() == 0 {
+            return None;
+        }
+        let place = self.place(self.taken);
+        self.taken = self.taken.wrapping_add(1);
+        Some(std::mem::take(&mut self.places[place]))
+    }
+
+    /// Puts an entry before the others.
+    pub(crate) fn put_first(&mut self, entry: T) {
+        if self.length() == self.places.len() {
+            self.grow();
+        }
+        self.taken = self.taken.wrapping_sub(1);
+        let place = self.place(self.taken);
+        self.places[place] = entry;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let room = (self.places.len() * 2).max(FIRST_PLACES);
+        let mut places = Vec::with_capacity(room);
+        while let Some(entry) = self.take_first() {
+            places.push(entry);
+        }
+        let length = places.len();
+        places.resize_with(room, T::default);
+        *self = Self { places, taken: 0, added: length };
+    }
+
+    /// Removes all entries that are not to stay; the others keep their order.
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {
+        for _ in 0..self.length() {
+            if let Some(entry) = self.take_first()
+                && stays(&entry)
+            {
+                *self.add() = entry;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn a_ring_is_a_queue(steps in prop::collection::vec((0u8..10, 0u32..3), 0..400)) {
+            let mut ring = Ring::<u32>::new();
+            let mut queue = VecDeque::new();
+            for (step, value) in steps {
+                match step {
+                    0..4 => {
+                        *ring.add() = value;
+                        queue.push_back(value);
+                    }
+                    4..6 => prop_assert_eq!(ring.take_first(), queue.pop_front()),
+                    6 => {
+                        ring.pass_first();
+                        queue.pop_front();
+                    }
+                    7..9 => {
+                        ring.put_first(value);
+                        queue.push_front(value);
+                    }
+                    _ => {
+                        ring.retain(|entry| *entry != value);
+                        queue.retain(|entry| *entry != value);
+                    }
+                }
+                prop_assert_eq!(ring.length(), queue.len());
+                prop_assert_eq!(ring.first(), queue.front());
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A lock without data and without a guard, for what has reasons to keep its own: one word, asleep in the kernel
+//! (`futex(2)`) when it is contended.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+/// Taken, and somebody may be asleep.
+const CONTENDED: u32 = 2;
+/// Looks at a taken lock before sleeping: most are held for less than a system call takes.
+const SPINS: u32 = 100;
+
+/// The lock.
+#[derive(Debug)]
+pub(crate) struct RawLock(AtomicU32);
+
+impl RawLock {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU32::new(FREE))
+    }
+
+    pub(crate) fn try_lock(&self) -> bool {
+        self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    pub(crate) fn lock(&self) {
+        for _ in 0..SPINS {
+            if self.try_lock() {
+                return;
+            }
+            if self.0.load(Ordering::Relaxed) == CONTENDED {
+                break;
+            }
+            crate::cpu_relax();
+        }
+        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+            self.sleep();
+        }
+    }
+
+    /// Frees the lock. Only who took it calls this.
+    pub(crate) fn unlock(&self) {
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            // SAFETY: the word lives through the call; waking touches no memory.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.0.as_ptr(),
+                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                    1,
+                )
+            };
+        }
+    }
+
+    fn sleep(&self) {
+        // SAFETY: the word lives through the call; the kernel compares and waits, without a time limit. Every way it
+        // returns is followed by another look.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.0.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                CONTENDED,
+                std::ptr::null::<libc::timespec>(),
+            )
+        };
+    }
+}
