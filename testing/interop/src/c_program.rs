@@ -12,23 +12,32 @@ use crate::program::Finished;
 use crate::suite::{Verdict, failed};
 use crate::toolbox::{program, scratch};
 
-static COMPILED: Mutex<Option<HashMap<PathBuf, Result<PathBuf, String>>>> = Mutex::new(None);
+/// What was compiled, by source and further options.
+type Compiled = HashMap<(PathBuf, Vec<String>), Result<PathBuf, String>>;
+
+static COMPILED: Mutex<Option<Compiled>> = Mutex::new(None);
 
 /// Compiles `c/<name>.c`, once a test process, to where every user can run it.
 pub fn compile(name: &str) -> Verdict<PathBuf> {
-    compile_source(&package().join("c").join(format!("{name}.c")))
+    compile_with(name, &[])
+}
+
+/// The same with further options of the compiler, such as a sanitizer.
+pub fn compile_with(name: &str, options: &[&str]) -> Verdict<PathBuf> {
+    compile_source(&package().join("c").join(format!("{name}.c")), options)
 }
 
 /// Compiles a program of the folder `examples/c`.
 pub fn compile_example(name: &str) -> Verdict<PathBuf> {
-    compile_source(&package().join("../../examples/c").join(format!("{name}.c")))
+    compile_source(&package().join("../../examples/c").join(format!("{name}.c")), &[])
 }
 
-fn package() -> &'static Path {
+/// A file of this package.
+pub fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn compile_source(source: &Path) -> Verdict<PathBuf> {
+fn compile_source(source: &Path, options: &[&str]) -> Verdict<PathBuf> {
     let compiler = program("gcc")?;
     if !Path::new("/usr/include/infiniband/verbs.h").exists() {
         return failed(
@@ -38,14 +47,19 @@ fn compile_source(source: &Path) -> Verdict<PathBuf> {
     // Held while compiling: the next test that wants the same program waits for it.
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = compiled.get_or_insert_default();
-    let result = known.entry(source.to_owned()).or_insert_with(|| compile_now(&compiler, source));
+    let key = (source.to_owned(), options.iter().map(|option| option.to_string()).collect());
+    let result = known.entry(key).or_insert_with(|| compile_now(&compiler, source, options));
     result.clone().or_else(failed)
 }
 
-fn compile_now(compiler: &Path, source: &Path) -> Result<PathBuf, String> {
-    let file = scratch().join(source.file_stem().expect("a source file has a name"));
+fn compile_now(compiler: &Path, source: &Path, options: &[&str]) -> Result<PathBuf, String> {
+    let mut name = source.file_stem().expect("a source file has a name").to_owned();
+    name.push(options.concat().replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
+    let file = scratch().join(name);
     let output = Command::new(compiler)
-        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .args(options)
+        .arg("-o")
         .arg(&file)
         .arg(source)
         .arg("-libverbs")

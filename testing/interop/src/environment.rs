@@ -14,6 +14,25 @@ pub struct Tier(pub &'static str);
 /// Every tier there is. A new tier is one line here.
 pub const TIERS: &[Tier] = &[Tier("auto"), Tier("mapped"), Tier("kernel"), Tier("ring")];
 
+/// What becomes of private memory that is registered: a value of `NONIC_ADOPT`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Moved where peers map it, whenever that is safe.
+    Adopted,
+    /// Left where it is.
+    Plain,
+}
+
+impl Pages {
+    /// As the variable spells it.
+    pub fn value(self) -> &'static str {
+        match self {
+            Self::Adopted => "always",
+            Self::Plain => "never",
+        }
+    }
+}
+
 /// What the port claims to be: a value of `NONIC_LINK_LAYER`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
@@ -30,6 +49,8 @@ pub struct Environment {
     pub name: &'static str,
     /// `None`: whatever the library chooses.
     pub tier: Option<Tier>,
+    /// `None`: whatever the library chooses.
+    pub pages: Option<Pages>,
     /// `None`: the library's default.
     pub link: Option<Link>,
     /// In a network namespace with only `lo`.
@@ -40,10 +61,12 @@ pub struct Environment {
 
 /// Nothing said: what a user gets who types the command.
 pub const AS_IT_COMES: Environment =
-    Environment { name: "as it comes", tier: None, link: None, only_lo: false, one_cpu: false };
+    Environment { name: "as it comes", tier: None, pages: None, link: None, only_lo: false, one_cpu: false };
 
 /// Every environment but the first. A new one is one line here.
 pub const ELSEWHERE: &[Environment] = &[
+    Environment { name: "with all memory adopted", pages: Some(Pages::Adopted), ..AS_IT_COMES },
+    Environment { name: "with no memory adopted", pages: Some(Pages::Plain), ..AS_IT_COMES },
     Environment { name: "in a network with only lo", only_lo: true, ..AS_IT_COMES },
     Environment { name: "with both on one CPU", one_cpu: true, ..AS_IT_COMES },
     Environment { name: "on the kernel-copy tier", tier: Some(Tier("kernel")), ..AS_IT_COMES },
@@ -119,6 +142,9 @@ impl Place {
         let mut program = Program::new(command).variable("TMPDIR", scratch().display().to_string());
         if let Some(Tier(tier)) = self.environment.tier {
             program = program.variable("NONIC_TIER", tier);
+        }
+        if let Some(pages) = self.environment.pages {
+            program = program.variable("NONIC_ADOPT", pages.value());
         }
         if let Some(link) = self.environment.link {
             program = program.variable("NONIC_LINK_LAYER", link.value());

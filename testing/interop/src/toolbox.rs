@@ -71,6 +71,18 @@ pub fn program(name: &str) -> Verdict<PathBuf> {
     failed(format!("{name} is not installed: run ci/install, which names and installs what the tests need"))
 }
 
+/// The full path of a shared library of the distribution, in the folder of this machine's architecture.
+pub fn library(name: &str) -> Verdict<PathBuf> {
+    let folders =
+        [format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH), "/usr/lib64".into(), "/usr/lib".into()];
+    match folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file()) {
+        Some(path) => Ok(path),
+        None => failed(format!(
+            "{name} is not installed: run ci/install, which names and installs what the tests need"
+        )),
+    }
+}
+
 fn locate() -> Result<Toolbox, String> {
     let here = std::env::current_exe().map_err(|e| format!("cannot find this test's own file: {e}"))?;
     // target/<profile>/deps/<test>: the command is one folder up, the libraries in a folder beside it.

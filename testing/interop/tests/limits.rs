@@ -6,10 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nonic_interop::c_program::{compile, judge};
-use nonic_interop::environment::{AS_IT_COMES, Environment, Place};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Pages, Place};
+use nonic_interop::pair::Pair;
 use nonic_interop::program::Program;
 use nonic_interop::suite::{Suite, Verdict, failed, skipped};
 use nonic_interop::toolbox::{ORDINARY_USER, Toolbox, is_root, program, scratch, step_down, succeeds};
+
+const ADOPTED: Environment = Environment { pages: Some(Pages::Adopted), ..AS_IT_COMES };
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
@@ -26,6 +29,36 @@ fn main() -> ExitCode {
         ("process_vm,userfaultfd,membarrier", "without process_vm, userfaultfd and membarrier"),
     ] {
         suite.test(format!("every kind of transfer works {sentence}"), move || denied(calls));
+    }
+    for (limit, sentence) in [
+        ("--fsize=1073741824", "with files limited to 1 GiB"),
+        ("--as=2147483648", "with 2 GiB of address space"),
+    ] {
+        suite.test(format!("every kind of transfer works {sentence}"), move || {
+            under(&["prlimit", limit, "--"])
+        });
+        suite.test(format!("registered memory behaves {sentence}"), move || {
+            let prlimit = [program("prlimit")?.display().to_string(), limit.into(), "--".into()];
+            registered_memory(prlimit, "aftermath", &[])
+        });
+    }
+    suite.test("registered memory of a program with one thread behaves without userfaultfd", || {
+        without_userfaultfd("aftermath", &[])
+    });
+    suite.test("registered memory of a program with several threads behaves without userfaultfd", || {
+        without_userfaultfd("allocators", &["200", "1"])
+    });
+    for (name, arguments) in [
+        ("ibv_rc_pingpong", "-g 0 -n 500 -c"),
+        ("ibv_srq_pingpong", "-g 0 -n 500 -c"),
+        ("ib_write_bw", "-F -n 1000"),
+        ("ib_send_lat", "-F -n 500"),
+    ] {
+        suite.test(format!("{name} {arguments} runs under a container's filter"), move || {
+            let words = [compile("deny")?.display().to_string(), "userfaultfd".into()];
+            let arguments: Vec<String> = arguments.split(' ').map(Into::into).collect();
+            Pair::run(&Place::prepare(ADOPTED)?.wrapped(words), name, &arguments)?.is_clean()
+        });
     }
     suite.test("without memfd_create the program works or is told what is missing", no_memfd);
     for (mounts, sentence) in [
@@ -54,6 +87,17 @@ fn under(wrapper: &[&str]) -> Verdict {
 fn denied(calls: &str) -> Verdict {
     let words = [compile("deny")?.display().to_string(), calls.into()];
     judge(&Place::prepare(AS_IT_COMES)?.wrapped(words).nonic_run([everyday()?])?.run()?).map(drop)
+}
+
+/// As under Docker's default profile.
+fn without_userfaultfd(name: &str, arguments: &[&str]) -> Verdict {
+    registered_memory([compile("deny")?.display().to_string(), "userfaultfd".into()], name, arguments)
+}
+
+fn registered_memory(wrapper: impl IntoIterator<Item = String>, name: &str, arguments: &[&str]) -> Verdict {
+    let mut words = vec![compile(name)?.display().to_string()];
+    words.extend(arguments.iter().map(|word| word.to_string()));
+    judge(&Place::prepare(ADOPTED)?.wrapped(wrapper).nonic_run(words)?.run()?).map(drop)
 }
 
 fn no_memfd() -> Verdict {
