@@ -4,15 +4,12 @@ use std::time::Duration;
 
 use crate::namespace::Namespace;
 use crate::program::Program;
-use crate::suite::Verdict;
+use crate::suite::{Verdict, everything};
 use crate::toolbox::{ORDINARY_USER, Toolbox, program, scratch, step_down};
 
 /// How bytes travel: a value of `NONIC_TIER`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tier(pub &'static str);
-
-/// Every tier there is. A new tier is one line here.
-pub const TIERS: &[Tier] = &[Tier("auto"), Tier("mapped"), Tier("kernel"), Tier("ring")];
 
 /// What becomes of private memory that is registered: a value of `NONIC_ADOPT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,17 +60,45 @@ pub struct Environment {
 pub const AS_IT_COMES: Environment =
     Environment { name: "as it comes", tier: None, pages: None, link: None, only_lo: false, one_cpu: false };
 
-/// Every environment but the first. A new one is one line here.
-pub const ELSEWHERE: &[Environment] = &[
-    Environment { name: "with all memory adopted", pages: Some(Pages::Adopted), ..AS_IT_COMES },
-    Environment { name: "with no memory adopted", pages: Some(Pages::Plain), ..AS_IT_COMES },
+const fn way(name: &'static str, tier: &'static str, pages: Option<Pages>) -> Environment {
+    Environment { name, tier: Some(Tier(tier)), pages, ..AS_IT_COMES }
+}
+
+/// The ways bytes can take. A new one is one line here.
+const WAYS: &[Environment] = &[
+    way("on the best tier", "auto", None),
+    way("on the mapped tier with all memory adopted", "mapped", Some(Pages::Adopted)),
+    way("on the mapped tier with no memory adopted", "mapped", Some(Pages::Plain)),
+    way("on the kernel-copy tier", "kernel", None),
+    way("on the ring tier", "ring", None),
+];
+
+/// Pairs that differ little from others: only if everything is asked for.
+const FURTHER_WAYS: &[Environment] = &[
+    way("on the kernel-copy tier with all memory adopted", "kernel", Some(Pages::Adopted)),
+    way("on the kernel-copy tier with no memory adopted", "kernel", Some(Pages::Plain)),
+    way("on the ring tier with all memory adopted", "ring", Some(Pages::Adopted)),
+    way("on the ring tier with no memory adopted", "ring", Some(Pages::Plain)),
+];
+
+/// Other places. A new one is one line here.
+const PLACES: &[Environment] = &[
     Environment { name: "in a network with only lo", only_lo: true, ..AS_IT_COMES },
     Environment { name: "with both on one CPU", one_cpu: true, ..AS_IT_COMES },
-    Environment { name: "on the kernel-copy tier", tier: Some(Tier("kernel")), ..AS_IT_COMES },
-    Environment { name: "on the ring tier", tier: Some(Tier("ring")), ..AS_IT_COMES },
     Environment { name: "on an Ethernet port", link: Some(Link::Ethernet), ..AS_IT_COMES },
     Environment { name: "on an InfiniBand port", link: Some(Link::InfiniBand), ..AS_IT_COMES },
 ];
+
+/// Every way bytes can take, the library's choice first.
+pub fn ways() -> Vec<Environment> {
+    let further = if everything() { FURTHER_WAYS } else { &[] };
+    WAYS.iter().chain(further).copied().collect()
+}
+
+/// Every environment there is, as it comes first. To say that the best tier is wanted changes nothing.
+pub fn environments() -> Vec<Environment> {
+    [AS_IT_COMES].into_iter().chain(ways().into_iter().skip(1)).chain(PLACES.iter().copied()).collect()
+}
 
 /// An environment made real: what it needs exists as long as this value.
 pub struct Place {

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use nonic_interop::environment::{AS_IT_COMES, ELSEWHERE, Environment, Link, Place};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place, environments};
 use nonic_interop::output::complaints;
 use nonic_interop::program::Finished;
 use nonic_interop::suite::{Suite, Verdict, failed};
@@ -11,7 +11,7 @@ use nonic_interop::toolbox::program;
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
-    for environment in [AS_IT_COMES].iter().chain(ELSEWHERE) {
+    for environment in environments().iter() {
         let (environment, name) = (*environment, environment.name);
         suite
             .test(format!("ibv_devices lists nonic0 with its GUID, {name}"), move || one_device(environment));

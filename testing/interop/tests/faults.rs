@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nonic_interop::c_program::{compile, judge};
-use nonic_interop::environment::{AS_IT_COMES, Environment, Place, TIERS};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Place, ways};
 use nonic_interop::pair::Pair;
 use nonic_interop::port::TcpPort;
 use nonic_interop::suite::{Suite, Verdict, failed};
@@ -18,20 +18,14 @@ const KILLS: u32 = 20;
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
-    for tier in TIERS {
-        let environment = Environment { tier: Some(*tier), only_lo: true, ..AS_IT_COMES };
+    for way in ways() {
+        let environment = Environment { only_lo: true, ..way };
         suite.test(
-            format!("a process survives the kill -9 of its peers and leaks nothing, tier {}", tier.0),
+            format!("a process survives the kill -9 of its peers and leaks nothing, {}", way.name),
             move || survives(environment),
         );
-    }
-    for tier in TIERS {
-        let environment = Environment { tier: Some(*tier), only_lo: true, ..AS_IT_COMES };
         suite.test(
-            format!(
-                "a process lives through peers that write rubbish and serves the others, tier {}",
-                tier.0
-            ),
+            format!("a process lives through peers that write rubbish and serves the others, {}", way.name),
             move || endures(environment),
         );
     }
@@ -66,7 +60,7 @@ fn left_in_the_file_system() -> BTreeSet<String> {
 fn survives(environment: Environment) -> Verdict {
     let before = left_in_the_file_system();
     // A temporary folder of its own shows whether anything was put there.
-    let temporary = scratch().join(format!("survivor-{}", environment.tier.map_or("none", |tier| tier.0)));
+    let temporary = scratch().join(format!("survivor-{}", environment.name.replace(' ', "-")));
     let made = fs::create_dir_all(&temporary)
         .and_then(|()| fs::set_permissions(&temporary, std::os::unix::fs::PermissionsExt::from_mode(0o1777)));
     if let Err(why) = made {

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use nonic_interop::environment::{AS_IT_COMES, ELSEWHERE, Environment, Place};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Place, environments};
 use nonic_interop::output::{PerftestRow, perftest};
 use nonic_interop::pair::Pair;
 use nonic_interop::suite::{Suite, Verdict, everything, skipped};
@@ -140,7 +140,7 @@ fn main() -> ExitCode {
     // perftest sleeps for a second before it measures.
     let mut suite = Suite::new().crowd(2);
     for case in CASES {
-        for environment in [AS_IT_COMES].iter().chain(ELSEWHERE) {
+        for environment in environments().iter() {
             let wanted = match case.when {
                 When::AsItComes => environment.name == AS_IT_COMES.name,
                 When::Everywhere => true,

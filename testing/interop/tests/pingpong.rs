@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use nonic_interop::environment::{AS_IT_COMES, ELSEWHERE, Environment, Link, Place};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place, environments};
 use nonic_interop::output::{PingpongAddress, PingpongResult, pingpong, pingpong_address};
 use nonic_interop::pair::Pair;
 use nonic_interop::suite::{Suite, Verdict, everything, skipped};
@@ -86,7 +86,7 @@ const CASES: &[Case] = &[
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     for case in CASES {
-        for environment in [AS_IT_COMES].iter().chain(ELSEWHERE) {
+        for environment in environments().iter() {
             if case.fits(environment) {
                 let (case, environment) = (*case, *environment);
                 suite.test(case.sentence(&environment), move || case.run(environment));

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use nonic_interop::c_program::{compile, compile_example, judge};
-use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place, TIERS};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place, ways};
 use nonic_interop::suite::{Suite, Verdict, everything, failed};
 
 struct Case {
@@ -45,15 +45,14 @@ const DEVICE_MEMORY: &str = "1048576";
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
-    for tier in TIERS {
-        let environment = Environment { tier: Some(*tier), ..AS_IT_COMES };
-        for case in CASES.iter().filter(|case| !case.one_tier || tier.0 == "auto" || everything()) {
-            suite.test(format!("{}, tier {}", case.sentence, tier.0), move || run(case.program, environment));
+    for (number, environment) in ways().into_iter().enumerate() {
+        let name = environment.name;
+        for case in CASES.iter().filter(|case| !case.one_tier || number == 0 || everything()) {
+            suite.test(format!("{}, {name}", case.sentence), move || run(case.program, environment));
         }
-        suite.test(
-            format!("device memory keeps every promise of its manual page, tier {}", tier.0),
-            move || device_memory(environment, &[]),
-        );
+        suite.test(format!("device memory keeps every promise of its manual page, {name}"), move || {
+            device_memory(environment, &[])
+        });
     }
     for link in [Link::InfiniBand, Link::Ethernet] {
         for case in CASES {

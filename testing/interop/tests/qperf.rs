@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use nonic_interop::environment::{AS_IT_COMES, ELSEWHERE, Environment, Link, Place};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place, environments};
 use nonic_interop::output::{complaints, qperf};
 use nonic_interop::port::TcpPort;
 use nonic_interop::suite::{Suite, Verdict, everything, failed};
@@ -37,7 +37,7 @@ fn fits(environment: &Environment) -> bool {
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     for (test, everywhere) in TESTS {
-        for environment in [AS_IT_COMES].iter().chain(ELSEWHERE).filter(|environment| fits(environment)) {
+        for environment in environments().iter().filter(|environment| fits(environment)) {
             if environment.name == AS_IT_COMES.name || *everywhere || everything() {
                 let environment = *environment;
                 let sentence = format!("qperf {test} measures something, {}", environment.name);

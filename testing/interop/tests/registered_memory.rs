@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nonic_interop::c_program::{compile, judge};
-use nonic_interop::environment::{AS_IT_COMES, Environment, Pages, Place, Tier};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Pages, Place, ways};
 use nonic_interop::program::Finished;
 use nonic_interop::suite::{Suite, Verdict, everything, failed};
 use nonic_interop::toolbox::library;
@@ -67,12 +67,6 @@ const CASES: &[Case] = &[
 
 const ADOPTED: Environment = Environment { name: "adopted", pages: Some(Pages::Adopted), ..AS_IT_COMES };
 const PLAIN: Environment = Environment { name: "not adopted", pages: Some(Pages::Plain), ..AS_IT_COMES };
-const TIERS: &[Environment] = &[
-    AS_IT_COMES,
-    Environment { name: "on the kernel-copy tier", tier: Some(Tier("kernel")), ..AS_IT_COMES },
-    Environment { name: "on the ring tier", tier: Some(Tier("ring")), ..AS_IT_COMES },
-];
-
 /// An allocator, and what makes it give pages back to the kernel as often as it can.
 struct Allocator {
     name: &'static str,
@@ -107,10 +101,10 @@ const ALLOCATORS: &[Allocator] = &[
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     for case in CASES {
-        let tiers = if case.every_tier || everything() { TIERS } else { &[] };
-        for environment in [ADOPTED, PLAIN].iter().chain(tiers) {
+        let every_way = case.every_tier || everything();
+        for environment in if every_way { ways() } else { vec![ADOPTED, PLAIN] } {
             suite.test(format!("{}, {}", case.sentence, environment.name), move || {
-                run(case.program, case.arguments, *environment).map(drop)
+                run(case.program, case.arguments, environment)
             });
         }
     }
@@ -143,13 +137,13 @@ fn place(environment: Environment) -> Verdict<Place> {
     })
 }
 
-fn run(program: &str, arguments: &[&str], environment: Environment) -> Verdict<Finished> {
+fn run(program: &str, arguments: &[&str], environment: Environment) -> Verdict {
     let mut words = vec![compile(program)?.display().to_string()];
     words.extend(arguments.iter().map(|word| word.to_string()));
     let finished = place(environment)?.nonic_run(words)?.deadline(Duration::from_secs(300)).run()?;
     judge(&finished)?;
     show(&finished);
-    Ok(finished)
+    Ok(())
 }
 
 /// Figures, and kinds of memory that the machine does not have.
