@@ -140,7 +140,7 @@ fn parse_prefix(text: &str) -> Result<String, String> {
 }
 
 /// Bytes, or a number with K, M or G (1024, 1024^2, 1024^3), small letters too.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
         Some((at, 'm' | 'M')) => (&text[..at], 20),

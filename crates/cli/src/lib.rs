@@ -1,10 +1,12 @@
-//! The command `nonic`: `run` a program on the software RDMA device, `demo` it, `doctor` the machine.
+//! The command `nonic`: `run` a program on the software RDMA device, `demo` it, `bench` it, `doctor` the
+//! machine.
 //!
 //! Each command is one module with one definition per flag; help, man page test and parser all come from that
 //! definition ([`definition`]). The command links nothing of the engine: it finds the C libraries that are shipped
-//! beside it and hands them to programs (`run`) or loads them as any program would (`demo`, `doctor`).
+//! beside it and hands them to programs (`run`) or loads them as any program would (`demo`, `bench`, `doctor`).
 #![deny(unsafe_code)]
 
+mod bench;
 mod demo;
 mod device_options;
 mod doctor;
@@ -40,6 +42,7 @@ Examples:
   nonic run -- ibv_devices                list the devices a program sees
   nonic run -- ibv_rc_pingpong            a server here, and in another terminal:
   nonic run -- ibv_rc_pingpong localhost  its client
+  nonic bench                             how fast, beside what the machine can do
   nonic doctor                            what works on this machine, and why not
 
 Every command explains itself: nonic run --help. The manual page is nonic(1).";
@@ -48,7 +51,10 @@ Every command explains itself: nonic run --help. The manual page is nonic(1).";
 enum Command {
     Run(run::RunArguments),
     Demo(demo::DemoArguments),
+    Bench(bench::BenchArguments),
     Doctor(doctor::DoctorArguments),
+    #[command(hide = true)]
+    BenchPeer(bench::PeerArguments),
     #[command(hide = true)]
     DemoPeer(demo::PeerArguments),
     #[command(hide = true)]
@@ -60,6 +66,8 @@ pub fn main() -> ExitCode {
     match Nonic::parse().command {
         Command::Run(arguments) => run::main(&arguments),
         Command::Demo(arguments) => demo::main(&arguments),
+        Command::Bench(arguments) => bench::main(&arguments),
+        Command::BenchPeer(arguments) => bench::peer_main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::DemoPeer(arguments) => demo::peer_main(&arguments),
         Command::DoctorPeer(arguments) => doctor::peer_main(&arguments),

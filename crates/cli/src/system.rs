@@ -4,6 +4,8 @@ use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use rustix::mm::UserfaultfdFlags;
 
@@ -76,6 +78,16 @@ pub(crate) fn try_userfaultfd(user_mode_only: bool) -> io::Result<()> {
     // SAFETY: the descriptor is closed at once and no memory is ever registered with it.
     unsafe { rustix::mm::userfaultfd(UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | mode) }?;
     Ok(())
+}
+
+/// Lets the program be killed when the thread that starts it ends, however that happens.
+pub(crate) fn end_with_parent(command: &mut Command) {
+    let ask = || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        Ok(())
+    };
+    // SAFETY: one system call, which allocates nothing and takes no lock.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// One address of one network interface.

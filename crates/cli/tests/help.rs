@@ -5,7 +5,7 @@ mod support;
 use clap::Command;
 use support::{nonic, run};
 
-const COMMANDS: [&str; 3] = ["run", "demo", "doctor"];
+const COMMANDS: [&str; 4] = ["run", "demo", "bench", "doctor"];
 
 fn help(arguments: &[&str]) -> String {
     run(nonic().args(arguments)).exits(0).output

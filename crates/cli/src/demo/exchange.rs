@@ -2,8 +2,9 @@
 //! a socketpair, as programs do over TCP.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,16 @@ impl Exchange {
 
     /// Over standard input, where a helper process of this command has it.
     pub(crate) fn of_standard_input() -> Outcome<Self> {
-        let socket = std::io::stdin().as_fd().try_clone_to_owned();
+        Self::of_descriptor(std::io::stdin().as_fd())
+    }
+
+    /// Over standard output, where a helper process that speaks to two others has the second.
+    pub(crate) fn of_standard_output() -> Outcome<Self> {
+        Self::of_descriptor(std::io::stdout().as_fd())
+    }
+
+    fn of_descriptor(descriptor: BorrowedFd<'_>) -> Outcome<Self> {
+        let socket = descriptor.try_clone_to_owned();
         let socket =
             socket.map_err(|error| Failure::new(format!("no socket to the other process: {error}")))?;
         Ok(Self::new(UnixStream::from(socket)))
@@ -55,7 +65,12 @@ impl Exchange {
 
     /// Waits for what the peer tells.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> Outcome<T> {
-        let deadline = Deadline::after(super::PATIENCE);
+        self.hear_within(super::PATIENCE)
+    }
+
+    /// Waits that long for what the peer tells.
+    pub(crate) fn hear_within<T: DeserializeOwned>(&mut self, patience: Duration) -> Outcome<T> {
+        let deadline = Deadline::after(patience);
         let mut line = Vec::new();
         while line.last() != Some(&b'\n') {
             let left = deadline.remaining();

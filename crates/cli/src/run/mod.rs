@@ -14,6 +14,7 @@ use crate::EXIT_REFUSED;
 use crate::device_options::DeviceOptions;
 use crate::library::{FindError, LibraryFolder};
 use program::LookupError;
+pub(crate) use program::find as find_program;
 
 const EXIT_NOT_EXECUTABLE: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;

@@ -21,7 +21,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Why there is no file to start.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LookupError {
+pub(crate) enum LookupError {
     /// Exit status 127.
     #[error("{0}: no such program")]
     NotFound(String),
@@ -59,7 +59,7 @@ pub(super) struct Findings {
 }
 
 /// Finds a program as a shell would: as it is if it has a slash, else in the folders of `PATH`.
-pub(super) fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, LookupError> {
+pub(crate) fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, LookupError> {
     let shown = name.to_string_lossy().into_owned();
     if name.as_bytes().contains(&b'/') {
         let file = PathBuf::from(name);

@@ -1,6 +1,6 @@
-//! The part of `infiniband/verbs.h` that the demo uses, written down once more on purpose.
+//! The part of `infiniband/verbs.h` that this command uses, written down once more on purpose.
 //!
-//! The library has its own copy of these layouts. A demo that shared it would agree with the library even where both
+//! The library has its own copy of these layouts. A command that shared it would agree with the library even where both
 //! are wrong; this one is a C program's view, checked against the offsets of rdma-core 44 on x86-64 while compiling.
 #![allow(non_camel_case_types)] // The names are those of the C header.
 
@@ -64,12 +64,19 @@ pub(super) struct ibv_cq {
     _opaque: [u8; 0],
 }
 
+/// Known only by its address.
+#[repr(C)]
+pub(super) struct ibv_comp_channel {
+    _opaque: [u8; 0],
+}
+
 #[repr(C)]
 pub(super) struct ibv_context {
     pub(super) device: *mut ibv_device,
     _ops_0: [*const c_void; 11],
     pub(super) poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
-    _ops_12: [*const c_void; 13],
+    pub(super) req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
+    _ops_13: [*const c_void; 12],
     pub(super) post_send:
         Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int>,
     pub(super) post_recv:
@@ -83,6 +90,7 @@ pub(super) struct ibv_context {
 }
 const _: () = assert!(size_of::<ibv_context>() == 328);
 const _: () = assert!(offset_of!(ibv_context, poll_cq) == 8 + 88);
+const _: () = assert!(offset_of!(ibv_context, req_notify_cq) == 8 + 96);
 const _: () = assert!(offset_of!(ibv_context, post_send) == 8 + 200);
 const _: () = assert!(offset_of!(ibv_context, post_recv) == 8 + 208);
 const _: () = assert!(offset_of!(ibv_context, abi_compat) == 320);
@@ -343,6 +351,11 @@ pub(super) type RegMr = unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, c_
 pub(super) type DeregMr = unsafe extern "C" fn(*mut ibv_mr) -> c_int;
 pub(super) type CreateCq =
     unsafe extern "C" fn(*mut ibv_context, c_int, *mut c_void, *mut c_void, c_int) -> *mut ibv_cq;
+pub(super) type CreateCompChannel = unsafe extern "C" fn(*mut ibv_context) -> *mut ibv_comp_channel;
+pub(super) type DestroyCompChannel = unsafe extern "C" fn(*mut ibv_comp_channel) -> c_int;
+pub(super) type GetCqEvent =
+    unsafe extern "C" fn(*mut ibv_comp_channel, *mut *mut ibv_cq, *mut *mut c_void) -> c_int;
+pub(super) type AckCqEvents = unsafe extern "C" fn(*mut ibv_cq, c_uint);
 pub(super) type DestroyCq = unsafe extern "C" fn(*mut ibv_cq) -> c_int;
 pub(super) type CreateQp = unsafe extern "C" fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp;
 pub(super) type ModifyQp = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;

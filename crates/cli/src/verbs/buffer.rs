@@ -11,7 +11,9 @@ const PAGE: usize = 4096;
 /// is read, but is never undefined.
 pub(crate) struct Buffer {
     start: NonNull<u8>,
-    layout: Layout,
+    length: usize,
+    /// What was allocated, which begins at `start` or before it.
+    allocation: (NonNull<u8>, Layout),
 }
 
 /// The first place where bytes are not what they should be.
@@ -30,12 +32,27 @@ impl Buffer {
             Layout::from_size_align(length.max(1).next_multiple_of(PAGE), PAGE).expect("a reasonable size");
         // SAFETY: the size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
-        Self { start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout)), layout }
+        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
+        Self { start, length: layout.size(), allocation: (start, layout) }
+    }
+
+    /// That many bytes, rounded up to pages, of which none has been touched yet if they are many.
+    pub(crate) fn untouched(length: usize) -> Self {
+        let length = length.max(1).next_multiple_of(PAGE);
+        // Without a wish for alignment zeros come from calloc, which takes large blocks fresh from the kernel and leaves
+        // them alone; with one, every page would be written. So the alignment is made here, within a page more.
+        let layout = Layout::from_size_align(length + PAGE, 16).expect("a reasonable size");
+        // SAFETY: the size is not zero.
+        let allocated = unsafe { alloc_zeroed(layout) };
+        let allocated = NonNull::new(allocated).unwrap_or_else(|| handle_alloc_error(layout));
+        // SAFETY: less than a page on, and a page more than `length` was allocated.
+        let start = unsafe { allocated.add(allocated.align_offset(PAGE)) };
+        Self { start, length, allocation: (allocated, layout) }
     }
 
     /// Bytes in it.
     pub(crate) fn len(&self) -> usize {
-        self.layout.size()
+        self.length
     }
 
     /// Its first byte.
@@ -58,6 +75,13 @@ impl Buffer {
         assert!(offset < self.len(), "byte {offset} of {}", self.len());
         // SAFETY: inside the allocation (asserted above), and every access to it is atomic.
         unsafe { AtomicU8::from_ptr(self.as_ptr().add(offset)) }.load(Ordering::Acquire)
+    }
+
+    /// Stores one byte.
+    pub(crate) fn store_byte(&self, offset: usize, value: u8) {
+        assert!(offset < self.len(), "byte {offset} of {}", self.len());
+        // SAFETY: as in `load_byte`.
+        unsafe { AtomicU8::from_ptr(self.as_ptr().add(offset)) }.store(value, Ordering::Release);
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
@@ -100,8 +124,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        let (allocated, layout) = self.allocation;
         // SAFETY: the allocation was made with this layout and is freed once.
-        unsafe { dealloc(self.as_ptr(), self.layout) };
+        unsafe { dealloc(allocated.as_ptr(), layout) };
     }
 }
 
@@ -125,6 +150,16 @@ mod tests {
         assert!(buffer.check(0..64, 4, 0).is_err());
         buffer.store(8, 0);
         assert_eq!(buffer.check(0..64, 3, 0).map_err(|mismatch| mismatch.offset), Err(8));
+    }
+
+    #[test]
+    fn a_buffer_is_whole_pages_of_zeros_touched_or_not() {
+        for buffer in [Buffer::new(5000), Buffer::untouched(5000)] {
+            assert_eq!((buffer.len(), buffer.as_ptr().addr() % PAGE), (2 * PAGE, 0));
+            assert!((0..buffer.len()).step_by(8).all(|offset| buffer.load(offset) == 0));
+            buffer.store_byte(buffer.len() - 1, 7);
+            assert_eq!(buffer.load_byte(buffer.len() - 1), 7);
+        }
     }
 
     #[test]

@@ -8,8 +8,11 @@ use std::rc::Rc;
 
 use super::abi;
 
-/// The version that all of these functions have had since 2007.
+/// The version that nearly all of these functions have had since 2007.
 const VERSION: &CStr = c"IBVERBS_1.1";
+
+/// That of the few that did not change then.
+const FIRST_VERSION: &CStr = c"IBVERBS_1.0";
 
 /// Why the library cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -18,9 +21,9 @@ pub(crate) enum LoadError {
     #[error("the library cannot be loaded: {0}")]
     Open(String),
     /// A function is missing, or has another version.
-    #[error("the library has no {name}@{version}", version = VERSION.to_string_lossy())]
+    #[error("the library has no {name}")]
     Symbol {
-        /// Its name.
+        /// Its name, `@`, and its version.
         name: String,
     },
 }
@@ -92,6 +95,10 @@ functions! {
     dereg_mr: c"ibv_dereg_mr" as abi::DeregMr,
     create_cq: c"ibv_create_cq" as abi::CreateCq,
     destroy_cq: c"ibv_destroy_cq" as abi::DestroyCq,
+    create_comp_channel: c"ibv_create_comp_channel" as abi::CreateCompChannel,
+    destroy_comp_channel: c"ibv_destroy_comp_channel" as abi::DestroyCompChannel,
+    get_cq_event: c"ibv_get_cq_event" as abi::GetCqEvent,
+    ack_cq_events: c"ibv_ack_cq_events" as abi::AckCqEvents,
     create_qp: c"ibv_create_qp" as abi::CreateQp,
     modify_qp: c"ibv_modify_qp" as abi::ModifyQp,
     destroy_qp: c"ibv_destroy_qp" as abi::DestroyQp,
@@ -166,12 +173,19 @@ impl Library {
 
 fn symbol(handle: *mut c_void, name: &CStr) -> Result<*mut c_void, LoadError> {
     // SAFETY: `handle` came from dlopen and is never closed; both names are C strings.
-    let address = unsafe { libc::dlvsym(handle, name.as_ptr(), VERSION.as_ptr()) };
+    let address = unsafe { libc::dlvsym(handle, name.as_ptr(), version(name).as_ptr()) };
     if address.is_null() {
-        Err(LoadError::Symbol { name: name.to_string_lossy().into_owned() })
+        let (name, version) = (name.to_string_lossy(), version(name).to_string_lossy());
+        Err(LoadError::Symbol { name: format!("{name}@{version}") })
     } else {
         Ok(address)
     }
+}
+
+/// The version under which a function is found.
+fn version(name: &CStr) -> &'static CStr {
+    let first = [c"ibv_create_comp_channel", c"ibv_destroy_comp_channel"];
+    if first.contains(&name) { FIRST_VERSION } else { VERSION }
 }
 
 fn loader_message() -> String {

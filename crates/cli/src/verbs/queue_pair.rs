@@ -6,6 +6,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use super::abi;
+use super::completion_queue::CompletionQueue;
 use super::library::CallError;
 use super::session::{PORT, Region, Rights, Session, missing};
 
@@ -81,7 +82,7 @@ impl<'a> Piece<'a> {
         Self { region, offset, length }
     }
 
-    fn element(&self) -> abi::ibv_sge {
+    pub(super) fn element(&self) -> abi::ibv_sge {
         abi::ibv_sge {
             addr: self.region.base() + self.offset as u64,
             length: self.length as u32,
@@ -110,21 +111,42 @@ pub(crate) enum Operation {
 /// A queue pair of the reliable connected kind.
 pub(crate) struct QueuePair {
     session: Rc<Session>,
-    raw: NonNull<abi::ibv_qp>,
+    pub(super) raw: NonNull<abi::ibv_qp>,
     first_packet: u32,
+    /// Queues of its own that it completes to, where they are not the session's.
+    _queues: Option<[Rc<CompletionQueue>; 2]>,
 }
 
 impl QueuePair {
     /// Creates one that completes to the session's queue.
     pub(crate) fn create(session: &Rc<Session>) -> Result<Self, CallError> {
+        Self::create_raw(session, [session.queue; 2], [REQUESTS_MAX; 2], None)
+    }
+
+    /// Creates one with room for so many requests and receives, which completes to these queues.
+    pub(crate) fn create_with(
+        session: &Rc<Session>,
+        requests: (&Rc<CompletionQueue>, u32),
+        receives: (&Rc<CompletionQueue>, u32),
+    ) -> Result<Self, CallError> {
+        let queues = [Rc::clone(requests.0), Rc::clone(receives.0)];
+        Self::create_raw(session, [queues[0].raw, queues[1].raw], [requests.1, receives.1], Some(queues))
+    }
+
+    fn create_raw(
+        session: &Rc<Session>,
+        [send_queue, receive_queue]: [NonNull<abi::ibv_cq>; 2],
+        [requests_max, receives_max]: [u32; 2],
+        queues: Option<[Rc<CompletionQueue>; 2]>,
+    ) -> Result<Self, CallError> {
         let mut attributes = abi::ibv_qp_init_attr {
             qp_context: null_mut(),
-            send_cq: session.queue.as_ptr(),
-            recv_cq: session.queue.as_ptr(),
+            send_cq: send_queue.as_ptr(),
+            recv_cq: receive_queue.as_ptr(),
             srq: null_mut(),
             cap: abi::ibv_qp_cap {
-                max_send_wr: REQUESTS_MAX,
-                max_recv_wr: REQUESTS_MAX,
+                max_send_wr: requests_max,
+                max_recv_wr: receives_max,
                 max_send_sge: 1,
                 max_recv_sge: 1,
                 max_inline_data: INLINE_MAX,
@@ -132,12 +154,16 @@ impl QueuePair {
             qp_type: abi::IBV_QPT_RC,
             sq_sig_all: 0,
         };
-        // SAFETY: domain and queue are the session's and alive; the structure is filled.
+        // SAFETY: domain and queues are alive as long as what is made here; the structure is filled.
         let raw = unsafe { (session.library.functions.create_qp)(session.domain.as_ptr(), &mut attributes) };
         let raw = NonNull::new(raw).ok_or_else(|| CallError::last("ibv_create_qp"))?;
         // Any 24 bits will do; taking them from the process makes two runs differ, as they do on hardware.
         let first_packet = std::process::id().wrapping_mul(7919) & 0xff_ffff;
-        Ok(Self { session: Rc::clone(session), raw, first_packet })
+        Ok(Self { session: Rc::clone(session), raw, first_packet, _queues: queues })
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
     }
 
     /// Where a peer reaches it.
@@ -235,7 +261,7 @@ impl Drop for QueuePair {
     }
 }
 
-fn opcode(operation: Operation) -> u32 {
+pub(super) fn opcode(operation: Operation) -> u32 {
     match operation {
         Operation::Send => abi::IBV_WR_SEND,
         Operation::SendImmediate(_) => abi::IBV_WR_SEND_WITH_IMM,
@@ -246,7 +272,7 @@ fn opcode(operation: Operation) -> u32 {
     }
 }
 
-fn target(operation: Operation) -> abi::one_sided {
+pub(super) fn target(operation: Operation) -> abi::one_sided {
     let atomic = |target: RemoteMemory, compare_add, swap| abi::one_sided {
         atomic: abi::atomic { remote_addr: target.address, compare_add, swap, rkey: target.key },
     };

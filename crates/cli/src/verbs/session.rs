@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
+use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::rc::Rc;
 
@@ -38,7 +39,7 @@ impl Rights {
     }
 }
 
-/// What the demo wants to know of a port.
+/// What this command wants to know of a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Port {
     /// Local identifier; 0 on Ethernet.
@@ -74,7 +75,7 @@ pub(crate) struct Completion {
 /// An open device.
 pub(crate) struct Session {
     pub(crate) library: Library,
-    context: NonNull<abi::ibv_context>,
+    pub(super) context: NonNull<abi::ibv_context>,
     pub(super) domain: NonNull<abi::ibv_pd>,
     pub(super) queue: NonNull<abi::ibv_cq>,
     poll: unsafe extern "C" fn(*mut abi::ibv_cq, c_int, *mut abi::ibv_wc) -> c_int,
@@ -151,14 +152,30 @@ impl Session {
         buffer: &Rc<Buffer>,
         rights: Rights,
     ) -> Result<Region, CallError> {
-        // SAFETY: the region holds the buffer from here on, and deregisters before it lets go.
+        self.register_part(buffer, 0..buffer.len(), rights)
+    }
+
+    /// Registers a range of a buffer.
+    ///
+    /// # Panics
+    /// Panics if the buffer is shorter.
+    pub(crate) fn register_part(
+        self: &Rc<Self>,
+        buffer: &Rc<Buffer>,
+        range: Range<usize>,
+        rights: Rights,
+    ) -> Result<Region, CallError> {
+        assert!(range.start <= range.end && range.end <= buffer.len(), "{range:?} of {}", buffer.len());
+        // SAFETY: inside the buffer (asserted above), which the region holds from here on, and which it deregisters
+        // before it lets go.
         let region = unsafe {
-            let start = buffer.as_ptr().cast();
-            (self.library.functions.reg_mr)(self.domain.as_ptr(), start, buffer.len(), rights.bits() as c_int)
+            let start = buffer.as_ptr().add(range.start).cast();
+            (self.library.functions.reg_mr)(self.domain.as_ptr(), start, range.len(), rights.bits() as c_int)
         };
         let region = NonNull::new(region).ok_or_else(|| CallError::last("ibv_reg_mr"))?;
-        let base = buffer.as_ptr().addr() as u64;
-        Ok(Region { session: Rc::clone(self), region, base, memory: Memory::Program(Rc::clone(buffer)) })
+        let base = (buffer.as_ptr().addr() + range.start) as u64;
+        let memory = Memory::Program(Rc::clone(buffer));
+        Ok(Region { session: Rc::clone(self), region, base, length: range.len(), memory })
     }
 
     /// A call handed over by the extended context, with the checks that the header's inline makes.
@@ -196,7 +213,7 @@ impl Session {
         // SAFETY: an open context and a filled structure.
         let memory = unsafe { allocate(self.context.as_ptr(), &mut attributes) };
         let memory = NonNull::new(memory).ok_or_else(|| CallError::last(CALL))?;
-        Ok(Rc::new(DeviceMemory { session: Rc::clone(self), memory, length }))
+        Ok(Rc::new(DeviceMemory { session: Rc::clone(self), memory }))
     }
 
     /// Registers a range of device memory; zero based as it must be, or not, to see it refused.
@@ -215,7 +232,8 @@ impl Session {
         let region =
             unsafe { register(self.domain.as_ptr(), memory.memory.as_ptr(), offset as u64, length, access) };
         let region = NonNull::new(region).ok_or_else(|| CallError::last(CALL))?;
-        Ok(Region { session: Rc::clone(self), region, base: 0, memory: Memory::Device(Rc::clone(memory)) })
+        let memory = Memory::Device { _memory: Rc::clone(memory) };
+        Ok(Region { session: Rc::clone(self), region, base: 0, length, memory })
     }
 
     pub(super) fn operations(&self) -> &abi::ibv_context {
@@ -245,7 +263,10 @@ pub(super) fn missing(call: &'static str) -> CallError {
 /// What is behind a region; lives until it is deregistered.
 enum Memory {
     Program(Rc<Buffer>),
-    Device(Rc<DeviceMemory>),
+    /// Kept so that it outlives the region.
+    Device {
+        _memory: Rc<DeviceMemory>,
+    },
 }
 
 /// Registered memory.
@@ -253,6 +274,7 @@ pub(crate) struct Region {
     session: Rc<Session>,
     region: NonNull<abi::ibv_mr>,
     base: u64,
+    length: usize,
     memory: Memory,
 }
 
@@ -264,16 +286,13 @@ impl Region {
     pub(crate) fn buffer(&self) -> &Buffer {
         match &self.memory {
             Memory::Program(buffer) => buffer,
-            Memory::Device(_) => panic!("device memory has no bytes the program could touch"),
+            Memory::Device { .. } => panic!("device memory has no bytes the program could touch"),
         }
     }
 
     /// Bytes in it.
     pub(super) fn len(&self) -> usize {
-        match &self.memory {
-            Memory::Program(buffer) => buffer.len(),
-            Memory::Device(memory) => memory.length,
-        }
+        self.length
     }
 
     /// The address that peers and requests use for its first byte.
@@ -309,7 +328,6 @@ impl Drop for Region {
 pub(crate) struct DeviceMemory {
     session: Rc<Session>,
     memory: NonNull<abi::ibv_dm>,
-    length: usize,
 }
 
 impl DeviceMemory {

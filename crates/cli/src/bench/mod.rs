@@ -1,0 +1,258 @@
+//! `nonic bench`: how fast the device is between two processes, beside what the machine itself can do and what others do on
+//! it, in the same moments.
+//!
+//! The command starts pairs of processes (`crew`, `worker`) that use the C library as any program would (`device`) or no
+//! library at all (`machine`), and programs of others (`programs`); compares them in rounds that count only if the machine
+//! stood still (`cell`); and tells what came of it (`report`, `results`, `markdown`, `picture`).
+
+mod cell;
+mod crew;
+mod device;
+mod goals;
+mod job;
+mod lab;
+mod machine;
+mod markdown;
+#[allow(unsafe_code)] // Shared memory, stores past the caches, the time-stamp counter; each with its reason.
+mod physical;
+mod picture;
+mod programs;
+mod report;
+mod results;
+mod small;
+mod sweep;
+mod words;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+pub(crate) use worker::{PeerArguments, main as peer_main};
+
+use crate::demo::failure::{Failure, Outcome, ensure};
+use crate::device_options::parse_size;
+use crate::library::LibraryFolder;
+use job::Verb;
+use lab::{Lab, Tier};
+use programs::{Programs, Suite};
+use report::Report;
+use results::{Calibration, Machine, Results};
+use small::Small;
+
+/// Largest transfer that is measured, in bytes.
+const SIZE_MAX: u64 = 64 << 20;
+
+/// How long one measurement takes, and in how many rounds it is repeated: as a rule, and when only to see that it runs.
+const BUDGET: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(3)];
+const ROUNDS: [usize; 2] = [3, 1];
+
+/// Bytes of the transfers unless told otherwise.
+const SIZES: [&[u64]; 2] = [&[8, 512, 4096, 65536, 1 << 20], &[8, 65536]];
+
+/// Measure how fast the device is, beside what this machine can do
+///
+/// Two processes, each bound to a processor, use nonic's libibverbs.so.1 through its C interface by the methods of
+/// perftest: latency (median, p99, p99.9), message rate and bandwidth by size, for writes, reads, sends and atomics, on
+/// each tier. Beside every figure stands what the machine itself does in the same moment (a cache line from processor to
+/// processor, copies, process_vm_writev, an eventfd, a bare atomic), and what UCX and libfabric do, where installed.
+/// Takes about a minute and a half.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct BenchArguments {
+    /// Only see that it runs: few sizes, one short round; the figures mean little
+    #[arg(long)]
+    quick: bool,
+
+    /// Only these operations, separated by commas
+    #[arg(long, value_name = "VERBS", value_delimiter = ',')]
+    only: Vec<Verb>,
+
+    /// Only these tiers, separated by commas; auto is the fastest there is
+    #[arg(long, value_name = "TIERS", value_delimiter = ',')]
+    tiers: Vec<Tier>,
+
+    /// Only transfers of these sizes, in bytes or with K, M or G, separated by commas; at most 64M
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_transfer)]
+    sizes: Vec<usize>,
+
+    /// Also measure what the project promises, with unmodified perftest programs where installed
+    #[arg(long)]
+    goals: bool,
+
+    /// Only goals whose names hold this text; implies --goals
+    #[arg(long, value_name = "TEXT")]
+    goal: Option<String>,
+
+    /// Leave out the comparison by size; of use with --goals
+    #[arg(long)]
+    no_sweep: bool,
+
+    /// Leave out UCX, libfabric and perftest
+    #[arg(long)]
+    no_peers: bool,
+
+    /// Rounds that each figure is made of, 1 to 100 [default 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
+    rounds: Option<u8>,
+
+    /// The two processors, by number [default: the first two this process may use]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
+    processors: Vec<usize>,
+
+    /// Write everything that was measured to FILE, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a picture of the comparison by size to FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "no_sweep")]
+    svg: Option<PathBuf>,
+
+    /// Write the table of the goals to FILE, as Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+
+    /// A word that goes with the results, such as the commit
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  nonic bench
+  nonic bench --only write,send --sizes 8,64K --tiers auto
+  nonic bench --svg speed.svg --json speed.json
+  nonic bench --goals --no-sweep              the promises and whether they are kept
+  nonic bench --no-sweep --goal ib_write_lat  one of them
+  nonic bench --quick                         only see that it runs
+
+How to read it: a ratio is ours by theirs, made within one round. A round in which the time of a
+cache line moved by more than a quarter counts for nothing and is done again, a bounded number of
+times; ~ marks what was measured on a machine that never stood still.
+
+Environment:
+  NONIC_LIB_DIR  folder with libibverbs.so.1; default: beside this command
+  NONIC_*        the variables of the device, but NONIC_TIER: nonic run --help
+  PATH           where ucx_perftest, fi_pingpong and perftest's programs are looked for
+  NO_COLOR       no colours
+
+Exit status:
+  0  everything asked for was measured, fast or slow
+  1  something could not be measured or written; the sentence why is printed
+  2  bad usage";
+
+fn parse_transfer(text: &str) -> Result<usize, String> {
+    match parse_size(text)? {
+        bytes @ 1..=SIZE_MAX => Ok(bytes as usize),
+        _ => Err("must be from 1 byte to 64M".to_owned()),
+    }
+}
+
+/// Measures and tells.
+pub(crate) fn main(arguments: &BenchArguments) -> ExitCode {
+    match measure(arguments).and_then(|results| write(arguments, &results)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("nonic: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &BenchArguments) -> Outcome<Results> {
+    let begun = Instant::now();
+    let folder = LibraryFolder::find().map_err(|error| Failure::new(error.to_string()))?;
+    let (processors, all) = processors(&arguments.processors)?;
+    let programs = Programs::find(!arguments.no_peers, processors, all);
+    let choice = usize::from(arguments.quick);
+    let rounds = arguments.rounds.map_or(ROUNDS[choice], usize::from);
+    let mut lab = Lab::new(folder.verbs_library(), processors, BUDGET[choice], arguments.quick, programs)?;
+    let mut results = Results {
+        nonic: env!("CARGO_PKG_VERSION"),
+        label: arguments.label.clone(),
+        machine: Machine::here(processors),
+        peers: !arguments.no_peers,
+        programs: lab.programs.list().to_vec(),
+        small: None,
+        rows: Vec::new(),
+        goals: Vec::new(),
+        calibration: Calibration::default(),
+        failures: Vec::new(),
+        seconds: 0.0,
+    };
+    let mut report = Report::new();
+    report.begin(&results, lab.line()?);
+    if !arguments.no_sweep && arguments.only.is_empty() && arguments.tiers.is_empty() {
+        let small = Small::measure(&mut lab, rounds)?;
+        report.small(&small);
+        results.small = Some(small);
+    }
+    for plan in plans(arguments, choice) {
+        let row = plan.measure(&mut lab, rounds)?;
+        report.row(&row);
+        results.rows.push(row);
+    }
+    for goal in goals(arguments, &lab) {
+        let kept = goal.measure(&mut lab, rounds)?;
+        report.goal(&kept);
+        results.goals.push(kept);
+    }
+    results.failures = lab.failures.iter().map(ToString::to_string).collect();
+    results.seconds = begun.elapsed().as_secs_f64();
+    results.calibrate();
+    report.end(&results);
+    Ok(results)
+}
+
+fn plans(arguments: &BenchArguments, choice: usize) -> Vec<sweep::Plan> {
+    if arguments.no_sweep {
+        return Vec::new();
+    }
+    let verbs = if arguments.only.is_empty() { &Verb::ALL } else { &arguments.only[..] };
+    let tiers = if arguments.tiers.is_empty() { &Tier::ALL } else { &arguments.tiers[..] };
+    let usual: Vec<_> = SIZES[choice].iter().map(|bytes| *bytes as usize).collect();
+    let sizes = if arguments.sizes.is_empty() { &usual } else { &arguments.sizes };
+    sweep::plans(verbs, tiers, sizes)
+}
+
+fn goals(arguments: &BenchArguments, lab: &Lab) -> Vec<goals::Goal> {
+    let text = arguments.goal.as_deref().unwrap_or_default();
+    let wanted = arguments.goals || arguments.goal.is_some();
+    let all = if wanted { goals::goals(lab.programs.has(Suite::Perftest)) } else { Vec::new() };
+    all.into_iter().filter(|goal| goal.name.contains(text)).collect()
+}
+
+/// Where the two run, and where this process may.
+fn processors(wanted: &[usize]) -> Outcome<([usize; 2], Vec<usize>)> {
+    let set = rustix::thread::sched_getaffinity(None)
+        .map_err(|error| Failure::new(format!("cannot tell where this process may run: {error}")))?;
+    let all: Vec<_> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect();
+    let chosen = if wanted.is_empty() { all.get(..2).unwrap_or(&all) } else { wanted };
+    let [left, right] = *chosen else {
+        let words = "two processors are needed, one for each process; this process may use";
+        return Err(Failure::new(format!("{words} {all:?}, and chosen were {chosen:?}")));
+    };
+    ensure(left != right && all.contains(&left) && all.contains(&right), || {
+        format!("the processors must be two of {all:?}, and chosen were {chosen:?}")
+    })?;
+    Ok(([left, right], all))
+}
+
+fn write(arguments: &BenchArguments, results: &Results) -> Outcome<()> {
+    let json = || {
+        serde_json::to_string_pretty(&results.to_json()).expect("numbers and strings can be written") + "\n"
+    };
+    let files: [(&Option<PathBuf>, &dyn Fn() -> String); 3] = [
+        (&arguments.json, &json),
+        (&arguments.svg, &|| picture::picture(results)),
+        (&arguments.markdown, &|| markdown::table(results)),
+    ];
+    for (path, text) in files {
+        if let Some(path) = path {
+            Results::write(path, &text()).map_err(Failure::new)?;
+        }
+    }
+    Ok(())
+}
