@@ -17,7 +17,7 @@ use crate::ring::Ring;
 use crate::use_count::UseCount;
 
 /// What polling a send completion gives back to its queue: every slot before `next`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SendCredit {
     /// Place of the queue pair's count.
     pub(crate) account: u32,
@@ -25,17 +25,22 @@ pub(crate) struct SendCredit {
     pub(crate) next: u64,
 }
 
+impl SendCredit {
+    /// What a receive gives back.
+    pub(crate) const NONE: Self = Self { account: u32::MAX, next: 0 };
+}
+
 /// A completion, and what polling it gives back.
 #[derive(Debug)]
 struct Entry {
     completion: Completion,
-    credit: Option<SendCredit>,
+    credit: SendCredit,
 }
 
 impl Default for Entry {
     fn default() -> Self {
         let completion = Completion::bare(0, CompletionOpcode::Send, Status::Success, QpNumber(0));
-        Self { completion, credit: None }
+        Self { completion, credit: SendCredit::NONE }
     }
 }
 
@@ -175,8 +180,8 @@ impl CompletionQueue {
         let mut count = 0;
         while count < most {
             let Some(entry) = inner.entries.first() else { break };
-            if let Some(credit) = entry.credit {
-                self.engine.return_credit(credit);
+            if entry.credit != SendCredit::NONE {
+                self.engine.return_credit(entry.credit);
             }
             out(&entry.completion);
             inner.entries.pass_first();
@@ -195,12 +200,7 @@ impl CompletionQueue {
 
     /// Adds a completion that `fill` writes. `solicited` wakes a program that asked for such only; a failure always does.
     #[inline]
-    pub(crate) fn push(
-        &self,
-        credit: Option<SendCredit>,
-        solicited: bool,
-        fill: impl FnOnce(&mut Completion),
-    ) {
+    pub(crate) fn push(&self, credit: SendCredit, solicited: bool, fill: impl FnOnce(&mut Completion)) {
         let mut inner = self.lock();
         if inner.overrun || inner.entries.length() >= inner.capacity as usize {
             self.overrun(inner);

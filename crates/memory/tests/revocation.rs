@@ -30,6 +30,10 @@ fn entry() -> Entry {
 
 /// A peer writes through a key while its owner takes the memory back. `wait` is what the owner does in between.
 fn race(wait: fn(&OperationSlots)) {
+    race_with(|| nonic_sys::heavy_fence(nonic_sys::FenceReach::Machine), wait);
+}
+
+fn race_with(fence: fn(), wait: fn(&OperationSlots)) {
     let memory = SharedMapping::anonymous(KeyTableView::length(ENTRIES)).unwrap();
     let table = Arc::new(KeyTable::new(KeyTableView::new(Arc::new(memory), 0, ENTRIES)));
     let slots = Arc::new(OperationSlots::private().unwrap());
@@ -49,7 +53,7 @@ fn race(wait: fn(&OperationSlots)) {
         })
     };
     table.kill(keys);
-    nonic_sys::heavy_fence(nonic_sys::FenceReach::Machine);
+    fence();
     wait(&slots);
     // From here on the memory is the program's alone.
     bytes.store(2, Ordering::Relaxed);
@@ -66,4 +70,10 @@ fn nothing_lands_after_revocation_has_waited() {
 #[should_panic(expected = "a write landed after revocation")]
 fn without_the_wait_the_model_finds_the_write_that_lands_late() {
     loom::model(|| race(|_| {}));
+}
+
+#[test]
+#[should_panic(expected = "a write landed after revocation")]
+fn without_the_fence_the_model_finds_the_write_that_was_not_seen() {
+    loom::model(|| race_with(|| {}, |slots| assert!(slots.wait_idle(Duration::from_secs(600), &|| false))));
 }

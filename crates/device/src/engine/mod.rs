@@ -1,6 +1,7 @@
 //! The engine of a process: one for all its contexts and faces. It knows every queue pair and every link, and drives
 //! them on whichever thread calls.
 
+mod driver;
 mod links;
 mod progress;
 
@@ -17,6 +18,7 @@ use nonic_queue::QpNumber;
 use nonic_sys::{AsFd, BiasedMutex, Epoll, PacketSocket, SharedMapping, current_generation, fork_generation};
 use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
 
+use self::driver::Driver;
 use crate::agent;
 use crate::completion_queue::{CompletionQueue, SendCredit};
 use crate::config::Config;
@@ -66,19 +68,6 @@ pub(crate) struct Engine {
     pub(crate) stop: AtomicBool,
     pub(crate) epoll: Epoll,
     agent: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What the thread that reads rings keeps from one time to the next.
-#[derive(Debug)]
-pub(crate) struct Driver {
-    /// The links, as they were at this version; none: ask anew.
-    pub(super) links: Option<Arc<Vec<Arc<Link>>>>,
-    pub(super) links_version: u64,
-    /// The queue pair that had the last message: it will often have the next.
-    pub(super) pair: Option<Arc<QueuePair>>,
-    /// Whether that one may owe its peer an acknowledgement. It is not sent at once: a reply of the program says it as
-    /// well, and otherwise the next look at the rings does it, or the end of the process.
-    pub(super) owes: bool,
 }
 
 /// What a look at all rings found.
@@ -213,7 +202,7 @@ impl Engine {
             loopback,
             pairs: RwLock::new(PairTable::default()),
             listeners: Mutex::new(Vec::new()),
-            driver: BiasedMutex::new(Driver { links: None, links_version: 0, pair: None, owes: false }),
+            driver: BiasedMutex::new(Driver::default()),
             links: RwLock::new(Links { all, by_block: HashMap::new(), by_token: HashMap::new() }),
             links_version: AtomicU64::new(0),
             credits: asked(
@@ -289,10 +278,7 @@ impl Engine {
     pub(crate) fn remove_pair(&self, number: QpNumber) {
         self.pairs.write().unwrap_or_else(PoisonError::into_inner).remove(number);
         // The driver must not keep it alive: with it its context, and this engine.
-        let mut driver = self.driver.lock();
-        if driver.pair.as_ref().is_some_and(|pair| pair.number() == number) {
-            (driver.pair, driver.owes) = (None, false);
-        }
+        self.driver.lock().forget(number);
     }
 
     pub(crate) fn find_pair(&self, number: QpNumber) -> Option<Arc<QueuePair>> {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use nonic_sys::yield_now;
 use nonic_transport::Link;
 
-use super::{Driver, Engine, Progress};
+use super::driver::Driver;
+use super::{Engine, Progress};
 use crate::queue_pair::{Delivery, QueuePair};
 
 impl Engine {
@@ -77,9 +78,7 @@ impl Engine {
     pub(crate) fn progress(&self, receives: usize) -> Progress {
         let Some(mut driver) = self.driver.try_lock() else { return Progress::TAKEN };
         let driver = &mut *driver;
-        if driver.owes {
-            driver.answer();
-        }
+        driver.answer();
         if driver.links.is_none() || driver.links_version != self.links_version.load(Ordering::Acquire) {
             self.refresh(driver);
         }
@@ -130,15 +129,9 @@ impl Engine {
                     }
                 };
                 let number = incoming.header.destination;
-                if driver.pair.as_ref().is_none_or(|pair| pair.number() != number || pair.is_destroyed()) {
-                    driver.answer();
-                    driver.pair = self.find_pair(number);
-                }
-                let delivery = match &driver.pair {
-                    Some(pair) => {
-                        driver.owes = true;
-                        pair.deliver(link, &incoming)
-                    }
+                driver.note_debt(number);
+                let delivery = match driver.pair(number, || self.find_pair(number)) {
+                    Some(pair) => pair.deliver(link, &incoming),
                     None => {
                         QueuePair::refuse_unknown(link, &incoming.header);
                         Delivery::Quiet
@@ -160,8 +153,8 @@ impl Engine {
         if bell {
             link.ring_bell_now();
         }
-        if handled > 0 && driver.owes {
-            driver.owes = driver.pair.as_ref().is_some_and(|pair| pair.answer_if_pressing());
+        if handled > 0 {
+            driver.answer_what_presses();
         }
         if link.has_stalled() {
             for number in link.take_stalled() {
@@ -172,17 +165,6 @@ impl Engine {
             }
         }
         if handled > 0 { progress | Progress::WORKED } else { progress }
-    }
-}
-
-impl Driver {
-    /// Sends what the queue pair of the last message still owes.
-    pub(super) fn answer(&mut self) {
-        if std::mem::take(&mut self.owes)
-            && let Some(pair) = &self.pair
-        {
-            pair.answer_now();
-        }
     }
 }
 

@@ -167,14 +167,14 @@ impl QueuePair {
             return;
         }
         let credit = SendCredit { account: self.account, next: inner.send.finished };
-        self.send_completions.push(Some(credit), false, |completion| {
+        self.send_completions.push(credit, false, |completion| {
             completion.set_bare(slot.id, slot.operation.completion_opcode(), status, self.number);
             completion.byte_length = slot.total as u32;
         });
     }
 
     pub(crate) fn complete_receive(&self, receive: &Receive, status: Status) {
-        self.receive_completions.push(None, false, |completion| {
+        self.receive_completions.push(SendCredit::NONE, false, |completion| {
             completion.set_bare(receive.id, CompletionOpcode::Receive, status, self.number);
         });
     }

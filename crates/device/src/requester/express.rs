@@ -45,7 +45,7 @@ impl QueuePair {
         if request.flags.signaled || self.signals_all() {
             let opcode = request.operation.completion_opcode();
             let credit = SendCredit { account: self.account(), next: inner.send.finished };
-            self.send_completions.push(Some(credit), false, |completion| {
+            self.send_completions.push(credit, false, |completion| {
                 completion.set_bare(request.id, opcode, Status::Success, self.number);
                 completion.byte_length = piece.length;
             });

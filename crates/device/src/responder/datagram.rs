@@ -6,6 +6,7 @@ use nonic_queue::{CompletionOpcode, QpType, Status};
 use nonic_transport::Incoming;
 
 use super::{Outcome, inbound};
+use crate::completion_queue::SendCredit;
 use crate::queue_pair::{Delivery, Inner, QueuePair};
 use crate::receive_queue::Receive;
 
@@ -39,7 +40,7 @@ impl QueuePair {
             self.enter_error(inner);
             return Delivery::Filled;
         }
-        self.receive_completions.push(None, header.solicited, |completion| {
+        self.receive_completions.push(SendCredit::NONE, header.solicited, |completion| {
             completion.set_bare(receive.id, CompletionOpcode::Receive, Status::Success, self.number);
             completion.byte_length = (length + GLOBAL_HEADER) as u32;
             completion.immediate = header.immediate;

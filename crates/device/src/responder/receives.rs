@@ -7,6 +7,7 @@ use nonic_queue::{CompletionOpcode, QpType, ScatterGather, Status};
 use nonic_transport::{Header, Refusal};
 
 use super::Outcome;
+use crate::completion_queue::SendCredit;
 use crate::queue_pair::{Inner, QueuePair};
 use crate::receive_queue::Receive;
 use crate::requester::Slices;
@@ -107,7 +108,7 @@ impl QueuePair {
 
     #[inline]
     fn complete_message(&self, id: u64, header: &Header, opcode: CompletionOpcode) -> Outcome {
-        self.receive_completions.push(None, header.solicited, |completion| {
+        self.receive_completions.push(SendCredit::NONE, header.solicited, |completion| {
             completion.set_bare(id, opcode, Status::Success, self.number);
             completion.byte_length = header.total;
             completion.immediate = header.immediate;

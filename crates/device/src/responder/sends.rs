@@ -15,34 +15,37 @@ use crate::requester::Slices;
 
 impl QueuePair {
     /// Places a message that is here whole in a receive of one piece of the queue pair's own, without moving either about.
-    /// `None`: nothing was done; the ordinary way takes it, or says what is wrong.
+    /// False: nothing was done; the ordinary way takes it, or says what is wrong.
     #[inline]
-    fn take_whole(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Option<Outcome> {
+    fn take_whole(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> bool {
         let (header, payload) = (&incoming.header, incoming.payload);
         let plain = inner.responder.inbound.is_none() && self.shared_receives.is_none();
         if !plain || payload.length() != header.total as usize || payload.is_empty() {
-            return None;
+            return false;
         }
-        let receive = inner.receives.first()?;
-        let [piece] = receive.pieces.as_slice() else { return None };
+        let Some(receive) = inner.receives.first() else { return false };
+        let [piece] = receive.pieces.as_slice() else { return false };
         if header.total > piece.length {
-            return None;
+            return false;
         }
         let memory = &self.engine().party().memory;
         let guard = memory.enter();
         let range = AddressRange::new(piece.address, header.total.into());
         let (zone, key, id) = (receive.zone, piece.key, receive.id);
-        let place = memory.resolve(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE).ok()?;
+        let Ok(place) = memory.resolve(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE) else {
+            return false;
+        };
         place.copy_from(payload);
         drop(guard);
         inner.receives.pass_first();
         inner.responder.held_since = None;
-        Some(self.complete_send(id, header))
+        self.complete_send(id, header);
+        true
     }
 
     pub(super) fn take_send(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Outcome {
-        if let Some(outcome) = self.take_whole(inner, incoming) {
-            return outcome;
+        if self.take_whole(inner, incoming) {
+            return Outcome::Done(true);
         }
         let header = &incoming.header;
         let receive = match inner.responder.inbound.take() {

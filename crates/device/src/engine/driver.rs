@@ -1,0 +1,87 @@
+//! What the thread that reads rings keeps from one time to the next.
+
+use std::sync::Arc;
+
+use nonic_queue::QpNumber;
+use nonic_transport::Link;
+
+use crate::queue_pair::QueuePair;
+
+/// Queue pairs that are found again without asking the table.
+const RECENT: usize = 64;
+
+/// Belongs to the driver's lock.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    /// The links, as they were at this version; none: ask anew.
+    pub(super) links: Option<Arc<Vec<Arc<Link>>>>,
+    pub(super) links_version: u64,
+    /// Queue pairs that had messages, each in the place of its number.
+    recent: [Option<Arc<QueuePair>>; RECENT],
+    /// The number of the queue pair that had the last message, if it may owe its peer an acknowledgement. That is not sent
+    /// at once: a reply of the program says it as well, and otherwise the next look at the rings does it, or the end of
+    /// the process.
+    owes: Option<QpNumber>,
+}
+
+impl Default for Driver {
+    fn default() -> Self {
+        Self { links: None, links_version: 0, recent: [const { None }; RECENT], owes: None }
+    }
+}
+
+impl Driver {
+    fn place(number: QpNumber) -> usize {
+        number.0 as usize % RECENT
+    }
+
+    /// The queue pair of a number: one seen lately, or what `find` finds.
+    #[inline]
+    pub(super) fn pair(
+        &mut self,
+        number: QpNumber,
+        find: impl FnOnce() -> Option<Arc<QueuePair>>,
+    ) -> Option<&QueuePair> {
+        let place = &mut self.recent[Self::place(number)];
+        if place.as_ref().is_none_or(|pair| pair.number() != number || pair.is_destroyed()) {
+            *place = find();
+        }
+        place.as_deref()
+    }
+
+    /// Notes that the queue pair of a number may owe something, and settles with another that did before.
+    #[inline]
+    pub(super) fn note_debt(&mut self, number: QpNumber) {
+        if self.owes != Some(number) {
+            self.answer();
+            self.owes = Some(number);
+        }
+    }
+
+    /// Sends what is still owed.
+    #[inline]
+    pub(super) fn answer(&mut self) {
+        if let Some(number) = self.owes.take()
+            && let Some(pair) = &self.recent[Self::place(number)]
+        {
+            pair.answer_now();
+        }
+    }
+
+    /// Sends what is owed if it is more than an acknowledgement.
+    #[inline]
+    pub(super) fn answer_what_presses(&mut self) {
+        if let Some(number) = self.owes {
+            let pair = &self.recent[Self::place(number)];
+            if !pair.as_ref().is_some_and(|pair| pair.answer_if_pressing()) {
+                self.owes = None;
+            }
+        }
+    }
+
+    /// Lets go of a queue pair that is destroyed: to keep it is to keep its context, and with it the engine.
+    pub(super) fn forget(&mut self, number: QpNumber) {
+        self.recent[Self::place(number)].take_if(|pair| pair.number() == number);
+        self.owes.take_if(|owing| *owing == number);
+    }
+}
