@@ -131,6 +131,11 @@ impl AddressFile {
         Ok(Some((data, hole.min(end))))
     }
 
+    /// Bytes of the pages it has.
+    pub fn data_bytes(&self) -> u64 {
+        rustix::fs::fstat(&self.descriptor).map_or(0, |stat| stat.st_blocks as u64 * 512)
+    }
+
     /// Gives the pages of a range back to the kernel; it reads as zeros.
     pub fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

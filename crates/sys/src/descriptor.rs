@@ -93,6 +93,22 @@ pub struct Ready {
     pub hung_up: bool,
 }
 
+/// A pipe that no other program inherits: the end to read from and the end to write to.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// Writes one byte.
+pub fn write_byte(descriptor: &OwnedFd) -> io::Result<()> {
+    rustix::io::write(descriptor, &[1])?;
+    Ok(())
+}
+
+/// Reads one byte; whether there was one before the end.
+pub fn read_byte(descriptor: &OwnedFd) -> io::Result<bool> {
+    Ok(rustix::io::read(descriptor, &mut [0u8])? == 1)
+}
+
 /// An `epoll(7)` instance.
 #[derive(Debug)]
 pub struct Epoll {

@@ -28,7 +28,7 @@ pub use asymmetric::{FenceReach, heavy_fence, light_fence, light_fences_are_free
 pub use atomics::{compare_swap_u64, fetch_add_u64};
 pub use biased_mutex::{BiasedGuard, BiasedMutex};
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
-pub use descriptor::{Epoll, EventFd, EventKind, Ready, wait_readable};
+pub use descriptor::{Epoll, EventFd, EventKind, Ready, pipe, read_byte, wait_readable, write_byte};
 pub use fork::{
     ForkHandler, current_generation, forget_in_children, fork_generation, keep_in_children, on_fork,
 };

@@ -73,6 +73,16 @@ impl SharedMemory {
         Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?)
     }
 
+    /// Refuses every later write. An error (`EBUSY`) means that somebody, in whatever process, has it mapped writable.
+    pub fn seal_writes(&self) -> io::Result<()> {
+        Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::WRITE)?)
+    }
+
+    /// The same memory by another descriptor.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()?, length: self.length })
+    }
+
     /// Gives the pages of a range back; they read as zeros.
     pub fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
         use rustix::fs::FallocateFlags;

@@ -4,6 +4,8 @@
 //! offset A of a *layer*. So neighbouring pages merge into one mapping, one descriptor serves every region, and a peer
 //! finds a page from its address alone.
 
+mod fork;
+mod learning;
 mod places;
 mod process;
 mod runs;
@@ -13,9 +15,10 @@ mod switching;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use nonic_sys::{AsFd, BorrowedFd, PAGE, fork_generation};
-use state::State;
+use state::{Outcome, State};
 
 /// Log2 of the bytes of a layer: the address space of a program.
 pub const LAYER_BITS: u32 = 47;
@@ -120,18 +123,22 @@ pub struct Adoption {
     generation: u32,
     /// Pages that peers reach through the kernel: start and end, on both sides of the adopted part.
     plain: [(usize, usize); 2],
+    /// What can be learned when it ends.
+    life: Option<Life>,
 }
 
-impl Adoption {
-    fn none(reason: PlainReason, generation: u32) -> Self {
-        Self { pages: None, reason, generation, plain: [(0, 0); 2] }
-    }
+/// When a registration began, and what it took or would have taken.
+#[derive(Debug)]
+struct Life {
+    since: Instant,
+    bytes: usize,
+    copied_pages: usize,
 }
 
 /// The adopted memory of this process.
 pub struct Adopter {
     policy: AdoptionPolicy,
-    state: Mutex<State>,
+    state: &'static Mutex<State>,
 }
 
 impl fmt::Debug for Adopter {
@@ -146,7 +153,9 @@ const LOCAL_BYTES: usize = 16 << 10;
 impl Adopter {
     /// Nothing is made before the first adoption that needs it.
     pub fn new(policy: AdoptionPolicy) -> Self {
-        Self { policy, state: Mutex::new(State::new()) }
+        let state = fork::take_slot();
+        state.lock().unwrap_or_else(PoisonError::into_inner).reset_settings();
+        Self { policy, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -174,6 +183,18 @@ impl Adopter {
         self.state().shield = shield;
     }
 
+    /// A fork copies up to this many bytes of adopted data into the child, before it returns (256 MiB unless told otherwise).
+    /// With more, the child reads from the file what it has not written, and so sees what the parent and its peers write
+    /// later.
+    pub fn set_fork_copy_limit(&self, bytes: u64) {
+        self.state().fork_copy_limit = bytes;
+    }
+
+    /// From now on adopted pages are not in children at all, as registered memory after `ibv_fork_init(3)`.
+    pub fn fork_init(&self) {
+        self.state().keep_out_of_children();
+    }
+
     /// The file, for peers to map; made now if there is none yet. `None` if none can be made.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         if self.policy == AdoptionPolicy::Never {
@@ -186,24 +207,43 @@ impl Adopter {
     /// be adopted stays plain.
     pub fn adopt(&self, address: usize, length: usize, purpose: Purpose) -> Adoption {
         let mut state = self.state();
-        let (pages, reason) = match self.whole_pages(address, length, purpose) {
-            Ok((start, end)) => match state.share_covered(start, end) {
-                Some(pages) => (Some(pages), PlainReason::None),
-                None => match state::process_allows() {
-                    Ok(()) => state.adopt(start, end, Ok(())),
-                    Err(reason) => (None, reason),
-                },
-            },
-            Err(reason) => (None, reason),
+        let wanted = self.whole_pages(address, length, purpose);
+        let (outcome, life) = match wanted {
+            Err(reason) => (Outcome::plain(reason), None),
+            Ok((start, end)) => {
+                let outcome = self.adopt_pages(&mut state, start, end);
+                let life = (self.policy == AdoptionPolicy::Auto && !outcome.covered).then(|| Life {
+                    since: Instant::now(),
+                    bytes: end - start,
+                    copied_pages: match outcome.reason {
+                        PlainReason::ShortLived => (end - start) / PAGE,
+                        _ => outcome.copied_pages,
+                    },
+                });
+                (outcome, life)
+            }
         };
-        let mut adoption = Adoption { pages, reason, ..Adoption::none(reason, state.generation()) };
+        let mut plain = [(0, 0); 2];
         if purpose == Purpose::Remote && self.policy != AdoptionPolicy::Never {
-            adoption.plain = plain_parts(address, length, pages);
-            for (start, end) in adoption.plain {
-                state.add_plain(start, end);
+            plain = plain_parts(address, length, outcome.pages);
+            for (start, end) in plain {
+                if start < end {
+                    state.add_plain(start, end);
+                }
             }
         }
-        adoption
+        Adoption { pages: outcome.pages, reason: outcome.reason, generation: state.generation(), plain, life }
+    }
+
+    fn adopt_pages(&self, state: &mut State, start: usize, end: usize) -> Outcome {
+        if let Some(pages) = state.share_covered(start, end) {
+            return Outcome { pages: Some(pages), reason: PlainReason::None, copied_pages: 0, covered: true };
+        }
+        if let Err(reason) = state::process_allows() {
+            return Outcome::plain(reason);
+        }
+        let short = self.policy == AdoptionPolicy::Auto && state.learned.is_short_lived(end - start);
+        state.adopt(start, end, if short { Err(PlainReason::ShortLived) } else { Ok(()) })
     }
 
     fn whole_pages(
@@ -237,6 +277,9 @@ impl Adopter {
         if !state.is_current(adoption.generation) {
             return;
         }
+        if let Some(life) = &adoption.life {
+            state.learned.note(life.bytes, life.copied_pages, life.since.elapsed());
+        }
         for (start, end) in adoption.plain {
             if start < end {
                 state.remove_plain(start, end);
@@ -255,6 +298,12 @@ impl Adopter {
     /// Separate stretches of adopted memory now: the mappings they take are as many.
     pub fn stretches(&self) -> usize {
         self.state().stretches()
+    }
+}
+
+impl Drop for Adopter {
+    fn drop(&mut self) {
+        fork::return_slot(self.state);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use nonic_sys::AddressFile;
 
+use super::fork::Child;
 use super::runs::Runs;
 use super::survey::{Kind, Ordinary, Segment};
 use super::{AdoptedPages, LAYER_BITS, PlainReason};
@@ -11,6 +12,10 @@ const LAYERS: u16 = 1 << 15;
 /// Stretches of adopted and once adopted memory at most: each takes up to two of the mappings a process may have (65,530
 /// unless the machine's owner changed `vm.max_map_count`).
 const MOST_STRETCHES: usize = 8192;
+
+/// Once adopted memory that was unmapped leaves its place behind; with so many layers or stretches it is time to look.
+const CROWDED_LAYERS: u64 = 4;
+const CROWDED_STRETCHES: usize = 1024;
 
 /// Offset in the file of `address` in `layer`.
 pub(super) fn offset_of(layer: u16, address: usize) -> u64 {
@@ -39,11 +44,72 @@ pub(super) struct Places {
     pub(super) stopped: Runs,
     /// Addresses of live regions that peers reach through the kernel.
     pub(super) plain: Runs,
+    /// Children that look at places.
+    pub(super) children: Vec<Child>,
 }
 
 impl Places {
     pub(super) const fn new() -> Self {
-        Self { adopted: Runs::new(), once: Runs::new(), stopped: Runs::new(), plain: Runs::new() }
+        Self {
+            adopted: Runs::new(),
+            once: Runs::new(),
+            stopped: Runs::new(),
+            plain: Runs::new(),
+            children: Vec::new(),
+        }
+    }
+
+    /// Drops the children that look no more, and the bytes that were left for them.
+    pub(super) fn forget_gone_children(&mut self, file: &AddressFile) {
+        let mut left = Runs::new();
+        for child in self.children.extract_if(.., |child| child.is_gone()).filter(|child| child.reads) {
+            for (from, to, _) in child.holes.all() {
+                left.keep(from, to);
+            }
+        }
+        for child in self.children.iter().filter(|child| child.reads) {
+            for (from, to, _) in child.holes.all() {
+                left.remove(from, to);
+            }
+        }
+        for (from, to, _) in left.all() {
+            let _ = file.punch(from, to - from);
+        }
+    }
+
+    /// Empties a place that nothing in this process maps any more, unless a child reads what stands there.
+    pub(super) fn clear(&self, file: &AddressFile, from: u64, to: u64) {
+        let read = self.children.iter().any(|child| child.reads && child.holes.overlaps(from, to));
+        if !read && from < to {
+            let _ = file.punch(from, to - from);
+        }
+    }
+
+    /// If a child reads adopted pages from the file, these given back ones are left to it.
+    pub(super) fn leave_to_children(&mut self, from: u64, to: u64) {
+        for child in self.children.iter_mut().filter(|child| child.reads) {
+            child.holes.keep(from, to);
+        }
+    }
+
+    /// Whether so many places are kept because memory was adopted there once that it is time to look which are still mapped.
+    pub(super) fn is_crowded(&self) -> bool {
+        let layers = self.once.last_end().map_or(0, |end| (end - 1) >> LAYER_BITS);
+        layers >= CROWDED_LAYERS || self.once.stretches() >= CROWDED_STRETCHES
+    }
+
+    /// Takes `found`, what mappings look at, for the places where memory was once adopted, and clears the others. Whether
+    /// there were others.
+    pub(super) fn replace_once(&mut self, file: &AddressFile, found: Runs) -> bool {
+        let before = std::mem::replace(&mut self.once, found);
+        let mut others = false;
+        for (from, to, _) in before.all() {
+            if !self.once.overlaps(from, to) {
+                self.clear(file, from, to);
+                others = true;
+            }
+        }
+        others
     }
 
     /// The longest part of a surveyed range that can be one run of one layer, and why the rest cannot.
@@ -55,7 +121,11 @@ impl Places {
                 reason = why;
             }
         };
+        let mut wish = None;
         for (index, segment) in segments.iter().enumerate() {
+            if index == 0 || matches!(segments[index - 1].kind, Kind::Refused(_)) {
+                wish = self.layer_for_all(file, &segments[index..]);
+            }
             let planned = match segment.kind {
                 Kind::Refused(why) => {
                     note(why);
@@ -64,26 +134,15 @@ impl Places {
                 Kind::Adopted(layer) => {
                     Some(Planned { start: segment.start, end: segment.end, layer, new: None })
                 }
-                Kind::Ordinary(ordinary) => {
-                    let neighbour = segments[index + 1..].iter().find_map(|next| match next.kind {
-                        Kind::Adopted(layer) => Some(Some(layer)),
-                        Kind::Refused(_) => Some(None),
-                        Kind::Ordinary(_) => None,
-                    });
-                    let wish = current.last().map(|last| last.layer).or(neighbour.flatten());
-                    match self.choose_layer(file, segment, ordinary, wish) {
-                        Ok(layer) => Some(Planned {
-                            start: segment.start,
-                            end: segment.end,
-                            layer,
-                            new: Some(ordinary),
-                        }),
-                        Err(why) => {
-                            note(why);
-                            None
-                        }
+                Kind::Ordinary(ordinary) => match self.choose_layer(file, segment, ordinary, wish) {
+                    Ok(layer) => {
+                        Some(Planned { start: segment.start, end: segment.end, layer, new: Some(ordinary) })
                     }
-                }
+                    Err(why) => {
+                        note(why);
+                        None
+                    }
+                },
             };
             let joins = match (&planned, current.last()) {
                 (Some(planned), Some(last)) => planned.layer == last.layer,
@@ -99,6 +158,26 @@ impl Places {
             current.extend(planned);
         }
         (longer(best, current), reason)
+    }
+
+    /// A layer in which everything up to the next refused segment is or can be.
+    fn layer_for_all(&self, file: &AddressFile, segments: &[Segment]) -> Option<u16> {
+        let stretch = || segments.iter().take_while(|segment| !matches!(segment.kind, Kind::Refused(_)));
+        let fits = |layer: &u16| {
+            stretch().all(|segment| match segment.kind {
+                Kind::Ordinary(ordinary) => {
+                    self.is_free(file, *layer, (segment.start, segment.end), ordinary)
+                }
+                Kind::Adopted(other) => other == *layer,
+                Kind::Refused(_) => true,
+            })
+        };
+        let adopted = stretch().find_map(|segment| match segment.kind {
+            Kind::Adopted(layer) => Some(layer),
+            _ => None,
+        });
+        // With a part adopted there is no other choice; if it does not fit, that layer still is the best for the others.
+        adopted.or_else(|| (0..LAYERS).find(fits))
     }
 
     fn choose_layer(
@@ -127,7 +206,8 @@ impl Places {
         ordinary: Ordinary,
     ) -> bool {
         let (from, to) = (offset_of(layer, start), offset_of(layer, end));
-        if self.adopted.overlaps(from, to) || self.stopped.overlaps(from, to) {
+        let looked_at = self.children.iter().any(|child| child.holes.overlaps(from, to));
+        if looked_at || self.adopted.overlaps(from, to) || self.stopped.overlaps(from, to) {
             return false;
         }
         if self.once.overlaps(from, to) {

@@ -25,6 +25,11 @@ impl Runs {
         self.stretches
     }
 
+    /// The end of the last entry.
+    pub(super) fn last_end(&self) -> Option<u64> {
+        self.entries.last_key_value().map(|(_, &(end, _))| end)
+    }
+
     /// Start, end and uses of each entry that touches `start..end`, cut to it.
     pub(super) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
         let first = self.entries.range(..=start).next_back().filter(|(_, (last, _))| *last > start);

@@ -2,18 +2,27 @@
 
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use nonic_sys::{AddressFile, AreaMap, Backing, PageMap, Reach, Userfault, fork_generation, thread_count};
+use nonic_sys::{
+    AddressFile, AreaMap, AsFd, Backing, PageMap, Reach, SharedMemory, Userfault, forget_in_children,
+    fork_generation, keep_from_children, thread_count,
+};
 
+use super::fork::{Child, leave_file};
+use super::learning::Learned;
 use super::places::{Places, Planned, offset_of, whole};
 use super::process::{Status, is_emulated};
+use super::runs::Runs;
 use super::survey::{Kind, Segment, adopted_layer, layer_at_home, survey};
 use super::switching::{self, Protection, Span};
 use super::{AdoptedPages, LAYER_BITS, PlainReason, Shield};
 
 /// Bits of an offset that are the address.
 const ADDRESS_MASK: u64 = (1 << LAYER_BITS) - 1;
+/// Adoptions between two searches for places that nothing looks at any more, at most.
+const MOST_PATIENCE: u32 = 4096;
 /// Log2 of the bytes of the file.
 const FILE_BITS: u32 = 62;
 
@@ -35,13 +44,37 @@ impl Tools {
     fn open() -> io::Result<Self> {
         Ok(Self {
             // Never closed: who maps it from its descriptor need not ask whether it is still there.
-            file: Box::leak(Box::new(AddressFile::create("nonic-pages", FILE_BITS)?)),
+            file: Box::leak(Box::new(new_file()?)),
             areas: AreaMap::open()?,
             pages: PageMap::open()?,
             status: Status::open()?,
             userfault: None,
         })
     }
+}
+
+/// What an attempt to adopt came to.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) pages: Option<AdoptedPages>,
+    pub(super) reason: PlainReason,
+    /// Pages that held data and were copied.
+    pub(super) copied_pages: usize,
+    /// Live regions had all of it.
+    pub(super) covered: bool,
+}
+
+impl Outcome {
+    pub(super) fn plain(reason: PlainReason) -> Self {
+        Self { pages: None, reason, copied_pages: 0, covered: false }
+    }
+}
+
+fn new_file() -> io::Result<AddressFile> {
+    let file = AddressFile::create("nonic-pages", FILE_BITS)?;
+    // A child that had it would keep the pages of a dead parent.
+    forget_in_children(file.as_fd());
+    Ok(file)
 }
 
 pub(super) struct State {
@@ -51,7 +84,19 @@ pub(super) struct State {
     pub(super) own_threads: usize,
     pub(super) shield: Shield,
     pub(super) quiet: Option<QuietHook>,
+    /// Bytes of adopted data that a child copies; with more it reads from the file.
+    pub(super) fork_copy_limit: u64,
+    /// `ibv_fork_init` was called: adopted memory is not in children at all.
+    out_of_children: bool,
+    /// Adoptions since it was searched last which once adopted memory is still mapped.
+    since_search: u32,
+    /// So many have to be between two searches.
+    search_after: u32,
+    pub(super) learned: Learned,
 }
+
+/// Unless told otherwise, a fork copies this many bytes of adopted data.
+const FORK_COPY_LIMIT: u64 = 256 << 20;
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,7 +127,94 @@ impl State {
             own_threads: 0,
             shield: Shield::Best,
             quiet: None,
+            fork_copy_limit: FORK_COPY_LIMIT,
+            out_of_children: false,
+            since_search: 0,
+            search_after: 1,
+            learned: Learned::default(),
         }
+    }
+
+    /// Settings as a new adopter has them; what is known about memory stays.
+    pub(super) fn reset_settings(&mut self) {
+        (self.own_threads, self.shield, self.quiet) = (0, Shield::Best, None);
+        (self.fork_copy_limit, self.out_of_children) = (FORK_COPY_LIMIT, false);
+        self.learned = Learned::default();
+        if let Some(tools) = &mut self.tools {
+            tools.userfault = None;
+        }
+    }
+
+    pub(super) fn has_adopted(&self) -> bool {
+        !self.places.adopted.is_empty()
+    }
+
+    /// Whether a child forked now will read adopted data from the file.
+    fn child_reads(&self) -> bool {
+        self.has_adopted()
+            && self.tools.as_ref().is_some_and(|tools| tools.file.data_bytes() > self.fork_copy_limit)
+    }
+
+    /// Whether a child forked now will look at places of the file after it has copied.
+    pub(super) fn leaves_places_to_children(&self) -> bool {
+        !self.places.once.is_empty() || self.child_reads()
+    }
+
+    /// A child was forked that has `sign` mapped as long as it looks at the places of now.
+    pub(super) fn add_child(&mut self, sign: SharedMemory) {
+        let mut holes = Runs::new();
+        for (from, to, _) in self.places.once.all() {
+            holes.keep(from, to);
+        }
+        let reads = self.child_reads();
+        if reads || !holes.is_empty() {
+            self.places.children.push(Child { sign, reads, holes });
+        }
+    }
+
+    /// This is the child now: nothing is adopted any more, and nothing known. Frees nothing.
+    pub(super) fn become_child(&mut self) {
+        if let Some(tools) = &self.tools
+            && (self.has_adopted() || !self.places.once.is_empty())
+        {
+            leave_file(tools.file, self.child_reads());
+        }
+        let mut before = ManuallyDrop::new(std::mem::replace(self, Self::new()));
+        drop(before.tools.take());
+    }
+
+    /// From now on adopted memory is not in children at all.
+    pub(super) fn keep_out_of_children(&mut self) {
+        self.out_of_children = true;
+        let adopted: Vec<_> = self.places.adopted.all().collect();
+        for (from, to, _) in adopted {
+            for span in self.mappings_of(from, to).unwrap_or_default() {
+                let _ = keep_from_children(span.start, span.end - span.start);
+            }
+        }
+    }
+
+    /// Takes notice of children that are gone, and forgets the holes that no mapping looks at any more if they are in the way.
+    fn tidy(&mut self) {
+        let Some(tools) = &self.tools else { return };
+        self.places.forget_gone_children(tools.file);
+        self.since_search += 1;
+        if !self.places.is_crowded() || self.since_search < self.search_after {
+            return;
+        }
+        let (mut once, mut at) = (Runs::new(), 0);
+        while let Ok(Some(area)) = tools.areas.at_or_above(at) {
+            at = area.end;
+            if let Backing::PrivateFile { device, inode, offset } = area.backing
+                && (device, inode) == tools.file.identity()
+            {
+                once.keep(offset, offset + (area.end - area.start) as u64);
+            }
+        }
+        // What is in use is not to be searched for again and again.
+        let found_some = self.places.replace_once(tools.file, once);
+        self.search_after = if found_some { 1 } else { (self.search_after * 2).min(MOST_PATIENCE) };
+        self.since_search = 0;
     }
 
     /// The file, made if there is none yet.
@@ -119,37 +251,34 @@ impl State {
     }
 
     /// Adopts what can be adopted of `start..end`; `new` says whether pages may be that are not yet.
-    pub(super) fn adopt(
-        &mut self,
-        start: usize,
-        end: usize,
-        new: Result<(), PlainReason>,
-    ) -> (Option<AdoptedPages>, PlainReason) {
-        let Some(tools) = self.tools() else { return (None, PlainReason::NoFile) };
-        let Ok(mut segments) = survey(&tools.areas, tools.file, (start, end)) else {
-            return (None, PlainReason::Failed);
+    pub(super) fn adopt(&mut self, start: usize, end: usize, new: Result<(), PlainReason>) -> Outcome {
+        let Some(tools) = self.tools() else { return Outcome::plain(PlainReason::NoFile) };
+        let file = tools.file;
+        let Ok(mut segments) = survey(&tools.areas, file, (start, end)) else {
+            return Outcome::plain(PlainReason::Failed);
         };
         self.refuse_plain(&mut segments);
-        if segments.iter().any(|segment| matches!(segment.kind, Kind::Ordinary(_)))
+        let is_new = |segment: &Segment| matches!(segment.kind, Kind::Ordinary(_));
+        if segments.iter().any(is_new)
             && let Err(why) = new.and_then(|()| self.may_adopt())
         {
-            for segment in &mut segments {
-                if let Kind::Ordinary(_) = segment.kind {
-                    segment.kind = Kind::Refused(why);
-                }
+            for segment in segments.iter_mut().filter(|segment| is_new(segment)) {
+                segment.kind = Kind::Refused(why);
             }
         }
-        let Some(file) = self.file() else { return (None, PlainReason::NoFile) };
+        self.tidy();
         let (plan, reason) = self.places.plan(file, &segments);
-        let Some(pages) = whole(&plan) else { return (None, reason) };
+        let Some(pages) = whole(&plan) else { return Outcome::plain(reason) };
+        let mut copied_pages = 0;
         if plan.iter().any(|planned| planned.new.is_some()) {
             let quiet = self.quiet.clone();
-            if let Err(why) = quietly(quiet, || self.adopt_new(&plan)) {
-                return (None, why);
+            match quietly(quiet, || self.adopt_new(&plan)) {
+                Ok(copied) => copied_pages = copied,
+                Err(why) => return Outcome::plain(why),
             }
         }
-        self.places.adopted.add(pages.file_offset(start.max(pages.start)), offset_of(pages.layer, pages.end));
-        (Some(pages), reason)
+        self.places.adopted.add(offset_of(pages.layer, pages.start), offset_of(pages.layer, pages.end));
+        Outcome { pages: Some(pages), reason, copied_pages, covered: false }
     }
 
     /// Takes out of `segments` the pages that peers of another live region reach through the kernel: what they write while
@@ -207,7 +336,9 @@ impl State {
         userfault.as_ref().map(Protection::Userfault).ok_or(PlainReason::NoProtection)
     }
 
-    fn adopt_new(&mut self, plan: &[Planned]) -> Result<(), PlainReason> {
+    /// Adopts the parts of a plan that are not yet; returns the pages copied.
+    fn adopt_new(&mut self, plan: &[Planned]) -> Result<usize, PlainReason> {
+        let mut copied = 0;
         // Asked again: the hook may have taken its time.
         let alone = self.is_alone();
         if !alone {
@@ -227,15 +358,19 @@ impl State {
                 offset: offset_of(planned.layer, planned.start),
                 rights: ordinary.rights,
             };
-            if let Err((reached, _)) =
-                switching::share(tools.file, &mut tools.pages, protection, span, ordinary.of_file)
-            {
-                self.undo(&plan[..index], planned, reached);
-                return Err(PlainReason::Failed);
+            match switching::share(tools.file, &mut tools.pages, protection, span, ordinary.of_file) {
+                Ok(pages) => copied += pages,
+                Err((reached, _)) => {
+                    self.undo(&plan[..index], planned, reached);
+                    return Err(PlainReason::Failed);
+                }
+            }
+            if self.out_of_children {
+                let _ = keep_from_children(span.start, span.end - span.start);
             }
             self.replaced_once(planned);
         }
-        Ok(())
+        Ok(copied)
     }
 
     /// Pages that were private mappings of the file look there no more.
@@ -247,7 +382,7 @@ impl State {
         if home != *layer
             && let Some(tools) = &self.tools
         {
-            let _ = tools.file.punch(from, to - from);
+            self.places.clear(tools.file, from, to);
         }
     }
 
@@ -265,7 +400,7 @@ impl State {
         if let Some(tools) = &self.tools
             && !self.places.once.overlaps(from, to)
         {
-            let _ = tools.file.punch(from, to - from);
+            self.places.clear(tools.file, from, to);
         }
     }
 
@@ -357,7 +492,9 @@ impl State {
         if stopped_peer {
             self.places.stopped.keep(from, to);
         }
-        let _ = file.punch(from, to - from);
+        self.places.forget_gone_children(file);
+        self.places.leave_to_children(from, to);
+        self.places.clear(file, from, to);
     }
 
     /// Every shared mapping in this process of a range of the file: at its own address, or where the program moved it.
@@ -413,7 +550,7 @@ impl State {
         for (from, to, _) in places {
             self.places.stopped.remove(from, to);
             if let Some(tools) = &self.tools {
-                let _ = tools.file.punch(from, to - from);
+                self.places.clear(tools.file, from, to);
             }
         }
     }

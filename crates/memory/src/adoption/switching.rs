@@ -59,21 +59,22 @@ impl Span {
 }
 
 /// Moves private memory into the file, piece by piece. `of_file`: the memory is a private mapping of the file already, whose
-/// untouched pages read as zeros. An error comes with the first address that was not moved.
+/// untouched pages read as zeros. Returns how many pages held data; an error comes with the first address that was not moved.
 pub(super) fn share(
     file: &AddressFile,
     pages: &mut PageMap,
     protection: Protection<'_>,
     span: Span,
     of_file: bool,
-) -> Result<(), (usize, io::Error)> {
-    let mut at = span.start;
+) -> Result<usize, (usize, io::Error)> {
+    let (mut at, mut copied) = (span.start, 0);
     while at < span.end {
         let end = span.end.min(at + PIECE_BYTES);
-        at =
+        let (reached, pages) =
             share_piece(file, pages, protection, span.part(at, end), of_file).map_err(|error| (at, error))?;
+        (at, copied) = (reached, copied + pages);
     }
-    Ok(())
+    Ok(copied)
 }
 
 fn share_piece(
@@ -82,7 +83,7 @@ fn share_piece(
     protection: Protection<'_>,
     span: Span,
     of_file: bool,
-) -> io::Result<usize> {
+) -> io::Result<(usize, usize)> {
     let mut found = [PageRun::default(); PIECE_PAGES];
     let range = (span.start, span.end);
     let (count, span) = match protection {
@@ -119,11 +120,13 @@ fn share_piece(
             (count, span)
         }
     };
+    let mut copied = 0;
     for run in &found[..count] {
+        copied += (run.end - run.start) as usize / PAGE;
         // Only spares the program the page faults.
         let _ = populate(run.start as usize, (run.end - run.start) as usize, span.rights.write);
     }
-    Ok(span.end)
+    Ok((span.end, copied))
 }
 
 /// Copies what protected memory holds: what was `found` before, what changed since, and what appeared since.
@@ -191,14 +194,19 @@ fn copy_out(file: &AddressFile, span: &Span) -> io::Result<()> {
 /// mapping of the file in which every page that holds data, or `all` pages, is the process's own copy. An error leaves pages
 /// that are not.
 pub(super) fn give_back_running(file: &AddressFile, span: Span, all: bool) -> io::Result<()> {
-    // SAFETY: a private mapping of the same bytes: others see no difference.
-    unsafe { file.map_over(span.start, span.length(), span.writable(), span.offset, false)? };
+    map_privately(file, Span { rights: span.writable(), ..span })?;
     if all {
         populate(span.start, span.length(), true)?;
     } else {
         for_data(file, &span, |start, length, _| populate(start, length, true))?;
     }
     restore_rights(&span)
+}
+
+/// Maps the file privately over a shared mapping of it.
+pub(super) fn map_privately(file: &AddressFile, span: Span) -> io::Result<()> {
+    // SAFETY: a private mapping of the same bytes: this process sees no difference.
+    unsafe { file.map_over(span.start, span.length(), span.rights, span.offset, false) }
 }
 
 fn restore_rights(span: &Span) -> io::Result<()> {

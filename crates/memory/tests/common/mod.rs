@@ -1,5 +1,8 @@
 //! Memory to try adoption on, and looking at how it is mapped.
 
+// Each test program uses its part of it.
+#![allow(dead_code)]
+
 use std::sync::atomic::AtomicU64;
 
 use nonic_memory::{AdoptedPages, Adopter};
@@ -21,14 +24,23 @@ impl Anonymous {
     }
 
     pub(crate) fn with_flags(pages: usize, flags: libc::c_int) -> Self {
+        Self::try_with_flags(pages, flags).unwrap()
+    }
+
+    pub(crate) fn try_with_flags(pages: usize, flags: libc::c_int) -> Option<Self> {
         let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let length = pages * PAGE;
         // SAFETY: a new mapping where the kernel chooses.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
         };
-        assert_ne!(start, libc::MAP_FAILED);
-        Self { start, length }
+        (start != libc::MAP_FAILED).then_some(Self { start, length })
+    }
+
+    /// Makes a page one that nobody can touch, not even the kernel (`MADV_GUARD_INSTALL`); whether the kernel can.
+    pub(crate) fn install_guard(&self, page: usize) -> bool {
+        // SAFETY: own memory, no reference to what it holds.
+        unsafe { libc::madvise(self.start.byte_add(page * PAGE), PAGE, 102) == 0 }
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -145,4 +157,34 @@ pub(crate) fn mapped_as(address: usize) -> String {
         })
         .unwrap_or_default()
         .to_owned()
+}
+
+/// The first pages of this program's own file, mapped privately.
+pub(crate) fn map_private_file(pages: usize) -> Anonymous {
+    use std::os::fd::AsRawFd;
+    let file = std::fs::File::open("/proc/self/exe").unwrap();
+    let length = pages * PAGE;
+    // SAFETY: a new mapping where the kernel chooses.
+    let start = unsafe {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+    Anonymous { start, length }
+}
+
+/// How many mappings there are from the memory's start to its end. Other tests make theirs meanwhile.
+pub(crate) fn mappings_of(memory: &Anonymous) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let start = |line: &str| usize::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+    maps.lines()
+        .filter(|line| (memory.address()..memory.address() + memory.length).contains(&start(line)))
+        .count()
+}
+
+/// Bytes of the pages in the adopter's file.
+pub(crate) fn file_bytes(adopter: &Adopter) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let file = std::fs::File::from(adopter.file().unwrap().try_clone_to_owned().unwrap());
+    file.metadata().unwrap().blocks() * 512
 }
