@@ -3,12 +3,13 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::{nonic, nonic_as_ordinary_user, nonic_behind, run, scratch, skip};
+use support::{nonic, nonic_as_ordinary_user, nonic_behind, run, scratch, skip, spawn};
 
 /// Says so where the two processes have no processor each.
 fn lacks_processors() -> bool {
@@ -204,6 +205,32 @@ fn goals_are_measured_with_this_command_alone_where_perftest_is_not_wanted() {
     let send = goals.iter().find(|goal| goal["name"] == "ib_send_lat 8 B").unwrap();
     assert_figure(&send["probes"][0]["figure"]);
     assert_eq!(send["verdict"], "unknown");
+}
+
+#[test]
+fn a_benchmark_that_is_killed_leaves_no_process_behind() {
+    if lacks_processors() {
+        return;
+    }
+    support::library();
+    let mut child =
+        spawn(nonic().args(["bench", "--only", "write"]).stdout(Stdio::piped()).stderr(Stdio::null()));
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap(); // The processes are there, and measure.
+    let list = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+    let children: Vec<i32> = list.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    assert!(children.len() >= 2, "{line}: {children:?}");
+    let children: Vec<_> = children.into_iter().filter_map(rustix::process::Pid::from_raw).collect();
+    let open = |pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty());
+    let open: Vec<_> = children.into_iter().filter_map(|pid| open(pid).ok()).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for process in open {
+        let mut ends = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+        let patience = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut ends, Some(&patience)).unwrap(), 1, "a process lives on");
+    }
 }
 
 #[test]

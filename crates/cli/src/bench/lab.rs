@@ -133,6 +133,9 @@ impl Lab {
 
     /// Copies are shorter than what is compared with them, and enough.
     fn machine(&mut self, job: Job) -> Outcome<Option<Sample>> {
+        if self.failed.contains(&Probe::Machine(job)) {
+            return Ok(None);
+        }
         let order = order(job, self.budget / 4);
         match self.machine.perform(&order) {
             Ok(sample) => Ok(sample),

@@ -241,11 +241,8 @@ fn processors(wanted: &[usize]) -> Outcome<([usize; 2], Vec<usize>)> {
 }
 
 fn write(arguments: &BenchArguments, results: &Results) -> Outcome<()> {
-    let json = || {
-        serde_json::to_string_pretty(&results.to_json()).expect("numbers and strings can be written") + "\n"
-    };
     let files: [(&Option<PathBuf>, &dyn Fn() -> String); 3] = [
-        (&arguments.json, &json),
+        (&arguments.json, &|| results.to_json()),
         (&arguments.svg, &|| picture::picture(results)),
         (&arguments.markdown, &|| markdown::table(results)),
     ];

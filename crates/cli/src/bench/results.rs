@@ -73,7 +73,7 @@ impl Results {
     pub(super) fn calibrate(&mut self) {
         let lines: Vec<_> = self.cells().flat_map(|cell| cell.lines.iter().copied()).collect();
         self.calibration = Calibration {
-            line_ns: Spread::of(&lines),
+            line_ns: Spread::of(&lines).map(Spread::rounded),
             rounds: self.cells().map(Cell::round_count).sum(),
             discarded: self.cells().map(|cell| cell.discarded).sum(),
         };
@@ -84,9 +84,9 @@ impl Results {
         self.cells().filter(|cell| !cell.steady).count()
     }
 
-    /// One JSON object.
-    pub(super) fn to_json(&self) -> Value {
-        json!({
+    /// One JSON object, each comparison on a line of its own.
+    pub(super) fn to_json(&self) -> String {
+        let all = json!({
             "nonic": self.nonic,
             "label": self.label,
             "seconds": (self.seconds * 10.0).round() / 10.0,
@@ -97,7 +97,15 @@ impl Results {
             "small": self.small.as_ref().map(small),
             "sweep": self.rows.iter().map(row).collect::<Vec<_>>(),
             "goals": self.goals.iter().map(goal).collect::<Vec<_>>(),
-        })
+        });
+        let members = all.as_object().into_iter().flatten().map(|(name, value)| match value {
+            Value::Array(lines) if !lines.is_empty() => {
+                let lines: Vec<_> = lines.iter().map(|line| format!("    {line}")).collect();
+                format!("  \"{name}\": [\n{}\n  ]", lines.join(",\n"))
+            }
+            value => format!("  \"{name}\": {value}"),
+        });
+        format!("{{\n{}\n}}\n", members.collect::<Vec<_>>().join(",\n"))
     }
 
     /// Writes a text to a file; the error is a sentence.
@@ -106,13 +114,33 @@ impl Results {
     }
 }
 
+/// To five digits: more than such a measurement is worth, and short to read.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let unit = 10_f64.powf(value.abs().log10().floor() - 4.0);
+    // Dividing by a power of ten leaves no tail of digits where multiplying by its inverse does.
+    if unit < 1.0 {
+        (value / unit).round() / (1.0 / unit).round()
+    } else {
+        (value / unit).round() * unit.round()
+    }
+}
+
+impl Spread {
+    fn rounded(self) -> Self {
+        Self { min: rounded(self.min), median: rounded(self.median), max: rounded(self.max) }
+    }
+}
+
 /// What a probe gave: all values, not in bytes.
 fn values(cell: &Cell, probe: usize) -> Value {
     let samples: Vec<_> = cell.samples(probe).collect();
     json!({
         "unit": samples.first().map(|sample| sample.unit),
-        "values": samples.iter().map(|sample| sample.value).collect::<Vec<_>>(),
-        "summary": cell.values(probe),
+        "values": samples.iter().map(|sample| rounded(sample.value)).collect::<Vec<_>>(),
+        "summary": cell.values(probe).map(Spread::rounded),
     })
 }
 
@@ -121,7 +149,7 @@ fn cell(cell: &Cell) -> Value {
         "rounds": cell.round_count(),
         "discarded": cell.discarded,
         "steady": cell.steady,
-        "line_ns": cell.lines,
+        "line_ns": cell.lines.iter().map(|line| rounded(*line)).collect::<Vec<_>>(),
     })
 }
 
@@ -137,7 +165,7 @@ fn row(row: &Row) -> Value {
         json!({
             "name": row.plan.probes[probe].name(),
             "figure": values(&row.cell, probe),
-            "ratio": row.beside(probe).map(|(_, ratio)| ratio),
+            "ratio": row.beside(probe).map(|(_, ratio)| ratio.rounded()),
         })
     });
     let device = row.device();
@@ -147,8 +175,8 @@ fn row(row: &Row) -> Value {
         "tier": row.plan.tier,
         "bytes": row.plan.size,
         "figure": values(&row.cell, 0),
-        "p99_ns": device.and_then(|sample| sample.p99),
-        "p999_ns": device.and_then(|sample| sample.p999),
+        "p99_ns": device.and_then(|sample| sample.p99).map(rounded),
+        "p999_ns": device.and_then(|sample| sample.p999).map(rounded),
         "beside": others.collect::<Vec<_>>(),
         "cell": cell(&row.cell),
     })
@@ -165,9 +193,23 @@ fn goal(kept: &Kept) -> Value {
         "name": goal.name,
         "verdict": kept.verdict(),
         "more_is_better": goal.rate,
-        "pass": { "words": goal.pass.0, "share": kept.share(&goal.pass.1) },
-        "aim": { "words": goal.aim.0, "share": kept.share(&goal.aim.1) },
+        "pass": { "words": goal.pass.0, "share": kept.share(&goal.pass.1).map(Spread::rounded) },
+        "aim": { "words": goal.aim.0, "share": kept.share(&goal.aim.1).map(Spread::rounded) },
         "probes": probes.collect::<Vec<_>>(),
         "cell": cell(&kept.cell),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_five_digits_and_no_tail() {
+        assert_eq!(rounded(45.163_87).to_string(), "45.164");
+        assert_eq!(rounded(12_345_678.9).to_string(), "12346000");
+        assert_eq!(rounded(0.123_456_789).to_string(), "0.12346");
+        assert_eq!(rounded(0.0), 0.0);
+        assert_eq!(rounded(1.0), 1.0);
+    }
 }

@@ -58,7 +58,7 @@ pub(super) fn picture(results: &Results) -> String {
     let [left, right] = machine.processors;
     let label = results.label.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
     let where_ = format!(
-        "nonic {}{label}: unmodified verbs programs on ordinary malloc'ed memory. {}, processors {left} and {right}, Linux {}",
+        "nonic {}{label}: a program's view through libibverbs, on ordinary malloc'ed memory. {}, processors {left} and {right}, Linux {}",
         results.nonic, machine.processor, machine.kernel
     );
     svg.text((40.0, 70.0), Anchor::Start, "faint", &where_);
