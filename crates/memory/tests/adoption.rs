@@ -139,7 +139,7 @@ fn no_write_is_lost_while_pages_go_back_and_forth() {
                     calls.fetch_add(1, Ordering::Relaxed);
                 }
             });
-            for _ in 0..400 {
+            for _ in 0..200 {
                 let adoption = adopter.adopt(memory.address(), PAGES * PAGE, Purpose::Remote);
                 assert!(adoption.pages.is_some(), "{shield:?}: {:?}", adoption.reason);
                 adopter.give_back(adoption, false);

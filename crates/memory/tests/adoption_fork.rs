@@ -16,6 +16,8 @@ fn in_child(child: impl FnOnce() -> u8, parent: impl FnOnce()) -> i32 {
         let pid = libc::fork();
         assert!(pid >= 0);
         if pid == 0 {
+            // A test that fails in the parent must not leave its child waiting.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::_exit(i32::from(child()));
         }
         parent();

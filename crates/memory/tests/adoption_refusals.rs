@@ -183,7 +183,7 @@ fn a_place_where_a_stopped_peer_may_write_is_not_used_before_it_is_gone() {
 
 #[test]
 fn many_pages_of_one_heap_registered_one_by_one_take_few_mappings() {
-    const PAGES: usize = 30_000;
+    const PAGES: usize = 10_000;
     let (adopter, memory) = (adopter(), Anonymous::with_flags(PAGES, libc::MAP_NORESERVE));
     let mut adoptions = Vec::with_capacity(PAGES);
     for page in 0..PAGES {
@@ -191,7 +191,7 @@ fn many_pages_of_one_heap_registered_one_by_one_take_few_mappings() {
             memory.word(page, 0).store(page as u64, Ordering::Relaxed);
         }
         adoptions.push(adopter.adopt(memory.address() + page * PAGE, PAGE, Purpose::Remote));
-        if page % 10_000 == 0 {
+        if page % 2_000 == 0 {
             assert!(common::mappings_of(&memory) < 300, "{} mappings", common::mappings_of(&memory));
         }
     }

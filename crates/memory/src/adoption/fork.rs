@@ -15,6 +15,7 @@ use nonic_sys::{
     on_fork, pipe, read_byte, wait_readable, write_byte,
 };
 
+use super::file_cell::{FileCell, FileGuard};
 use super::runs::Runs;
 use super::state::State;
 use super::switching::{self, Span};
@@ -22,31 +23,37 @@ use super::switching::{self, Span};
 /// How long a parent waits for its child to have copied.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The state of one adopter, which lives as long as the process: memory stays mapped when an adopter goes.
-pub(super) struct Slot {
-    state: &'static Mutex<State>,
+/// What one adopter knows. It lives as long as the process: memory stays mapped when an adopter goes.
+pub(super) struct Shared {
+    pub(super) state: Mutex<State>,
+    pub(super) file: &'static FileCell,
+}
+
+struct Slot {
+    shared: &'static Shared,
     taken: bool,
 }
 
 static SLOTS: Mutex<Vec<Slot>> = Mutex::new(Vec::new());
 
 /// A state that no adopter has: one of before, with all it knows, or a new one.
-pub(super) fn take_slot() -> &'static Mutex<State> {
+pub(super) fn take_slot() -> &'static Shared {
     on_fork(&Watcher);
     let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(slot) = slots.iter_mut().find(|slot| !slot.taken) {
         slot.taken = true;
-        return slot.state;
+        return slot.shared;
     }
-    let state: &'static Mutex<State> = Box::leak(Box::new(Mutex::new(State::new())));
-    slots.push(Slot { state, taken: true });
-    state
+    let file: &'static FileCell = Box::leak(Box::new(FileCell::new()));
+    let shared: &'static Shared = Box::leak(Box::new(Shared { state: Mutex::new(State::new(file)), file }));
+    slots.push(Slot { shared, taken: true });
+    shared
 }
 
 /// Its adopter is gone.
-pub(super) fn return_slot(state: &'static Mutex<State>) {
+pub(super) fn return_slot(shared: &'static Shared) {
     let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(slot) = slots.iter_mut().find(|slot| std::ptr::eq(slot.state, state)) {
+    if let Some(slot) = slots.iter_mut().find(|slot| std::ptr::eq(slot.shared, shared)) {
         slot.taken = false;
     }
 }
@@ -74,6 +81,7 @@ impl Child {
 struct UnderWay {
     slots: MutexGuard<'static, Vec<Slot>>,
     states: Vec<MutexGuard<'static, State>>,
+    files: Vec<FileGuard>,
     /// Tells the parent that the child has copied: reading and writing end.
     copied: Option<(OwnedFd, OwnedFd)>,
     sign: Option<(SharedMemory, SharedMapping)>,
@@ -92,17 +100,20 @@ struct Watcher;
 impl ForkHandler for Watcher {
     fn prepare(&self) {
         let slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let states: Vec<_> =
-            slots.iter().map(|slot| slot.state.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        let states: Vec<_> = slots
+            .iter()
+            .map(|slot| slot.shared.state.lock().unwrap_or_else(PoisonError::into_inner))
+            .collect();
+        let files: Vec<_> = slots.iter().map(|slot| slot.shared.file.hold()).collect();
         let adopted = states.iter().any(|state| state.has_adopted());
         let leaves = states.iter().any(|state| state.leaves_places_to_children());
         let copied = if adopted { pipe().ok() } else { None };
         let sign = if leaves { sign().ok() } else { None };
-        UNDER_WAY.with(|place| *place.borrow_mut() = Some(UnderWay { slots, states, copied, sign }));
+        UNDER_WAY.with(|place| *place.borrow_mut() = Some(UnderWay { slots, states, files, copied, sign }));
     }
 
     fn parent(&self) {
-        let Some(UnderWay { slots, mut states, copied, sign }) = take_under_way() else { return };
+        let Some(UnderWay { slots, mut states, files, copied, sign }) = take_under_way() else { return };
         if let Some((copied, write_end)) = copied {
             drop(write_end);
             // A byte, or the end of the pipe because the child is dead or there is none.
@@ -118,12 +129,11 @@ impl ForkHandler for Watcher {
                 }
             }
         }
-        drop(states);
-        drop(slots);
+        drop((files, states, slots));
     }
 
     fn child(&self) {
-        let Some(UnderWay { slots, states, copied, sign }) = take_under_way() else { return };
+        let Some(UnderWay { slots, states, files, copied, sign }) = take_under_way() else { return };
         // Nothing may be freed here: another thread of the parent may have held the allocator's lock.
         let mut states = ManuallyDrop::new(states);
         for state in states.iter_mut() {
@@ -136,7 +146,9 @@ impl ForkHandler for Watcher {
             std::mem::forget(mapping);
             drop(memory);
         }
-        // Unlocks them; the list itself stays allocated.
+        let mut files = ManuallyDrop::new(files);
+        // Unlocks them; the lists themselves stay allocated.
+        files.clear();
         states.clear();
         drop(slots);
     }

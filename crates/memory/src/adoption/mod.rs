@@ -2,8 +2,33 @@
 //!
 //! The file is sparse and as large as the address space, several times over: the page at virtual address A stands at
 //! offset A of a *layer*. So neighbouring pages merge into one mapping, one descriptor serves every region, and a peer
-//! finds a page from its address alone.
+//! finds a page from its address alone. The first layer is used wherever it can be; another one if the pages there belong
+//! to a live region whose memory the program has unmapped or mapped anew, or may be written by a peer that was stopped, or
+//! be read by a child.
+//!
+//! **Adopting** copies the pages that hold data into the file and maps the file over them, in pieces. Other threads go on
+//! meanwhile: those that touch the piece wait ([`Shield`]). Where only the userfaultfd of ordinary users is to be had, a
+//! system call that writes to the piece at that moment fails with `EFAULT`: programs do not read files or sockets into a
+//! buffer while they register it. A program with no other thread needs no protection.
+//!
+//! **Giving back** makes the pages private again when the last region on them ends. Without other threads the memory is
+//! anonymous as before. With other threads it becomes a private mapping of the file of which each page that holds data is the
+//! process's own copy: one step that no thread and no system call notices, and that merges with its neighbours. (Moving
+//! anonymous memory there instead, by `mremap`, would leave a mapping for each region that never merges again.) Such
+//! memory is like anonymous memory but for this:
+//!
+//! - `MADV_FREE` is refused (`EINVAL`); allocators then use `MADV_DONTNEED`, which gives zeros as it should;
+//! - grown by `mremap`, the new part is not promised to be zeros (`realloc` does not promise it either);
+//! - it is named `/memfd:nonic-pages` in `/proc/self/maps`.
+//!
+//! It becomes anonymous when it is registered and given back once more without other threads.
+//!
+//! **While registered**, adopted memory is a shared mapping of a file: `MADV_DONTNEED` keeps the bytes (on a NIC the
+//! device would go on with the old pages, and the program with new ones); memory that the program unmaps or maps anew stays with its region; memory moved by
+//! `mremap` keeps its bytes, also after the region ends. Advice given before (`MADV_DONTFORK`, `MADV_NOHUGEPAGE`, a policy of
+//! `mbind`) is gone. What `fork` does is told in `fork.rs`.
 
+mod file_cell;
 mod fork;
 mod learning;
 mod places;
@@ -14,9 +39,10 @@ mod survey;
 mod switching;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use fork::Shared;
 use nonic_sys::{AsFd, BorrowedFd, PAGE, fork_generation};
 use state::{Outcome, State};
 
@@ -138,7 +164,7 @@ struct Life {
 /// The adopted memory of this process.
 pub struct Adopter {
     policy: AdoptionPolicy,
-    state: &'static Mutex<State>,
+    shared: &'static Shared,
 }
 
 impl fmt::Debug for Adopter {
@@ -153,27 +179,28 @@ const LOCAL_BYTES: usize = 16 << 10;
 impl Adopter {
     /// Nothing is made before the first adoption that needs it.
     pub fn new(policy: AdoptionPolicy) -> Self {
-        let state = fork::take_slot();
-        state.lock().unwrap_or_else(PoisonError::into_inner).reset_settings();
-        Self { policy, state }
+        let adopter = Self { policy, shared: fork::take_slot() };
+        adopter.state().reset_settings();
+        adopter
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.is_current(fork_generation()) {
-            *state = State::new();
+            *state = State::new(self.shared.file);
         }
         state
     }
 
-    /// How many threads of this process are the library's own and keep off the program's memory while the hook of
+    /// How many threads of this process, other than those that adopt and give back, are the library's own and keep off the program's memory while the hook of
     /// [`Adopter::set_quiet_hook`] runs. A program with one thread besides needs no protection against itself.
     pub fn set_own_threads(&self, count: usize) {
         self.state().own_threads = count;
     }
 
     /// Has every switch of pages run inside `hook`, which calls what it is given, once, while no thread of the library reads
-    /// or writes memory of the program. The hook must not adopt or give back.
+    /// or writes memory of the program. The hook must not adopt or give back, and whoever it waits for must not either;
+    /// [`Adopter::file`] is free to be asked.
     pub fn set_quiet_hook(&self, hook: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) {
         self.state().quiet = Some(Arc::new(hook));
     }
@@ -200,7 +227,7 @@ impl Adopter {
         if self.policy == AdoptionPolicy::Never {
             return None;
         }
-        self.state().file().map(AsFd::as_fd)
+        self.shared.file.file().ok().map(AsFd::as_fd)
     }
 
     /// Adopts the whole pages of a range that is being registered, as far as that is possible. Never fails: what cannot
@@ -303,7 +330,7 @@ impl Adopter {
 
 impl Drop for Adopter {
     fn drop(&mut self) {
-        fork::return_slot(self.state);
+        fork::return_slot(self.shared);
     }
 }
 

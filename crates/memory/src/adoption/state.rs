@@ -6,10 +6,11 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use nonic_sys::{
-    AddressFile, AreaMap, AsFd, Backing, PageMap, Reach, SharedMemory, Userfault, forget_in_children,
-    fork_generation, keep_from_children, thread_count,
+    AddressFile, AreaMap, Backing, PageMap, Reach, SharedMemory, Userfault, fork_generation,
+    keep_from_children, thread_count,
 };
 
+use super::file_cell::FileCell;
 use super::fork::{Child, leave_file};
 use super::learning::Learned;
 use super::places::{Places, Planned, offset_of, whole};
@@ -23,9 +24,6 @@ use super::{AdoptedPages, LAYER_BITS, PlainReason, Shield};
 const ADDRESS_MASK: u64 = (1 << LAYER_BITS) - 1;
 /// Adoptions between two searches for places that nothing looks at any more, at most.
 const MOST_PATIENCE: u32 = 4096;
-/// Log2 of the bytes of the file.
-const FILE_BITS: u32 = 62;
-
 /// Runs what it is given while no thread of the library touches the program's memory.
 pub(super) type QuietHook = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
@@ -41,10 +39,9 @@ struct Tools {
 }
 
 impl Tools {
-    fn open() -> io::Result<Self> {
+    fn open(file: &'static FileCell) -> io::Result<Self> {
         Ok(Self {
-            // Never closed: who maps it from its descriptor need not ask whether it is still there.
-            file: Box::leak(Box::new(new_file()?)),
+            file: file.file()?,
             areas: AreaMap::open()?,
             pages: PageMap::open()?,
             status: Status::open()?,
@@ -70,15 +67,9 @@ impl Outcome {
     }
 }
 
-fn new_file() -> io::Result<AddressFile> {
-    let file = AddressFile::create("nonic-pages", FILE_BITS)?;
-    // A child that had it would keep the pages of a dead parent.
-    forget_in_children(file.as_fd());
-    Ok(file)
-}
-
 pub(super) struct State {
     generation: u32,
+    file: &'static FileCell,
     tools: Option<Tools>,
     places: Places,
     pub(super) own_threads: usize,
@@ -119,9 +110,10 @@ fn quietly<R>(quiet: Option<QuietHook>, work: impl FnOnce() -> R) -> R {
 }
 
 impl State {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(file: &'static FileCell) -> Self {
         Self {
             generation: fork_generation(),
+            file,
             tools: None,
             places: Places::new(),
             own_threads: 0,
@@ -179,7 +171,7 @@ impl State {
         {
             leave_file(tools.file, self.child_reads());
         }
-        let mut before = ManuallyDrop::new(std::mem::replace(self, Self::new()));
+        let mut before = ManuallyDrop::new(std::mem::replace(self, Self::new(self.file)));
         drop(before.tools.take());
     }
 
@@ -217,14 +209,9 @@ impl State {
         self.since_search = 0;
     }
 
-    /// The file, made if there is none yet.
-    pub(super) fn file(&mut self) -> Option<&'static AddressFile> {
-        Some(self.tools()?.file)
-    }
-
     fn tools(&mut self) -> Option<&mut Tools> {
         if self.tools.is_none() {
-            self.tools = Tools::open().ok();
+            self.tools = Tools::open(self.file).ok();
         }
         self.tools.as_mut()
     }

@@ -73,15 +73,13 @@ impl Anonymous {
         })
     }
 
-    /// Unmaps it and maps new memory at the same address.
+    /// Unmaps it and maps new memory at the same address, in one step: other tests map memory meanwhile.
     pub(crate) fn map_anew(&self) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: own memory, no reference to what it holds.
-        unsafe {
-            assert_eq!(libc::munmap(self.start, self.length), 0);
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-            let rights = libc::PROT_READ | libc::PROT_WRITE;
-            assert_eq!(libc::mmap(self.start, self.length, rights, flags, -1, 0), self.start);
-        }
+        let start = unsafe { libc::mmap(self.start, self.length, rights, flags, -1, 0) };
+        assert_eq!(start, self.start);
     }
 
     /// `mremap` to another address, as `realloc` does.
