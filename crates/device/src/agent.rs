@@ -56,9 +56,11 @@ pub(crate) fn run(engine: &Engine) {
         let timeout = agent.work();
         engine.epoll.wait(&mut ready, timeout);
         engine.timed.store(false, Ordering::SeqCst);
+        let at_work = lock(&engine.at_work);
         for event in &ready {
             agent.handle(*event);
         }
+        drop(at_work);
     }
 }
 
@@ -67,6 +69,8 @@ impl Agent<'_> {
     fn work(&mut self) -> Option<Duration> {
         let mut lingering: Option<Instant> = None;
         loop {
+            self.engine.use_again();
+            let at_work = lock(&self.engine.at_work);
             let next_timer = self.engine.run_timers();
             self.engine.run_deferred();
             let until_timer = |most: Option<Duration>| match next_timer
@@ -87,6 +91,7 @@ impl Agent<'_> {
                 return until_timer(Some(TICK));
             }
             let progress = self.engine.progress(usize::MAX);
+            drop(at_work);
             if progress.any_of(Progress::WORKED) {
                 lingering = Some(Instant::now() + LINGER);
                 continue;
@@ -122,9 +127,10 @@ impl Agent<'_> {
             }
             token if token >= STRANGERS => self.meet(token),
             token if token >= LINKS => {
-                if let Some(link) = self.engine.link_of_token(token)
-                    && (link.handle_socket() == LinkEvent::Ended || link.process_ended())
-                {
+                let Some(link) = self.engine.link_of_token(token) else { return };
+                if self.engine.is_parted(&link) {
+                    self.engine.watch_parted(&link);
+                } else if link.handle_socket() == LinkEvent::Ended || link.process_ended() {
                     self.engine.bury(&link);
                 }
             }
@@ -151,12 +157,14 @@ impl Agent<'_> {
     /// Takes a connection's introduction, if it has come.
     fn meet(&mut self, token: u64) {
         let Some(Stranger { socket, since }) = self.strangers.remove(&token) else { return };
+        let meeting = lock(&self.engine.meeting);
         match Link::accept(self.engine.party(), socket, &self.engine.own_blocks()) {
             Ok(link) => {
                 if let Some(socket) = link.socket() {
                     self.engine.epoll.remove(socket);
                 }
                 let link = self.engine.add_link(Arc::new(link), None);
+                drop(meeting);
                 if link.handle_socket() == LinkEvent::Ended {
                     self.engine.bury(&link);
                 }

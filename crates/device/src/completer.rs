@@ -83,6 +83,15 @@ impl QueuePair {
             }
             return true;
         }
+        if refusal == Refusal::CannotPull {
+            // At once, and with its bytes.
+            if let Some(path) = &inner.path {
+                path.link.stop_pulls();
+            }
+            Self::take_back(inner);
+            inner.requester.restart();
+            return true;
+        }
         Self::take_back(inner);
         inner.requester.wait = None;
         let status = match refusal {

@@ -1,5 +1,6 @@
 //! What the environment says of the devices of this process.
 
+use nonic_memory::AdoptionPolicy;
 use nonic_transport::Tier;
 
 /// Devices at most.
@@ -22,6 +23,9 @@ pub struct Config {
     pub device_memory: u64,
     /// `NONIC_TIER`: the best way bytes may take: `auto` or `mapped` (default), `kernel`, `ring`.
     pub tier: Tier,
+    /// `NONIC_ADOPT`: whether registered private memory is moved where peers can map it: `auto` (default), `always`,
+    /// `never`.
+    pub adoption: AdoptionPolicy,
     /// `NONIC_PTRACE=any`: let same-user peers copy by the kernel under Yama's `ptrace_scope` 1.
     pub allow_tracers: bool,
 }
@@ -34,6 +38,7 @@ impl Default for Config {
             ethernet: false,
             device_memory: DEVICE_MEMORY,
             tier: Tier::Mapped,
+            adoption: AdoptionPolicy::Auto,
             allow_tracers: false,
         }
     }
@@ -86,6 +91,15 @@ impl Config {
             };
             Some(())
         });
+        take("NONIC_ADOPT", &mut |value| {
+            config.adoption = match value.to_ascii_lowercase().as_str() {
+                "auto" => AdoptionPolicy::Auto,
+                "always" => AdoptionPolicy::Always,
+                "never" => AdoptionPolicy::Never,
+                _ => return None,
+            };
+            Some(())
+        });
         take("NONIC_PTRACE", &mut |value| {
             config.allow_tracers = match value {
                 "any" => true,
@@ -126,6 +140,7 @@ mod tests {
             ("NONIC_LINK_LAYER", "Ethernet"),
             ("NONIC_DEVICE_MEMORY", "2M"),
             ("NONIC_TIER", "ring"),
+            ("NONIC_ADOPT", "Always"),
             ("NONIC_PTRACE", "any"),
         ]);
         let expected = Config {
@@ -134,6 +149,7 @@ mod tests {
             ethernet: true,
             device_memory: 2 << 20,
             tier: Tier::Ring,
+            adoption: AdoptionPolicy::Always,
             allow_tracers: true,
         };
         assert_eq!(config, expected);
@@ -149,6 +165,7 @@ mod tests {
             ("NONIC_DEVICE_MEMORY", "1T"),
             ("NONIC_DEVICE_MEMORY", "99999999999G"),
             ("NONIC_TIER", "fast"),
+            ("NONIC_ADOPT", "yes"),
             ("NONIC_PTRACE", "all"),
         ] {
             assert_eq!(with(&[(name, value)]), Config::default(), "{name}={value}");

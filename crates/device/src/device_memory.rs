@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nonic_memory::SharedSlice;
 
@@ -17,6 +18,8 @@ pub struct DeviceMemory {
     offset: u64,
     length: u64,
     pub(crate) users: UseCount,
+    /// A peer was stopped inside an operation when a region on it was taken back.
+    held_back: AtomicBool,
 }
 
 /// Programs copy device memory in words of this many bytes, as on the hardware that has such memory.
@@ -33,7 +36,13 @@ impl Context {
             return Err(DeviceMemoryError::Forked);
         }
         let offset = self.engine().arena(self.device().index()).allocate(length, log_alignment)?;
-        Ok(Arc::new(DeviceMemory { context: Arc::clone(self), offset, length, users: UseCount::default() }))
+        Ok(Arc::new(DeviceMemory {
+            context: Arc::clone(self),
+            offset,
+            length,
+            users: UseCount::default(),
+            held_back: AtomicBool::new(false),
+        }))
     }
 }
 
@@ -50,6 +59,12 @@ impl DeviceMemory {
 
     pub(crate) fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// A region on it was taken back while a peer was stopped inside an operation: whoever gets the memory next must not
+    /// be written to.
+    pub(crate) fn hold_back(&self) {
+        self.held_back.store(true, Ordering::Release);
     }
 
     fn slice(&self, offset: u64, length: u64) -> Result<SharedSlice<'_>, DeviceMemoryError> {
@@ -105,7 +120,9 @@ impl DeviceMemory {
             return Ok(());
         }
         self.users.close("device memory")?;
-        self.context.engine().arena(self.context.device().index()).release(self.offset, self.length);
+        let all_left = !self.held_back.load(Ordering::Acquire);
+        let device = self.context.device().index();
+        self.context.engine().release_device_memory(device, self.offset, self.length, all_left);
         Ok(())
     }
 }

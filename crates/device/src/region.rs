@@ -1,13 +1,13 @@
 //! Registration: making memory reachable by work requests and by peers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use nonic_memory::{Access, Entry, Key, KeyPair, RegionAddress, Translation};
+use nonic_memory::{Access, Adoption, Entry, Key, KeyPair, PlainReason, Purpose, RegionAddress, Translation};
 use nonic_sys::{Backing, find_area, touch_pages};
 use nonic_transport::Tier;
 
 use crate::device_memory::DeviceMemory;
+use crate::engine::Engine;
 use crate::error::{Busy, RegisterError};
 use crate::zone::Zone;
 
@@ -49,9 +49,39 @@ pub struct Region {
     zone: Arc<Zone>,
     keys: KeyPair,
     length: u64,
+    /// Until it is deregistered.
+    placed: Mutex<Option<Placed>>,
+}
+
+/// Where a region's bytes are, and what has to be given back with it.
+#[derive(Debug)]
+struct Placed {
+    translation: Translation,
+    reason: PlainReason,
+    adoption: Option<Adoption>,
     device_memory: Option<Arc<DeviceMemory>>,
-    file: Option<u32>,
-    gone: AtomicBool,
+}
+
+impl Placed {
+    fn plain(address: usize, reason: PlainReason) -> Self {
+        Self { translation: Translation::Plain { address }, reason, adoption: None, device_memory: None }
+    }
+
+    /// Gives everything back. `all_left` says whether every peer has left the bytes.
+    fn give_back(&mut self, engine: &Engine, all_left: bool) {
+        if let Some(adoption) = self.adoption.take() {
+            engine.give_back(adoption, all_left);
+        }
+        if let Translation::SharedFile { file, .. } = self.translation {
+            engine.release_file(file);
+        }
+        if let Some(memory) = self.device_memory.take() {
+            if !all_left {
+                memory.hold_back();
+            }
+            memory.users.release();
+        }
+    }
 }
 
 impl Zone {
@@ -64,58 +94,44 @@ impl Zone {
         if !access.is_consistent() {
             return Err(RegisterError::Inconsistent { access });
         }
-        let (translation, length, device_memory) = match memory {
-            RegionMemory::Program { address, length } => {
-                (self.translate_program(address, length, access)?, length as u64, None)
-            }
-            RegionMemory::Device { memory, offset, length } => {
-                (self.translate_device(&memory, offset, length)?, length, Some(memory))
-            }
+        let length = match memory {
+            RegionMemory::Program { length, .. } => length as u64,
+            RegionMemory::Device { length, .. } => length,
         };
-        let file = match translation {
-            Translation::SharedFile { file, .. } => Some(file),
-            _ => None,
-        };
-        let give_back = || {
-            if let Some(memory) = &device_memory {
-                memory.users.release();
-            }
-            if let Some(file) = file {
-                self.context().engine().release_file(file);
-            }
-        };
-        if base.checked_add(length - 1).is_none() {
-            give_back();
+        if length > 0 && base.checked_add(length - 1).is_none() {
             return Err(RegisterError::Wraps);
         }
+        let mut placed = match memory {
+            RegionMemory::Program { address, length } => self.place_program(address, length, access)?,
+            RegionMemory::Device { memory, offset, length } => self.place_device(memory, offset, length)?,
+        };
+        let engine = self.context().engine();
         if !self.users.acquire() {
-            give_back();
+            placed.give_back(engine, true);
             return Err(RegisterError::Closed);
         }
+        let Placed { translation, reason, .. } = placed;
+        tracing::debug!(length, ?translation, ?reason, "memory is registered");
         let entry = Entry {
             zone: self.id(),
             access,
             base: RegionAddress(base),
             length,
             translation,
+            reason,
             local_tag: 0,
             remote_tag: 0,
         };
-        let Some(keys) = self.context().engine().party().segment.keys().insert(entry) else {
+        let Some(keys) = engine.party().segment.keys().insert(entry) else {
             self.users.release();
-            give_back();
+            placed.give_back(engine, true);
             return Err(RegisterError::TableFull);
         };
-        let zone = Arc::clone(self);
-        Ok(Arc::new(Region { zone, keys, length, device_memory, file, gone: AtomicBool::new(false) }))
+        let (zone, placed) = (Arc::clone(self), Mutex::new(Some(placed)));
+        Ok(Arc::new(Region { zone, keys, length, placed }))
     }
 
-    fn translate_program(
-        &self,
-        address: usize,
-        length: usize,
-        access: Access,
-    ) -> Result<Translation, RegisterError> {
+    fn place_program(&self, address: usize, length: usize, access: Access) -> Result<Placed, RegisterError> {
         if length == 0 {
             return Err(RegisterError::Empty);
         }
@@ -125,7 +141,7 @@ impl Zone {
         let mut shared = None;
         while at < end {
             let Ok(found) = find_area(at) else {
-                return self.translate_untold(address, length, write);
+                return self.place_untold(address, length, write);
             };
             let area = found.filter(|area| area.readable).ok_or(RegisterError::NotMapped { address: at })?;
             if write && !area.writable {
@@ -136,42 +152,50 @@ impl Zone {
             }
             at = area.end;
         }
-        let plain = Translation::Plain { address };
-        let engine = self.context().engine();
-        if !access.intersects(Access::REMOTE) || engine.party().tier < Tier::Mapped {
-            return Ok(plain);
-        }
-        let Some(area) = shared else { return Ok(plain) };
-        let Backing::SharedFile { offset, .. } = area.backing else { return Ok(plain) };
-        Ok(match engine.party().files.add(&area) {
-            Some(file) => {
+        let party = self.context().engine().party();
+        let remote = access.intersects(Access::REMOTE);
+        // Adopted memory looks like this, too.
+        let shared = shared.filter(|area| {
+            matches!(area.backing, Backing::SharedFile { .. }) && !party.is_adopted(&area.backing)
+        });
+        if let Some(area) = shared {
+            let mut placed = Placed::plain(address, PlainReason::NotOrdinary);
+            if remote
+                && party.tier == Tier::Mapped
+                && let Backing::SharedFile { offset, .. } = area.backing
+                && let Some(file) = party.files.add(&area)
+            {
                 let offset = offset + (address - area.start) as u64;
-                Translation::SharedFile { file, offset, address }
+                placed.translation = Translation::SharedFile { file, offset, address };
+                placed.reason = PlainReason::None;
             }
-            None => plain,
-        })
+            return Ok(placed);
+        }
+        let purpose = if remote { Purpose::Remote } else { Purpose::Local };
+        let adoption = party.adopter.adopt(address, length, purpose);
+        let mut placed = Placed::plain(address, adoption.reason);
+        if let Some(pages) = adoption.pages {
+            placed.translation = Translation::Adopted { address, pages };
+        }
+        placed.adoption = Some(adoption);
+        Ok(placed)
     }
 
     /// Where the kernel does not tell what is mapped (no `/proc`), every page is touched, which is what pinning does.
-    fn translate_untold(
-        &self,
-        address: usize,
-        length: usize,
-        write: bool,
-    ) -> Result<Translation, RegisterError> {
+    fn place_untold(&self, address: usize, length: usize, write: bool) -> Result<Placed, RegisterError> {
         touch_pages(address, length, false).map_err(|_| RegisterError::NotMapped { address })?;
         if write {
             touch_pages(address, length, true).map_err(|_| RegisterError::NotWritable { address })?;
         }
-        Ok(Translation::Plain { address })
+        Ok(Placed::plain(address, PlainReason::Failed))
     }
 
-    fn translate_device(
+    fn place_device(
         &self,
-        memory: &Arc<DeviceMemory>,
+        memory: Arc<DeviceMemory>,
         offset: u64,
         length: u64,
-    ) -> Result<Translation, RegisterError> {
+    ) -> Result<Placed, RegisterError> {
         if length == 0 {
             return Err(RegisterError::Empty);
         }
@@ -184,7 +208,13 @@ impl Zone {
         if !memory.users.acquire() {
             return Err(RegisterError::Closed);
         }
-        Ok(Translation::Device { device: self.context().device().index(), offset: memory.offset() + offset })
+        let device = self.context().device().index();
+        Ok(Placed {
+            translation: Translation::Device { device, offset: memory.offset() + offset },
+            reason: PlainReason::None,
+            adoption: None,
+            device_memory: Some(memory),
+        })
     }
 }
 
@@ -212,21 +242,17 @@ impl Region {
     /// Takes the memory back. When this returns no operation that used the region is under way, here or in a peer, and
     /// none can begin.
     pub fn deregister(&self) -> Result<(), Busy> {
-        if self.gone.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
+        let placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut placed) = placed else { return Ok(()) };
         let context = self.zone.context();
-        // A child of the process that registered must not touch the parent's table.
+        // A child of the process that registered must not touch the parent's table, nor its pages.
         if context.is_current() {
             let engine = context.engine();
             engine.party().segment.keys().kill(self.keys);
-            engine.wait_for_operations();
+            let all_left = engine.wait_for_operations();
             engine.party().segment.keys().recycle(self.keys);
-            if let Some(file) = self.file {
-                engine.release_file(file);
-            }
-        }
-        if let Some(memory) = &self.device_memory {
+            placed.give_back(engine, all_left);
+        } else if let Some(memory) = &placed.device_memory {
             memory.users.release();
         }
         self.zone.users.release();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nonic_device::{Operation, QpNumber};
+use nonic_memory::AdoptionPolicy;
 use nonic_transport::{BLOCK_SIZE, Block, Header, Link, MessageKind, Party, Tier, claim_block};
 
 struct BarePeer {
@@ -15,7 +16,10 @@ struct BarePeer {
 
 impl BarePeer {
     fn new(tier: Tier) -> Self {
-        Self { block: claim_block().unwrap(), party: Arc::new(Party::create(tier, Vec::new()).unwrap()) }
+        Self {
+            block: claim_block().unwrap(),
+            party: Arc::new(Party::create(tier, AdoptionPolicy::Never, Vec::new()).unwrap()),
+        }
     }
 
     fn number(&self) -> QpNumber {

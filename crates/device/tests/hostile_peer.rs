@@ -45,6 +45,7 @@ impl Attacker {
             token: ProcessToken([1, 2]),
             trusts: false,
             arenas: 0,
+            adopts: false,
             probe_address: 8,
             probe_value: 1,
             blocks: vec![1, 2, 3],
@@ -162,7 +163,7 @@ fn rubbish_on_the_socket_ends_the_link_of_whoever_sent_it_and_no_other() {
         attacker.welcomed();
         let mut bytes: Vec<u8> = (0..1 + rubbish.next() % 300).map(|_| rubbish.next() as u8).collect();
         if round % 2 == 0 {
-            let mut message = ControlMessage::CanReach.emit();
+            let mut message = ControlMessage::Look.emit();
             message[12] = rubbish.next() as u8 | 0x40;
             bytes = message;
         }
@@ -178,11 +179,12 @@ fn an_introduction_with_the_wrong_descriptors_is_refused() {
     let (one, other) = common::connected();
     let pipe = EventFd::new(EventKind::All, true).unwrap();
     let short = SharedMemory::create("short", 4096).unwrap();
-    let hello = |trusts, arenas| {
+    let hello = |trusts, arenas, adopts| {
         ControlMessage::Hello(Introduction {
             token: ProcessToken([1, 2]),
             trusts,
             arenas,
+            adopts,
             probe_address: 0,
             probe_value: 0,
             blocks: vec![],
@@ -190,12 +192,12 @@ fn an_introduction_with_the_wrong_descriptors_is_refused() {
     };
     let long = SharedMemory::create("long", LINK).unwrap();
     let cases: [(ControlMessage, Vec<BorrowedFd<'_>>); 6] = [
-        (hello(false, 0), vec![]),
-        (hello(false, 0), vec![pipe.as_fd(), pipe.as_fd()]),
-        (hello(false, 0), vec![short.as_fd(), pipe.as_fd()]),
-        (hello(false, 0), vec![long.as_fd(), pipe.as_fd()]),
-        (hello(true, 3), vec![long.as_fd(), pipe.as_fd()]),
-        (ControlMessage::CanReach, vec![]),
+        (hello(false, 0, false), vec![]),
+        (hello(false, 0, false), vec![pipe.as_fd(), pipe.as_fd()]),
+        (hello(false, 0, false), vec![short.as_fd(), pipe.as_fd()]),
+        (hello(false, 0, false), vec![long.as_fd(), pipe.as_fd()]),
+        (hello(true, 3, false), vec![long.as_fd(), pipe.as_fd()]),
+        (ControlMessage::CanReach { kernel: true, mapping: true }, vec![]),
     ];
     for (message, descriptors) in cases {
         let socket = PacketSocket::connect_abstract(&block_name(one.pair.number().0 / BLOCK_SIZE)).unwrap();

@@ -110,6 +110,7 @@ mod tests {
                 base: RegionAddress(0x1000),
                 length: 0x100,
                 translation: Translation::Plain { address: 0xabc000 },
+                reason: crate::PlainReason::None,
                 local_tag: 0,
                 remote_tag: 0,
             })

@@ -9,16 +9,22 @@ use std::sync::{Arc, Mutex};
 
 use nonic_sys::SharedMapping;
 
-use crate::{Access, Key, RegionAddress, ZoneId};
+use crate::{Access, AdoptedPages, Key, PlainReason, RegionAddress, ZoneId};
 
 /// Where a region's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Translation {
-    /// Private memory of the owner, from this address of the owner's address space. Adopted memory will be this with
-    /// the part that peers can map beside it, for which an entry has two words in reserve.
+    /// Private memory of the owner, from this address of the owner's address space.
     Plain {
         /// First byte.
         address: usize,
+    },
+    /// Private memory of which some pages were moved into the owner's file of adopted pages.
+    Adopted {
+        /// First byte.
+        address: usize,
+        /// The pages in the file. The region may begin before them and end after them.
+        pages: AdoptedPages,
     },
     /// Device memory, from this offset of the device's arena.
     Device {
@@ -51,6 +57,8 @@ pub struct Entry {
     pub length: u64,
     /// Where the bytes are.
     pub translation: Translation,
+    /// Why not all of it is adopted.
+    pub reason: PlainReason,
     /// Tag of the local key.
     pub local_tag: u8,
     /// Tag of the remote key.
@@ -64,11 +72,15 @@ const LENGTH: usize = 16;
 const ADDRESS: usize = 24;
 const KIND: usize = 32;
 const OFFSET: usize = 40;
+const PAGES_START: usize = 48;
+const PAGES_END: usize = 56;
 
 const LIVE: u64 = 1 << 24;
 const KIND_PLAIN: u64 = 1;
 const KIND_DEVICE: u64 = 2;
 const KIND_SHARED_FILE: u64 = 3;
+const KIND_ADOPTED: u64 = 4;
+const REASON_SHIFT: u32 = 8;
 
 /// The table as owner and peers read it.
 #[derive(Clone, Debug)]
@@ -107,6 +119,10 @@ impl KeyTableView {
         let number = (kind >> 32) as u32;
         let translation = match kind & 0xff {
             KIND_PLAIN => Translation::Plain { address: address as usize },
+            KIND_ADOPTED => Translation::Adopted {
+                address: address as usize,
+                pages: AdoptedPages::from_words(load(PAGES_START), load(PAGES_END)),
+            },
             KIND_DEVICE => Translation::Device { device: number, offset },
             KIND_SHARED_FILE => Translation::SharedFile { file: number, offset, address: address as usize },
             _ => return None,
@@ -117,6 +133,7 @@ impl KeyTableView {
             base: RegionAddress(load(BASE)),
             length: load(LENGTH),
             translation,
+            reason: PlainReason::from_number((kind >> REASON_SHIFT) as u8).unwrap_or_default(),
             local_tag: control as u8,
             remote_tag: (control >> 8) as u8,
         })
@@ -127,6 +144,12 @@ impl KeyTableView {
         let store = |field, value| self.mapping.word(at + field).store(value, Ordering::Relaxed);
         let (kind, address, offset) = match entry.translation {
             Translation::Plain { address } => (KIND_PLAIN, address as u64, 0),
+            Translation::Adopted { address, pages } => {
+                let (start, end) = pages.to_words();
+                store(PAGES_START, start);
+                store(PAGES_END, end);
+                (KIND_ADOPTED, address as u64, 0)
+            }
             Translation::Device { device, offset } => (KIND_DEVICE | u64::from(device) << 32, 0, offset),
             Translation::SharedFile { file, offset, address } => {
                 (KIND_SHARED_FILE | u64::from(file) << 32, address as u64, offset)
@@ -135,7 +158,7 @@ impl KeyTableView {
         store(BASE, entry.base.0);
         store(LENGTH, entry.length);
         store(ADDRESS, address);
-        store(KIND, kind);
+        store(KIND, kind | (entry.reason as u64) << REASON_SHIFT);
         store(OFFSET, offset);
         let control = u64::from(entry.zone.0) << 32
             | LIVE
@@ -239,6 +262,7 @@ mod tests {
             base: RegionAddress(0x1000),
             length: 64,
             translation: Translation::SharedFile { file: 9, offset: 8192, address: 0x7000 },
+            reason: PlainReason::None,
             local_tag: 0,
             remote_tag: 0,
         }
@@ -254,6 +278,22 @@ mod tests {
         assert_eq!((found.local_tag, found.remote_tag), (keys.local.tag(), keys.remote.tag()));
         table.kill(keys);
         assert_eq!(table.view().read(keys.local.index()), None);
+    }
+
+    #[test]
+    fn every_translation_survives_its_words() {
+        let pages = AdoptedPages { layer: 3, start: 0x7f12_3456_7000, end: 0x7f12_3456_a000 };
+        for (translation, reason) in [
+            (Translation::Plain { address: 0x7f00 }, PlainReason::Stack),
+            (Translation::Adopted { address: 0x7f12_3456_6f01, pages }, PlainReason::None),
+            (Translation::Device { device: 15, offset: 1 << 35 }, PlainReason::None),
+            (Translation::SharedFile { file: u32::MAX, offset: 1, address: 2 }, PlainReason::NotOrdinary),
+        ] {
+            let table = table(64);
+            let keys = table.insert(Entry { translation, reason, ..entry() }).unwrap();
+            let found = table.view().read(keys.local.index()).unwrap();
+            assert_eq!((found.translation, found.reason), (translation, reason));
+        }
     }
 
     #[test]

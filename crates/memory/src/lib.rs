@@ -4,6 +4,7 @@
 
 mod access;
 mod address;
+mod adopted_pages;
 #[cfg(not(loom))]
 mod adoption;
 #[cfg(not(loom))]
@@ -20,10 +21,9 @@ mod shared_slice;
 
 pub use access::Access;
 pub use address::{AddressRange, RegionAddress};
+pub use adopted_pages::{AdoptedPages, LAYER_BITS, PlainReason};
 #[cfg(not(loom))]
-pub use adoption::{
-    AdoptedPages, Adopter, Adoption, AdoptionPolicy, LAYER_BITS, PlainReason, Purpose, Shield,
-};
+pub use adoption::{Adopter, Adoption, AdoptionPolicy, Purpose, Shield};
 #[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
 pub use gate::{AccessError, KeyUse, Place, resolve};

@@ -56,6 +56,24 @@ impl OwnMemory {
         self.bytes(guard, &place, range.length).ok_or(AccessError::UnknownKey { key })
     }
 
+    /// Whether every byte a local key leads to can be mapped by peers.
+    pub fn is_mappable(&self, zone: ZoneId, key: Key, range: AddressRange) -> bool {
+        let Ok(place) = resolve(&self.table, zone, key, KeyUse::Local, range, Access::LOCAL_READ) else {
+            return false;
+        };
+        let (Ok(offset), Ok(length)) = (usize::try_from(place.offset), usize::try_from(range.length)) else {
+            return false;
+        };
+        match place.translation {
+            Translation::Adopted { address, pages } => {
+                address.checked_add(offset).is_some_and(|start| pages.contain(start, length))
+            }
+            Translation::Device { .. } => true,
+            // A peer may not have been given the file yet.
+            Translation::SharedFile { .. } | Translation::Plain { .. } => false,
+        }
+    }
+
     /// The bytes a place in this process's own table leads to.
     pub fn bytes<'a>(
         &'a self,
@@ -64,7 +82,9 @@ impl OwnMemory {
         length: u64,
     ) -> Option<SharedSlice<'a>> {
         match place.translation {
-            Translation::Plain { address } | Translation::SharedFile { address, .. } => {
+            Translation::Plain { address }
+            | Translation::Adopted { address, .. }
+            | Translation::SharedFile { address, .. } => {
                 let start = address.checked_add(usize::try_from(place.offset).ok()?)?;
                 // SAFETY: the gate placed the range inside a region of this process. Registration found it mapped with
                 // the rights the region has, the program keeps it mapped until it deregisters (the contract of every
@@ -98,6 +118,7 @@ mod tests {
                 base: RegionAddress(0),
                 length: 64,
                 translation,
+                reason: crate::PlainReason::None,
                 local_tag: 0,
                 remote_tag: 0,
             };

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use loom::sync::atomic::{AtomicU64, Ordering};
 use nonic_memory::{
-    Access, AddressRange, Entry, KeyTable, KeyTableView, KeyUse, OperationSlots, RegionAddress, Translation,
-    ZoneId, resolve,
+    Access, AddressRange, Entry, KeyTable, KeyTableView, KeyUse, OperationSlots, PlainReason, RegionAddress,
+    Translation, ZoneId, resolve,
 };
 use nonic_sys::SharedMapping;
 
@@ -23,6 +23,7 @@ fn entry() -> Entry {
         base: RegionAddress(0),
         length: 8,
         translation: Translation::Plain { address: 8 },
+        reason: PlainReason::None,
         local_tag: 0,
         remote_tag: 0,
     }

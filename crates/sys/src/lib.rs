@@ -54,5 +54,6 @@ pub use thread::{
 };
 pub use userfault::{Reach, Userfault};
 pub use virtual_memory::{
-    AreaMap, AreaName, Backing, MemoryArea, PAGE, find_area, shared_file_of, touch_pages,
+    AreaMap, AreaName, Backing, FileIdentity, MemoryArea, PAGE, file_identity, find_area, shared_file_of,
+    touch_pages,
 };

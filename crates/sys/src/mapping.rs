@@ -65,7 +65,31 @@ impl SharedMemory {
 
     /// Maps all of it.
     pub fn map(&self, protection: Protection) -> io::Result<SharedMapping> {
-        SharedMapping::new(Some(self.fd.as_fd()), self.length, protection)
+        SharedMapping::new(Some((self.fd.as_fd(), 0)), self.length, protection)
+    }
+
+    /// Maps the part of it from `offset`, a multiple of the page size, for this process alone: children do not inherit
+    /// the mapping, and core dumps leave it out.
+    pub fn map_window(
+        &self,
+        offset: u64,
+        length: usize,
+        protection: Protection,
+    ) -> io::Result<SharedMapping> {
+        if offset.checked_add(length as u64).is_none_or(|end| end > self.length as u64) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mapping = SharedMapping::new(Some((self.fd.as_fd(), offset)), length, protection)?;
+        for advice in [rustix::mm::Advice::LinuxDontFork, rustix::mm::Advice::LinuxDontDump] {
+            // SAFETY: the range is the new mapping; both kinds of advice leave this process's memory as it is.
+            unsafe { rustix::mm::madvise(mapping.as_ptr().cast(), length, advice)? };
+        }
+        Ok(mapping)
+    }
+
+    /// Length in bytes.
+    pub fn length(&self) -> usize {
+        self.length
     }
 
     /// Refuses every later attempt to map or write it writable; mappings that exist stay.
@@ -110,16 +134,16 @@ unsafe impl Send for SharedMapping {}
 unsafe impl Sync for SharedMapping {}
 
 impl SharedMapping {
-    fn new(fd: Option<BorrowedFd<'_>>, length: usize, protection: Protection) -> io::Result<Self> {
+    fn new(file: Option<(BorrowedFd<'_>, u64)>, length: usize, protection: Protection) -> io::Result<Self> {
         let protection = match protection {
             Protection::Read => ProtFlags::READ,
             Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
         // SAFETY: a new mapping where the kernel chooses: it replaces nothing.
         let start = unsafe {
-            match fd {
-                Some(fd) => {
-                    rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, fd, 0)?
+            match file {
+                Some((fd, offset)) => {
+                    rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, fd, offset)?
                 }
                 None => {
                     rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::SHARED)?
@@ -194,6 +218,17 @@ mod tests {
             (memory.map(Protection::ReadWrite).unwrap(), memory.map(Protection::Read).unwrap());
         one.word(4096).store(7, Ordering::Relaxed);
         assert_eq!(other.word(4096).load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    fn a_window_shows_its_part_of_the_memory_and_none_beyond() {
+        let memory = SharedMemory::create("window", 3 * 4096).unwrap();
+        let whole = memory.map(Protection::ReadWrite).unwrap();
+        whole.word(8192).store(9, Ordering::Relaxed);
+        let window = memory.map_window(8192, 4096, Protection::Read).unwrap();
+        assert_eq!((window.word(0).load(Ordering::Relaxed), window.length()), (9, 4096));
+        assert!(memory.map_window(8192, 8192, Protection::Read).is_err());
+        assert!(memory.map_window(u64::MAX - 4095, 4096, Protection::Read).is_err());
     }
 
     #[test]

@@ -139,9 +139,9 @@ impl PacketSocket {
         matches!(poll(&mut fds, Some(&now)), Ok(1..)) && fds[0].revents().intersects(gone)
     }
 
-    /// Ends the connection for both sides.
-    pub fn shut_down(&self) {
-        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+    /// Sends nothing more: the other end finds this one hung up, and can still be seen to hang up itself.
+    pub fn stop_sending(&self) {
+        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Write);
     }
 }
 

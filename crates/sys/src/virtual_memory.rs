@@ -286,16 +286,21 @@ pub fn touch_pages(address: usize, length: usize, write: bool) -> io::Result<()>
     }
 }
 
+/// What tells a file from others: its device number, major and minor, and its inode.
+pub type FileIdentity = ((u32, u32), u64);
+
+/// The identity of an open file, as [`Backing::SharedFile`] has it.
+pub fn file_identity(file: rustix::fd::BorrowedFd<'_>) -> io::Result<FileIdentity> {
+    let stat = rustix::fs::fstat(file)?;
+    Ok(((rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)), stat.st_ino))
+}
+
 /// Opens the file behind a shared area of this process: a descriptor the program still has, or the file's own path.
 /// `None` if it can no longer be reached by either.
 pub fn shared_file_of(area: &MemoryArea) -> Option<OwnedFd> {
     let Backing::SharedFile { device, inode, .. } = area.backing else { return None };
-    let is_it = |file: &File| {
-        rustix::fs::fstat(file).is_ok_and(|stat| {
-            let seen = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
-            stat.st_ino == inode && seen == device
-        })
-    };
+    let is_it =
+        |file: &File| file_identity(std::os::fd::AsFd::as_fd(file)).is_ok_and(|seen| seen == (device, inode));
     let open = |path: &std::path::Path| {
         let file = File::options().read(true).write(true).open(path).ok()?;
         is_it(&file).then(|| OwnedFd::from(file))

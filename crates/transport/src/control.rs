@@ -3,15 +3,15 @@
 use crate::layout::{BLOCKS_MAX, MAGIC, VERSION};
 
 /// Bytes of the longest message.
-pub(crate) const LONGEST: usize = 64 + BLOCKS_MAX * 4;
+pub(crate) const LONGEST: usize = 72 + BLOCKS_MAX * 4;
 
 /// A number nobody else can know, made when a process opens its first device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessToken(pub [u64; 2]);
 
 /// How one side introduces itself. The side that connects sends it with the descriptors of the link's memory and its
-/// doorbell; the side that accepts answers with its doorbell. A side that trusts the other adds its segment and its
-/// arenas, in this order.
+/// doorbell; the side that accepts answers with its doorbell. A side that trusts the other adds its segment, its
+/// arenas, and its file of adopted pages, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
     /// Who it is.
@@ -20,6 +20,8 @@ pub struct Introduction {
     pub trusts: bool,
     /// Number of arenas.
     pub arenas: u32,
+    /// Whether the file of adopted pages follows them.
+    pub adopts: bool,
     /// Address of eight bytes that hold `probe_value`, for the other side to try to read.
     pub probe_address: u64,
     /// What stands there.
@@ -35,8 +37,14 @@ pub enum ControlMessage {
     Hello(Introduction),
     /// From the side that accepted.
     Welcome(Introduction),
-    /// The sender can read and write the receiver's memory through the kernel.
-    CanReach,
+    /// The sender can read and write the receiver's memory: all of it through the kernel, its adopted pages by mapping
+    /// them.
+    CanReach {
+        /// Through the kernel.
+        kernel: bool,
+        /// By mapping.
+        mapping: bool,
+    },
     /// Asks for a file of the receiver's list.
     WantFile {
         /// Its number.
@@ -149,6 +157,7 @@ impl<'a> Reader<'a> {
 impl Introduction {
     fn emit(&self, writer: &mut Writer) {
         writer.u64(self.token.0[0]).u64(self.token.0[1]).u32(u32::from(self.trusts)).u32(self.arenas);
+        writer.u32(u32::from(self.adopts));
         writer.u64(self.probe_address).u64(self.probe_value).u32(self.blocks.len() as u32);
         for block in &self.blocks {
             writer.u32(*block);
@@ -159,10 +168,11 @@ impl Introduction {
         let token = ProcessToken([reader.u64()?, reader.u64()?]);
         let trusts = reader.count(1)? == 1;
         let arenas = reader.count(ARENAS_MAX)?;
+        let adopts = reader.count(1)? == 1;
         let (probe_address, probe_value) = (reader.u64()?, reader.u64()?);
         let count = reader.count(BLOCKS_MAX as u32)?;
         let blocks = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
-        Ok(Self { token, trusts, arenas, probe_address, probe_value, blocks })
+        Ok(Self { token, trusts, arenas, adopts, probe_address, probe_value, blocks })
     }
 }
 
@@ -172,7 +182,7 @@ impl ControlMessage {
         let mut writer = Writer::start(match self {
             Self::Hello(_) => 1,
             Self::Welcome(_) => 2,
-            Self::CanReach => 3,
+            Self::CanReach { .. } => 3,
             Self::WantFile { .. } => 4,
             Self::File { .. } => 5,
             Self::DropFile { .. } => 6,
@@ -181,7 +191,10 @@ impl ControlMessage {
         });
         match self {
             Self::Hello(introduction) | Self::Welcome(introduction) => introduction.emit(&mut writer),
-            Self::CanReach | Self::Look | Self::Goodbye => {}
+            Self::Look | Self::Goodbye => {}
+            Self::CanReach { kernel, mapping } => {
+                writer.u32(u32::from(*kernel)).u32(u32::from(*mapping));
+            }
             Self::WantFile { file } | Self::DropFile { file } => {
                 writer.u32(*file);
             }
@@ -205,7 +218,7 @@ impl ControlMessage {
         let message = match reader.u32()? {
             1 => Self::Hello(Introduction::parse(&mut reader)?),
             2 => Self::Welcome(Introduction::parse(&mut reader)?),
-            3 => Self::CanReach,
+            3 => Self::CanReach { kernel: reader.count(1)? == 1, mapping: reader.count(1)? == 1 },
             4 => Self::WantFile { file: reader.u32()? },
             5 => Self::File { file: reader.u32()?, length: reader.u64()? },
             6 => Self::DropFile { file: reader.u32()? },
@@ -227,6 +240,7 @@ mod tests {
             token: ProcessToken([1, 2]),
             trusts: true,
             arenas: 1,
+            adopts: true,
             probe_address: 3,
             probe_value: 4,
             blocks,
@@ -238,7 +252,7 @@ mod tests {
         for message in [
             ControlMessage::Hello(introduction(vec![1, 2, 3])),
             ControlMessage::Welcome(introduction((0..BLOCKS_MAX as u32).collect())),
-            ControlMessage::CanReach,
+            ControlMessage::CanReach { kernel: false, mapping: true },
             ControlMessage::WantFile { file: 9 },
             ControlMessage::File { file: 9, length: 1 << 40 },
             ControlMessage::DropFile { file: 9 },
@@ -256,7 +270,7 @@ mod tests {
 
     #[test]
     fn another_version_is_named() {
-        let mut bytes = ControlMessage::CanReach.emit();
+        let mut bytes = ControlMessage::Look.emit();
         bytes[8] = 99;
         assert_eq!(ControlMessage::parse(&bytes), Err(Malformed::Version { theirs: 99 }));
     }
@@ -266,7 +280,7 @@ mod tests {
         fn rubbish_is_refused_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..400), kind in 0u32..10) {
             let _ = ControlMessage::parse(&bytes);
             if bytes.len() >= 16 {
-                bytes[..16].copy_from_slice(&ControlMessage::CanReach.emit());
+                bytes[..16].copy_from_slice(&ControlMessage::Look.emit());
                 bytes[12..16].copy_from_slice(&kind.to_le_bytes());
                 let _ = ControlMessage::parse(&bytes);
             }

@@ -24,35 +24,50 @@ enum Way {
 }
 
 /// Writes `local` slices, one after the other, to `address` of process `pid`.
-pub(crate) fn write(pid: i32, local: &[SharedSlice<'_>], address: usize) -> io::Result<()> {
-    copy(pid, local, address, Way::Out)
+pub(crate) fn write<'a>(
+    pid: i32,
+    local: impl IntoIterator<Item = SharedSlice<'a>>,
+    address: usize,
+) -> io::Result<()> {
+    copy(pid, local.into_iter(), address, Way::Out)
 }
 
 /// Reads from `address` of process `pid` into `local` slices, one after the other.
-pub(crate) fn read(pid: i32, local: &[SharedSlice<'_>], address: usize) -> io::Result<()> {
-    copy(pid, local, address, Way::In)
+pub(crate) fn read<'a>(
+    pid: i32,
+    local: impl IntoIterator<Item = SharedSlice<'a>>,
+    address: usize,
+) -> io::Result<()> {
+    copy(pid, local.into_iter(), address, Way::In)
 }
 
-fn copy(pid: i32, local: &[SharedSlice<'_>], mut address: usize, way: Way) -> io::Result<()> {
+fn copy<'a>(
+    pid: i32,
+    mut local: impl Iterator<Item = SharedSlice<'a>>,
+    mut address: usize,
+    way: Way,
+) -> io::Result<()> {
     let mut pieces = [Piece { address: 0, length: 0 }; PIECES];
-    for part in local.chunks(PIECES) {
-        let mut length = 0;
-        for (piece, slice) in pieces.iter_mut().zip(part) {
+    loop {
+        let (mut count, mut length) = (0, 0);
+        for (piece, slice) in pieces.iter_mut().zip(&mut local) {
             *piece = Piece { address: slice.address(), length: slice.length() };
-            length += slice.length();
+            (count, length) = (count + 1, length + slice.length());
+        }
+        if count == 0 {
+            return Ok(());
         }
         let remote = [Piece { address, length }];
         let copied = match way {
-            Way::Out => write_process(pid, &pieces[..part.len()], &remote)?,
+            Way::Out => write_process(pid, &pieces[..count], &remote)?,
             // SAFETY: the pieces are slices the caller resolved for writing; they stand until it drops its guard.
-            Way::In => unsafe { read_process(pid, &pieces[..part.len()], &remote)? },
+            Way::In => unsafe { read_process(pid, &pieces[..count], &remote)? },
         };
         if copied != length {
             return Err(io::Error::from_raw_os_error(EFAULT));
         }
         address += length;
     }
-    Ok(())
 }
 
 /// What the kernel says of memory that is not there; a copy that ends early ended at such memory.

@@ -93,6 +93,8 @@ pub enum Refusal {
     Operation,
     /// The requester's memory could not be read.
     RequesterMemory,
+    /// The target has no way to the requester's memory: the bytes must travel in the message.
+    CannotPull,
 }
 
 impl Refusal {
@@ -106,6 +108,7 @@ impl Refusal {
             Self::Access => 5,
             Self::Operation => 6,
             Self::RequesterMemory => 7,
+            Self::CannotPull => 8,
         }
     }
 
@@ -119,6 +122,7 @@ impl Refusal {
             (5, 0) => Self::Access,
             (6, 0) => Self::Operation,
             (7, 0) => Self::RequesterMemory,
+            (8, 0) => Self::CannotPull,
             _ => return None,
         })
     }
@@ -365,13 +369,14 @@ mod tests {
             Refusal::Access,
             Refusal::Operation,
             Refusal::RequesterMemory,
+            Refusal::CannotPull,
         ];
         for refusal in all {
             assert_eq!(Refusal::from_number(refusal.to_number()), Some(refusal));
         }
         assert_eq!(Refusal::from_number(0), None);
         assert_eq!(Refusal::from_number(32 << 8 | 1), None);
-        assert_eq!(Refusal::from_number(8), None);
+        assert_eq!(Refusal::from_number(9), None);
     }
 
     #[test]

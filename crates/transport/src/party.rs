@@ -3,8 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use nonic_memory::{Arena, OwnMemory, SharedFiles};
-use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind, random_u64};
+use nonic_memory::{Adopter, AdoptionPolicy, Arena, OwnMemory, SharedFiles};
+use nonic_sys::{
+    AsFd, Backing, BorrowedFd, EventFd, EventKind, FileIdentity, OwnedFd, file_identity, random_u64,
+};
 
 use crate::control::{Introduction, ProcessToken};
 use crate::segment::Segment;
@@ -29,6 +31,8 @@ pub struct Party {
     pub segment: Segment,
     /// Its registered memory.
     pub memory: OwnMemory,
+    /// Private memory of the program that peers can map.
+    pub adopter: Adopter,
     /// Files behind its regions.
     pub files: SharedFiles,
     /// Rung by peers, and by its own threads, to wake the agent.
@@ -37,24 +41,40 @@ pub struct Party {
     pub tier: Tier,
     /// Its effective user.
     uid: u32,
+    /// The file of adopted pages. Introducing oneself must not wait for an adoption under way, hence here, too.
+    adopted_file: Option<(OwnedFd, FileIdentity)>,
     probe: Box<u64>,
 }
 
 impl Party {
-    /// A new party with one arena for each device.
-    pub fn create(tier: Tier, arenas: Vec<Arc<Arena>>) -> io::Result<Self> {
+    /// A new party with one arena for each device. Memory is adopted for peers only where they may map it.
+    pub fn create(tier: Tier, adoption: AdoptionPolicy, arenas: Vec<Arc<Arena>>) -> io::Result<Self> {
+        let adoption = if tier == Tier::Mapped { adoption } else { AdoptionPolicy::Never };
         let segment = Segment::create()?;
         let memory = OwnMemory::new(segment.keys().view().clone(), arenas)?;
+        let adopter = Adopter::new(adoption);
+        let adopted_file = match adopter.file() {
+            Some(file) => Some((file.try_clone_to_owned()?, file_identity(file)?)),
+            None => None,
+        };
         Ok(Self {
             token: ProcessToken([random_u64(), random_u64()]),
             segment,
             memory,
+            adopter,
             files: SharedFiles::default(),
             doorbell: EventFd::new(EventKind::All, true)?,
             tier,
             uid: nonic_sys::effective_user(),
+            adopted_file,
             probe: Box::new(random_u64()),
         })
+    }
+
+    /// Whether an area of this process shows its own file of adopted pages.
+    pub fn is_adopted(&self, backing: &Backing) -> bool {
+        let Backing::SharedFile { device, inode, .. } = backing else { return false };
+        self.adopted_file.as_ref().is_some_and(|(_, identity)| *identity == (*device, *inode))
     }
 
     /// Whether a peer of user `uid` could trace this process anyway: there is nothing to protect from it.
@@ -70,18 +90,21 @@ impl Party {
     /// How this process introduces itself to a peer it trusts or not, and the descriptors that go with it.
     pub(crate) fn introduce(&self, trusts: bool, blocks: &[u32]) -> (Introduction, Vec<BorrowedFd<'_>>) {
         let mut descriptors = vec![self.doorbell.as_fd()];
-        let mut arenas = 0;
+        let (mut arenas, mut adopts) = (0, false);
         if trusts {
             descriptors.push(self.segment.as_fd());
             if self.tier == Tier::Mapped {
                 descriptors.extend(self.memory.arenas().iter().map(|arena| arena.as_fd()));
                 arenas = self.memory.arenas().len() as u32;
+                adopts = self.adopted_file.is_some();
+                descriptors.extend(self.adopted_file.iter().map(|(file, _)| file.as_fd()));
             }
         }
         let introduction = Introduction {
             token: self.token,
             trusts,
             arenas,
+            adopts,
             probe_address: &raw const *self.probe as u64,
             probe_value: *self.probe,
             blocks: blocks.to_vec(),

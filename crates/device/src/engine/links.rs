@@ -2,10 +2,8 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use nonic_queue::QpNumber;
-use nonic_sys::FenceReach;
 use nonic_transport::{BLOCK_SIZE, Link};
 
 use super::{Engine, Progress, lock};
@@ -31,6 +29,7 @@ impl Engine {
                 return Some(Arc::clone(link));
             }
         }
+        let _meeting = lock(&self.meeting);
         match Link::connect(&self.party, number, &own_blocks) {
             Ok(link) => Some(self.add_link(Arc::new(link), Some(block))),
             Err(error) => {
@@ -96,16 +95,28 @@ impl Engine {
             }
         }
         link.close();
+        let parted = link.peer_may_operate();
         {
             let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
             let keep = |other: &Arc<Link>| !Arc::ptr_eq(other, link);
             links.all = Arc::new(links.all.iter().filter(|other| keep(other)).cloned().collect());
             links.by_block.retain(|_, other| keep(other));
-            links.by_token.retain(|_, other| keep(other));
+            let others = links.parted.iter().filter(|other| keep(other) && other.peer_may_operate());
+            let parted_now = others.chain(parted.then_some(link)).cloned().collect();
+            links.parted = Arc::new(parted_now);
+            if !parted {
+                links.by_token.retain(|_, other| keep(other));
+            }
         }
         self.links_version.fetch_add(1, Ordering::Release);
-        for watched in [link.socket(), link.process()].into_iter().flatten() {
-            self.epoll.remove(watched);
+        if parted {
+            // Between the question and the entry its end may have been closed.
+            self.watch_parted(link);
+        } else {
+            self.stop_watching(link);
+            if link.was_given_up() {
+                self.wake_to_use_again();
+            }
         }
         for pair in self.all_pairs() {
             pair.peer_is_gone(link);
@@ -115,19 +126,6 @@ impl Engine {
     pub(super) fn say_goodbye(&self) {
         for link in self.links().iter() {
             link.say_goodbye();
-        }
-    }
-
-    /// Waits until no operation that began before is under way on this process's memory, by its own threads or peers.
-    pub(crate) fn wait_for_operations(&self) {
-        // Only the link to itself: no other process can have anything under way.
-        let alone = self.links().len() == 1;
-        nonic_sys::heavy_fence(if alone { FenceReach::Process } else { FenceReach::Machine });
-        self.party.memory.slots().wait_idle(Duration::MAX / 4, &|| false);
-        for link in self.links().iter() {
-            if !link.wait_for_peer(PEER_PATIENCE) {
-                self.end_link(link);
-            }
         }
     }
 
@@ -147,6 +145,3 @@ impl Engine {
         }
     }
 }
-
-/// How long deregistration waits for a peer that is inside a copy but does not move (stopped, or in a debugger).
-pub(super) const PEER_PATIENCE: Duration = Duration::from_secs(2);

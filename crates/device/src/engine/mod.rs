@@ -4,6 +4,7 @@
 mod driver;
 mod links;
 mod progress;
+mod revocation;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -29,9 +30,12 @@ use crate::pair_table::PairTable;
 use crate::queue_pair::QueuePair;
 
 /// What is known of links.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Links {
     all: Arc<Vec<Arc<Link>>>,
+    /// Buried, but their peers have not closed their ends: they may be inside an operation, or begin one before they
+    /// notice.
+    parted: Arc<Vec<Arc<Link>>>,
     by_block: HashMap<u32, Arc<Link>>,
     by_token: HashMap<u64, Arc<Link>>,
 }
@@ -59,12 +63,20 @@ pub(crate) struct Engine {
     timers: Mutex<BTreeSet<(Instant, QpNumber)>>,
     overruns: Mutex<Vec<Arc<CompletionQueue>>>,
     ended: Mutex<Vec<Arc<Link>>>,
+    /// What a stopped peer may be writing to.
+    held_back: Mutex<Vec<revocation::HeldBack>>,
+    may_use_again: AtomicBool,
     /// A program polled since the agent last looked.
     recent_poll: AtomicBool,
     /// Completion queues whose program wants an event.
     armed: AtomicUsize,
     /// The agent waits with a time limit and without its bell.
     pub(crate) timed: AtomicBool,
+    /// Held from before this process introduces itself to a peer until the link is among the others: the peer may begin
+    /// operations in between, and whoever takes memory back must find it.
+    pub(crate) meeting: Mutex<()>,
+    /// Held by the agent while it may touch memory of the program.
+    pub(crate) at_work: Arc<Mutex<()>>,
     pub(crate) stop: AtomicBool,
     pub(crate) epoll: Epoll,
     agent: Mutex<Option<JoinHandle<()>>>,
@@ -138,6 +150,7 @@ impl EngineOwner {
             self.0.epoll.add(self.0.party.doorbell.as_fd(), agent::DOORBELL)?;
             let engine = Arc::clone(&self.0);
             *agent = Some(nonic_sys::spawn_without_signals("nonic-agent", move || agent::run(&engine))?);
+            self.0.party.adopter.set_own_threads(1);
         }
         Ok(())
     }
@@ -153,6 +166,7 @@ impl Drop for EngineOwner {
             return;
         }
         self.0.answer_all();
+        self.0.party.adopter.set_own_threads(0);
         self.0.say_goodbye();
         self.0.stop.store(true, Ordering::SeqCst);
         self.0.party.doorbell.signal();
@@ -192,9 +206,17 @@ impl Engine {
             .map(|_| Arena::create(config.device_memory).map(Arc::new))
             .collect::<io::Result<Vec<_>>>();
         let arenas = asked("shared memory for device memory (memfd_create)", arenas)?;
-        let party =
-            asked("shared memory for the key table (memfd_create)", Party::create(config.tier, arenas))?;
+        let party = Party::create(config.tier, config.adoption, arenas);
+        let party = asked("shared memory for the key table (memfd_create)", party)?;
         let party = Arc::new(party);
+        let at_work = Arc::new(Mutex::new(()));
+        let resting = Arc::clone(&at_work);
+        // Pages of a program with one thread are moved without protection: not while the agent uses them.
+        party.adopter.set_quiet_hook(move |switch| {
+            let resting = lock(&resting);
+            switch();
+            drop(resting);
+        });
         let loopback = Arc::new(asked("memory for a ring (mmap)", Link::loopback(&party))?);
         let all = Arc::new(vec![Arc::clone(&loopback)]);
         Ok(Self {
@@ -203,7 +225,7 @@ impl Engine {
             pairs: RwLock::new(PairTable::default()),
             listeners: Mutex::new(Vec::new()),
             driver: BiasedMutex::new(Driver::default()),
-            links: RwLock::new(Links { all, by_block: HashMap::new(), by_token: HashMap::new() }),
+            links: RwLock::new(Links { all, ..Links::default() }),
             links_version: AtomicU64::new(0),
             credits: asked(
                 "memory for send queues (mmap)",
@@ -216,9 +238,13 @@ impl Engine {
             timers: Mutex::new(BTreeSet::new()),
             overruns: Mutex::new(Vec::new()),
             ended: Mutex::new(Vec::new()),
+            held_back: Mutex::new(Vec::new()),
+            may_use_again: AtomicBool::new(false),
             recent_poll: AtomicBool::new(false),
             armed: AtomicUsize::new(0),
             timed: AtomicBool::new(false),
+            meeting: Mutex::new(()),
+            at_work,
             stop: AtomicBool::new(false),
             epoll: asked("a descriptor to wait on (epoll_create)", Epoll::new())?,
             agent: Mutex::new(None),

@@ -1,13 +1,12 @@
 //! Connected services: what a request becomes on the way to its one peer.
 
-use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
 use nonic_queue::{Operation, QpType, Status};
 use nonic_transport::{FRAGMENT, Header, Link, MessageKind};
 
 use super::Step;
 use super::local::cut;
-use crate::limits::{MESSAGE_MAX, PIECES_MAX};
+use crate::limits::MESSAGE_MAX;
 use crate::queue_pair::{Inner, Path, QueuePair};
 use crate::send_queue::Slot;
 
@@ -77,14 +76,8 @@ impl QueuePair {
             let mut header = self.header(inner, MessageKind::Send, slot);
             header.immediate = immediate;
             // Once a fragment is in the ring the rest must follow it there.
-            let by_pull = slot.total >= PULL_MIN
-                && inner.requester.sent == 0
-                && self.transport == QpType::ReliableConnection
-                && !slot.flags.inline
-                && path.link.peer_can_reach();
-            if by_pull {
-                header.kind = MessageKind::SendPull;
-                return self.push_list(&path.link, header, source);
+            if inner.requester.sent == 0 && self.may_be_pulled(inner, &path.link, number, slot) {
+                return self.push_list(inner, &path.link, header, number);
             }
             // A message that is sent whole and has no immediate data can say what is owed besides.
             let owed = match immediate {
@@ -99,20 +92,6 @@ impl QueuePair {
             step
         });
         sent.unwrap_or(Step::Failed(Status::LocalProtection))
-    }
-
-    /// Pushes a message whose payload is the list of the sender's pieces.
-    pub(super) fn push_list(&self, link: &Link, header: Header, source: &[SharedSlice<'_>]) -> Step {
-        let mut list = ArrayVec::<u8, { PIECES_MAX * 16 }>::new();
-        for slice in source {
-            for word in [slice.address() as u64, slice.length() as u64] {
-                let _ = list.try_extend_from_slice(&word.to_le_bytes());
-            }
-        }
-        match link.push(&header, &[SharedSlice::of_private(&mut list)]) {
-            Ok(()) => self.sent(),
-            Err(_) => self.blocked(link),
-        }
     }
 
     pub(super) fn blocked(&self, link: &Link) -> Step {
@@ -150,7 +129,3 @@ impl QueuePair {
         }
     }
 }
-
-/// From here on a send's bytes are taken by the receiver from the sender's memory instead of travelling through the
-/// ring: one copy by the kernel then costs less than two through the ring.
-pub(super) const PULL_MIN: u64 = 16 * 1024;

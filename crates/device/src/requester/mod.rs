@@ -9,8 +9,10 @@ mod datagram;
 mod express;
 mod local;
 mod one_sided;
+mod pulled;
 
 pub(crate) use local::cut;
+pub(crate) use one_sided::DIRECT_CHUNK;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

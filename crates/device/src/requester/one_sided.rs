@@ -257,7 +257,7 @@ impl QueuePair {
 }
 
 /// A direct copy looks at the key again after so many bytes, so that revocation never waits longer than one takes.
-pub(super) const DIRECT_CHUNK: u64 = 1 << 20;
+pub(crate) const DIRECT_CHUNK: u64 = 1 << 20;
 
 /// What trying a request directly came to.
 pub(super) enum Direct {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
 use nonic_queue::{QpType, Status};
-use nonic_transport::{Header, Incoming, Link, Refusal, pull};
+use nonic_transport::{Header, Incoming, Link, PullError, PullPiece, Refusal};
 
 use super::{Inbound, Outcome, inbound};
 use crate::async_event::AsyncEventKind;
 use crate::limits::PIECES_MAX;
 use crate::queue_pair::{Inner, QueuePair};
 use crate::receive_queue::Receive;
-use crate::requester::Slices;
+use crate::requester::{DIRECT_CHUNK, Slices};
 
 impl QueuePair {
     /// Places a message that is here whole in a receive of one piece of the queue pair's own, without moving either about.
@@ -86,43 +86,48 @@ impl QueuePair {
         let Some(list) = parse_list(incoming.payload, header.total) else {
             return Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpRequestError));
         };
-        if !link.can_reach() {
-            return Outcome::Fatal(Refusal::Operation, None);
+        let sender = link.view().and_then(|view| view.segment.slot_place(header.source));
+        let Some(sender) = sender else { return Outcome::Retry(Refusal::CannotPull) };
+        match link.can_pull(sender, &list) {
+            Ok(()) => {}
+            Err(PullError::Unreachable) => return Outcome::Retry(Refusal::CannotPull),
+            Err(PullError::Revoked | PullError::Copy(_)) => {
+                return Outcome::Fatal(Refusal::RequesterMemory, None);
+            }
         }
         let receive = match self.receive_for(inner, header) {
             Ok(receive) => receive,
             Err(outcome) => return outcome,
         };
-        let guard = self.engine().party().memory.enter();
-        let mut slices = Slices::new();
-        if !self.receive_bytes(&guard, &receive, 0, header.total.into(), &mut slices) {
-            return self.fail_receive(&receive, Status::LocalProtection, Refusal::Operation);
-        }
-        if pull(link, &list, &slices).is_err() {
-            return self.fail_receive(&receive, Status::General, Refusal::RequesterMemory);
+        let (total, mut offset) = (u64::from(header.total), 0);
+        while offset < total {
+            // A part at a time, so that nobody who takes memory back waits for all of them.
+            let count = (total - offset).min(DIRECT_CHUNK);
+            let guard = self.engine().party().memory.enter();
+            let mut slices = Slices::new();
+            if !self.receive_bytes(&guard, &receive, offset, count, &mut slices) {
+                return self.fail_receive(&receive, Status::LocalProtection, Refusal::Operation);
+            }
+            if link.pull(sender, &list, offset, &slices).is_err() {
+                return self.fail_receive(&receive, Status::General, Refusal::RequesterMemory);
+            }
+            offset += count;
         }
         self.complete_send(receive.id, header)
     }
 }
 
-/// The sender's pieces of a send that is pulled: pairs of address and length that add up to the message.
-pub(super) fn parse_list(
-    payload: SharedSlice<'_>,
-    total: u32,
-) -> Option<arrayvec::ArrayVec<(u64, u64), PIECES_MAX>> {
-    const PAIR: usize = 16;
+/// The sender's pieces of a send that is pulled; they add up to the message.
+fn parse_list(payload: SharedSlice<'_>, total: u32) -> Option<arrayvec::ArrayVec<PullPiece, PIECES_MAX>> {
+    const EACH: usize = PullPiece::LENGTH;
     let length = payload.length();
-    if length % PAIR != 0 || length > PIECES_MAX * PAIR {
+    if length % EACH != 0 || length > PIECES_MAX * EACH {
         return None;
     }
-    let mut bytes = [0; PIECES_MAX * PAIR];
+    let mut bytes = [0; PIECES_MAX * EACH];
     payload.read(&mut bytes[..length]);
-    let mut list = arrayvec::ArrayVec::new();
-    let mut sum = 0u64;
-    for pair in bytes[..length].as_chunks::<PAIR>().0 {
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| pair[at + i]));
-        sum = sum.checked_add(word(8))?;
-        list.push((word(0), word(8)));
-    }
+    let list: arrayvec::ArrayVec<_, PIECES_MAX> =
+        bytes[..length].as_chunks::<EACH>().0.iter().map(PullPiece::from_bytes).collect();
+    let sum: u64 = list.iter().map(|piece| piece.range.length).sum();
     (sum == u64::from(total)).then_some(list)
 }

@@ -46,63 +46,7 @@ use fork::Shared;
 use nonic_sys::{AsFd, BorrowedFd, PAGE, fork_generation};
 use state::{Outcome, State};
 
-/// Log2 of the bytes of a layer: the address space of a program.
-pub const LAYER_BITS: u32 = 47;
-
-/// Whole pages of this process that lie in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct AdoptedPages {
-    /// Which layer of the file.
-    pub layer: u16,
-    /// First byte, a multiple of the page size.
-    pub start: usize,
-    /// One past the last byte, a multiple of the page size.
-    pub end: usize,
-}
-
-impl AdoptedPages {
-    /// Offset in the file of the byte at `address`, which lies inside.
-    pub fn file_offset(&self, address: usize) -> u64 {
-        u64::from(self.layer) << LAYER_BITS | address as u64
-    }
-}
-
-/// Why the bytes of a region, or some of them, stay where only the kernel or this process can copy them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum PlainReason {
-    /// There is none: all whole pages are adopted.
-    #[default]
-    None = 0,
-    /// Adoption was not wanted.
-    Disabled = 1,
-    /// The region gives peers no rights and is too small for its sends to gain.
-    LocalOnly = 2,
-    /// The region has no whole page.
-    NoWholePage = 3,
-    /// The memory is no ordinary private memory: a private file mapping, huge pages, or something of the kernel's.
-    NotOrdinary = 4,
-    /// The memory is a stack.
-    Stack = 5,
-    /// The process has locked memory (`mlock(2)`), which would not stay locked.
-    Locked = 6,
-    /// The kernel holds pages of the process (`VmPin`: io_uring buffers), and would go on using the old ones.
-    KernelPins = 7,
-    /// Registrations like this one have been too short to gain.
-    ShortLived = 8,
-    /// Other threads run, and userfaultfd is refused: nothing could hold them back meanwhile.
-    NoProtection = 9,
-    /// Another region on the same pages is not adopted, or in another layer.
-    OtherRegion = 10,
-    /// No file as large as the address space can be made (`RLIMIT_FSIZE`, memory).
-    NoFile = 11,
-    /// A debugger's machine runs the program (valgrind), which does not know such mappings.
-    Emulated = 12,
-    /// A step failed, and everything is as it was.
-    Failed = 13,
-    /// The process has too many separate adopted places: each takes mappings, of which the kernel allows so many.
-    TooManyMappings = 14,
-}
+use crate::{AdoptedPages, LAYER_BITS, PlainReason};
 
 /// When to adopt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use crate::directory::connect_owner;
 use crate::layout::{LINK_LENGTH, LINK_VERSION, MAGIC, VERSION};
 use crate::party::{Party, Tier};
 use crate::segment::SegmentView;
+use crate::windows::Windows;
 
 impl Link {
     /// A link from this process to itself: one ring, read by its own progress.
@@ -26,9 +27,11 @@ impl Link {
         let _ = link.token.set(party.token);
         let (introduction, _) = party.introduce(true, &[]);
         if party.tier > Tier::Ring {
-            let _ = link.view.set(PeerView { segment: party.segment.view(), arenas: Vec::new() });
+            let view = PeerView { segment: party.segment.view(), arenas: Vec::new(), adopted: None };
+            let _ = link.view.set(view);
             link.probe(&introduction);
             link.peer_can_reach.store(link.can_reach(), Ordering::Relaxed);
+            link.peer_can_map.store(party.tier == Tier::Mapped, Ordering::Relaxed);
         }
         Ok(link)
     }
@@ -88,9 +91,7 @@ impl Link {
         link.meet(introduction, descriptors)?;
         let (own, descriptors) = party.introduce(party.trusts(credentials.uid), own_blocks);
         link.tell(&ControlMessage::Welcome(own), &descriptors)?;
-        if link.can_reach() {
-            link.tell(&ControlMessage::CanReach, &[])?;
-        }
+        link.tell_reach()?;
         Ok(link)
     }
 
@@ -113,14 +114,32 @@ impl Link {
                 let arena = SharedMemory::from_peer_whole(descriptors.next().ok_or_else(missing)?)?;
                 arenas.push(arena.map(Protection::ReadWrite)?);
             }
+            let mut adopted = None;
+            if introduction.adopts {
+                let file = descriptors.next().ok_or_else(missing)?;
+                // Mapped only from a peer that this process could not hide from anyway, as with its other files.
+                if self.party.tier == Tier::Mapped && self.party.could_trace(self.credentials.uid) {
+                    adopted = Some(Windows::new(file)?);
+                }
+            }
             if self.party.tier > Tier::Ring {
-                let _ = self.view.set(PeerView { segment, arenas });
+                let _ = self.view.set(PeerView { segment, arenas, adopted });
             }
         }
         self.probe(&introduction);
         let _ = self.token.set(introduction.token);
         let _ = self.blocks.set(introduction.blocks);
         Ok(())
+    }
+
+    /// Tells the peer how this process can reach its memory, if it can.
+    pub(super) fn tell_reach(&self) -> io::Result<()> {
+        // Without its keys nothing of it is touched.
+        let (kernel, mapping) = (self.can_reach() && self.view().is_some(), self.can_map());
+        if !kernel && !mapping {
+            return Ok(());
+        }
+        self.tell(&ControlMessage::CanReach { kernel, mapping }, &[])
     }
 
     /// Tries whether the kernel lets this process into the peer's memory.

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use nonic_memory::{KeyTableView, OperationSlots, SharedSlice};
+use nonic_memory::{KeyTableView, OperationGuard, OperationSlots, SharedSlice};
 use nonic_queue::QpNumber;
 use nonic_sys::{
-    AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, OwnedFd, PacketSocket, SharedMapping,
-    open_process, wait_readable,
+    AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, FenceReach, OwnedFd, PacketSocket,
+    SharedMapping, open_process, wait_readable,
 };
 
 use crate::control::{ControlMessage, ProcessToken};
@@ -22,6 +22,7 @@ use crate::message::Header;
 use crate::party::Party;
 use crate::ring::{Consumer, Producer, RingFull, RingMemory};
 use crate::segment::SegmentView;
+use crate::windows::Windows;
 
 /// Who is at the other end: what the kernel says and what it says itself. Both must match for two links to lead to one
 /// process.
@@ -39,6 +40,7 @@ pub struct PeerView {
     /// Its queue pairs and keys.
     pub segment: SegmentView,
     pub(crate) arenas: Vec<SharedMapping>,
+    pub(crate) adopted: Option<Windows>,
 }
 
 #[derive(Debug)]
@@ -77,7 +79,9 @@ pub struct Link {
     pub(crate) files: Mutex<HashMap<u32, PeerFile>>,
     can_reach: AtomicBool,
     peer_can_reach: AtomicBool,
+    peer_can_map: AtomicBool,
     dead: AtomicBool,
+    given_up: AtomicBool,
     departed: AtomicBool,
     stalled: Mutex<Vec<QpNumber>>,
     has_stalled: AtomicBool,
@@ -112,7 +116,9 @@ impl Link {
             files: Mutex::new(HashMap::new()),
             can_reach: AtomicBool::new(false),
             peer_can_reach: AtomicBool::new(false),
+            peer_can_map: AtomicBool::new(false),
             dead: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
             departed: AtomicBool::new(false),
             stalled: Mutex::new(Vec::new()),
             has_stalled: AtomicBool::new(false),
@@ -178,6 +184,14 @@ impl Link {
         &self.party
     }
 
+    /// Begins an operation of this process on the peer's memory; `None` if the link has ended. The look comes after the
+    /// slot was taken: whoever closes the link waits for the slots.
+    #[inline]
+    pub(crate) fn enter(&self, view: &PeerView) -> Option<OperationGuard<'_>> {
+        let guard = self.own_operations.enter(view.segment.light_fences());
+        (!self.is_dead()).then_some(guard)
+    }
+
     pub(crate) fn keys(&self) -> Option<&KeyTableView> {
         self.view.get().map(|view| view.segment.keys())
     }
@@ -191,6 +205,22 @@ impl Link {
     /// Whether the kernel lets the peer into this process's memory.
     pub fn peer_can_reach(&self) -> bool {
         self.peer_can_reach.load(Ordering::Acquire)
+    }
+
+    /// Whether this process can map the adopted pages of the peer.
+    pub fn can_map(&self) -> bool {
+        self.view.get().is_some_and(|view| view.adopted.is_some())
+    }
+
+    /// Whether the peer can map the adopted pages of this process.
+    pub fn peer_can_map(&self) -> bool {
+        self.peer_can_map.load(Ordering::Acquire)
+    }
+
+    /// The peer found no way to this process's memory after all: sends travel in the ring from now on.
+    pub fn stop_pulls(&self) {
+        self.peer_can_reach.store(false, Ordering::Release);
+        self.peer_can_map.store(false, Ordering::Release);
     }
 
     /// Puts a message into the ring; [`Link::ring_bell`] afterwards, once for several.
@@ -284,12 +314,17 @@ impl Link {
         self.has_stalled.load(Ordering::Acquire)
     }
 
-    /// Ends the link: nothing is sent, received or reached any more.
+    /// Ends the link: nothing is sent, received or reached any more. The peer learns of it when no operation of this
+    /// process on its memory is left: it takes a closed end for the promise that none is, and none can begin.
     pub fn close(&self) {
-        if !self.dead.swap(true, Ordering::SeqCst)
-            && let Some(socket) = &self.socket
+        if self.dead.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        nonic_sys::heavy_fence(FenceReach::Process);
+        if let Some(socket) = &self.socket
+            && self.own_operations.wait_idle(OWN_PATIENCE, &|| false)
         {
-            socket.shut_down();
+            socket.stop_sending();
         }
     }
 
@@ -304,19 +339,37 @@ impl Link {
         self.dead.load(Ordering::SeqCst)
     }
 
-    /// Waits until every operation the peer has under way on this process's memory is over. A peer that died meanwhile
-    /// has none; a peer that does not move within `limit` loses its link, and false is returned.
+    /// Waits until every operation the peer has under way on this process's memory is over. False if one is not within
+    /// `limit`, though the peer's process lives: it is stopped. It is then not waited for again.
     pub fn wait_for_peer(&self, limit: Duration) -> bool {
+        let limit = if self.was_given_up() { Duration::ZERO } else { limit };
         let hung_up = || self.socket.as_ref().is_some_and(PacketSocket::is_hung_up);
-        let gone = || self.is_dead() || hung_up() || self.process_ended();
+        let gone = || hung_up() || self.process_ended();
         if self.peer_operations.wait_idle(limit, &gone) || gone() {
             return true;
         }
-        tracing::warn!(
-            pid = self.credentials.pid,
-            "a peer stopped inside an operation on this process's memory"
-        );
-        self.close();
+        if !self.given_up.swap(true, Ordering::SeqCst) {
+            let pid = self.credentials.pid;
+            tracing::warn!(
+                pid,
+                "a peer stopped inside an operation on this process's memory; its link is closed"
+            );
+        }
         false
     }
+
+    /// Whether the peer once did not leave an operation in time.
+    pub fn was_given_up(&self) -> bool {
+        self.given_up.load(Ordering::SeqCst)
+    }
+
+    /// Whether the peer can be inside an operation on this process's memory, or begin one, even if the link has ended
+    /// here: it was shown keys, it lives, and it has not closed its end.
+    pub fn peer_may_operate(&self) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        self.party.trusts(self.credentials.uid) && !socket.is_hung_up() && !self.process_ended()
+    }
 }
+
+/// How long closing a link waits for this process's own operations on the peer's memory.
+const OWN_PATIENCE: Duration = Duration::from_secs(2);

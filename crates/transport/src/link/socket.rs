@@ -34,6 +34,17 @@ impl Link {
         LinkEvent::None
     }
 
+    /// Takes what waits on the socket of an ended link and does nothing with it.
+    pub fn discard_messages(&self) {
+        let Some(socket) = &self.socket else { return };
+        let mut bytes = [0u8; LONGEST];
+        for _ in 0..MESSAGES_AT_ONCE {
+            if !matches!(socket.receive(&mut bytes), Received::Message(..)) {
+                return;
+            }
+        }
+    }
+
     pub(super) fn handle_message(
         &self,
         message: ControlMessage,
@@ -46,10 +57,13 @@ impl Link {
                     return Err(io::Error::other("a second introduction"));
                 }
                 self.meet(introduction, descriptors.into_iter())?;
-                if self.can_reach() { self.tell(&ControlMessage::CanReach, &[]) } else { Ok(()) }
+                self.tell_reach()
             }
-            ControlMessage::CanReach => {
-                self.peer_can_reach.store(true, Ordering::Release);
+            ControlMessage::CanReach { kernel, mapping } => {
+                // A limit of this side's own holds for what it offers, too.
+                let tier = self.party.tier;
+                self.peer_can_reach.store(kernel && tier >= Tier::Kernel, Ordering::Release);
+                self.peer_can_map.store(mapping && tier == Tier::Mapped, Ordering::Release);
                 Ok(())
             }
             ControlMessage::WantFile { file } => self.give_file(file),

@@ -1,0 +1,137 @@
+//! Taking memory back: waiting for whoever is inside an operation on it, and what follows when somebody does not leave.
+//!
+//! A peer that was stopped inside a copy (`SIGSTOP`, a debugger) goes on with it when it is continued, whenever that
+//! is. It is waited for only so long; then its link is closed, adopted pages are replaced under it, and neither their
+//! place in the file nor device memory it may be writing to is used again before its process has ended.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use nonic_memory::Adoption;
+use nonic_sys::FenceReach;
+use nonic_transport::Link;
+
+use super::{Engine, lock};
+
+/// How long revocation waits for peers that are inside a copy but do not move, all of them together.
+const PEER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Device memory that was freed while a stopped peer might be writing to it.
+#[derive(Debug)]
+pub(super) struct HeldBack {
+    device: u32,
+    offset: u64,
+    length: u64,
+}
+
+impl Engine {
+    /// Waits until no operation that began before is under way on this process's memory, by its own threads or peers.
+    /// False if a peer was given up that may still be inside one.
+    pub(crate) fn wait_for_operations(&self) -> bool {
+        drop(lock(&self.meeting));
+        let [links, parted] = self.links_and_parted();
+        // Only the link to itself: no other process can have anything under way.
+        let alone = links.len() == 1 && parted.is_empty();
+        nonic_sys::heavy_fence(if alone { FenceReach::Process } else { FenceReach::Machine });
+        self.party.memory.slots().wait_idle(Duration::MAX / 4, &|| false);
+        let deadline = Instant::now() + PEER_PATIENCE;
+        let mut all_left = true;
+        for link in links.iter().chain(parted.iter()) {
+            if !link.wait_for_peer(deadline.saturating_duration_since(Instant::now())) {
+                all_left = false;
+                if !link.is_dead() {
+                    self.end_link(link);
+                }
+            }
+        }
+        all_left
+    }
+
+    /// Ends the adoption of a region's pages. `all_left` is what [`Engine::wait_for_operations`] said.
+    pub(crate) fn give_back(&self, adoption: Adoption, all_left: bool) {
+        if all_left {
+            self.party.adopter.give_back(adoption, false);
+        } else {
+            let held_back = lock(&self.held_back);
+            self.party.adopter.give_back(adoption, true);
+            drop(held_back);
+            self.wake_to_use_again();
+        }
+    }
+
+    /// Gives device memory back, now or when no stopped peer is left. `all_left` says whether every peer had left every
+    /// region on it.
+    pub(crate) fn release_device_memory(&self, device: u32, offset: u64, length: u64, all_left: bool) {
+        if all_left {
+            self.arena(device).release(offset, length);
+        } else {
+            lock(&self.held_back).push(HeldBack { device, offset, length });
+            // That peer may be gone by now.
+            self.wake_to_use_again();
+        }
+    }
+
+    fn has_stopped_peers(&self) -> bool {
+        let [links, parted] = self.links_and_parted();
+        links.iter().chain(parted.iter()).any(|link| link.was_given_up() && link.peer_may_operate())
+    }
+
+    /// The links there are, and the parted ones.
+    fn links_and_parted(&self) -> [Arc<Vec<Arc<Link>>>; 2] {
+        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        [Arc::clone(&links.all), Arc::clone(&links.parted)]
+    }
+
+    /// Whether a link was buried while its peer could still be inside an operation.
+    pub(crate) fn is_parted(&self, link: &Arc<Link>) -> bool {
+        self.links_and_parted()[1].iter().any(|other| Arc::ptr_eq(other, link))
+    }
+
+    /// Something happened to the peer of a buried link. If it has closed its end or has ended, nothing of it can be
+    /// under way any more.
+    pub(crate) fn watch_parted(&self, link: &Arc<Link>) {
+        link.discard_messages();
+        if link.peer_may_operate() {
+            return;
+        }
+        {
+            let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
+            let keep = |other: &Arc<Link>| !Arc::ptr_eq(other, link);
+            links.parted = Arc::new(links.parted.iter().filter(|other| keep(other)).cloned().collect());
+            links.by_token.retain(|_, other| keep(other));
+        }
+        self.stop_watching(link);
+        if link.was_given_up() {
+            self.wake_to_use_again();
+        }
+    }
+
+    pub(super) fn stop_watching(&self, link: &Link) {
+        for watched in [link.socket(), link.process()].into_iter().flatten() {
+            self.epoll.remove(watched);
+        }
+    }
+
+    /// Has the agent look whether what was held back can be used again.
+    pub(super) fn wake_to_use_again(&self) {
+        self.may_use_again.store(true, Ordering::SeqCst);
+        self.party.doorbell.signal();
+    }
+
+    /// Lets what was held back be used again, if no stopped peer is left. Whoever gives something up later wakes the
+    /// agent once more.
+    pub(crate) fn use_again(&self) {
+        if !self.may_use_again.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        let mut held_back = lock(&self.held_back);
+        if self.has_stopped_peers() {
+            return;
+        }
+        self.party.adopter.peers_are_gone();
+        for HeldBack { device, offset, length } in held_back.drain(..) {
+            self.arena(device).release(offset, length);
+        }
+    }
+}

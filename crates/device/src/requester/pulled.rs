@@ -1,0 +1,50 @@
+//! Sends whose bytes stay where they are until the receiver takes them: one copy instead of two through the ring.
+
+use arrayvec::ArrayVec;
+use nonic_memory::{AddressRange, SharedSlice};
+use nonic_queue::{QpType, ScatterGather};
+use nonic_transport::{Header, Link, MessageKind, PullPiece};
+
+use super::Step;
+use crate::limits::PIECES_MAX;
+use crate::queue_pair::{Inner, QueuePair};
+use crate::send_queue::Slot;
+
+impl QueuePair {
+    /// Whether the receiver may take the bytes of a send itself, and it pays.
+    pub(super) fn may_be_pulled(&self, inner: &Inner, link: &Link, number: u64, slot: &Slot) -> bool {
+        if slot.total < PULL_MIN || slot.flags.inline || self.transport != QpType::ReliableConnection {
+            return false;
+        }
+        let mut pieces =
+            inner.send.pieces(number, &self.capabilities).iter().filter(|piece| piece.length > 0);
+        let memory = &self.engine().party().memory;
+        link.peer_can_reach()
+            || link.peer_can_map()
+                && pieces.all(|piece| memory.is_mappable(self.zone.id(), piece.key, range_of(piece)))
+    }
+
+    /// Pushes a message whose payload is the list of the sender's pieces.
+    pub(super) fn push_list(&self, inner: &Inner, link: &Link, mut header: Header, number: u64) -> Step {
+        header.kind = MessageKind::SendPull;
+        let mut list = ArrayVec::<u8, { PIECES_MAX * PullPiece::LENGTH }>::new();
+        for piece in inner.send.pieces(number, &self.capabilities) {
+            if piece.length > 0 {
+                let piece = PullPiece { range: range_of(piece), key: piece.key };
+                let _ = list.try_extend_from_slice(&piece.to_bytes());
+            }
+        }
+        match link.push(&header, &[SharedSlice::of_private(&mut list)]) {
+            Ok(()) => self.sent(),
+            Err(_) => self.blocked(link),
+        }
+    }
+}
+
+fn range_of(piece: &ScatterGather) -> AddressRange {
+    AddressRange::new(piece.address, piece.length.into())
+}
+
+/// From here on a send's bytes are taken by the receiver from the sender's memory instead of travelling through the
+/// ring: one copy by the kernel then costs less than two through the ring.
+const PULL_MIN: u64 = 16 * 1024;

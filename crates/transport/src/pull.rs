@@ -1,0 +1,124 @@
+//! Sends whose bytes the receiver takes from the sender's memory.
+
+use std::io;
+
+use nonic_memory::{Access, AddressRange, Key, KeyUse, SharedSlice, resolve};
+
+use crate::link::{Link, PeerView};
+use crate::segment::SlotPlace;
+use crate::target::Target;
+
+/// A piece of a sender's memory, as its request names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PullPiece {
+    /// The bytes, 1 or more.
+    pub range: AddressRange,
+    /// The sender's local key of them.
+    pub key: Key,
+}
+
+impl PullPiece {
+    /// Bytes of one in a message.
+    pub const LENGTH: usize = 16;
+
+    /// As it travels.
+    pub fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = [0; Self::LENGTH];
+        bytes[..8].copy_from_slice(&self.range.start.0.to_le_bytes());
+        bytes[8..12].copy_from_slice(&(self.range.length as u32).to_le_bytes());
+        bytes[12..].copy_from_slice(&self.key.0.to_le_bytes());
+        bytes
+    }
+
+    /// From a message.
+    pub fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
+        let [start, rest] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i])));
+        Self { range: AddressRange::new(start, rest & 0xffff_ffff), key: Key((rest >> 32) as u32) }
+    }
+}
+
+/// Why a pull took nothing more.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// The sender has taken a piece, or its queue pair, back.
+    #[error("the sender has taken its memory back")]
+    Revoked,
+    /// This process has no way to the bytes.
+    #[error("this process has no way to the sender's bytes")]
+    Unreachable,
+    /// The copy failed.
+    #[error("the sender's bytes could not be copied: {0}")]
+    Copy(#[from] io::Error),
+}
+
+impl Link {
+    /// Whether all `pieces` of the queue pair that publishes itself at `sender` are there, and reached from here.
+    pub fn can_pull(&self, sender: SlotPlace, pieces: &[PullPiece]) -> Result<(), PullError> {
+        let view = self.view().ok_or(PullError::Unreachable)?;
+        let _guard = self.enter(view).ok_or(PullError::Revoked)?;
+        pieces.iter().try_for_each(|piece| self.pull_target(view, sender, piece.key, piece.range).map(drop))
+    }
+
+    /// Copies the bytes of `pieces`, one after the other, from the byte at `offset` on, into `local` slices until those
+    /// are full. The sender's revocation waits for one call, not for several.
+    pub fn pull(
+        &self,
+        sender: SlotPlace,
+        pieces: &[PullPiece],
+        offset: u64,
+        local: &[SharedSlice<'_>],
+    ) -> Result<(), PullError> {
+        let view = self.view().ok_or(PullError::Unreachable)?;
+        let guard = self.enter(view).ok_or(PullError::Revoked)?;
+        let mut pieces = pieces.iter();
+        let (mut skip, mut range, mut key) = (offset, AddressRange::new(0, 0), Key(0));
+        for slice in local {
+            let mut slice = *slice;
+            while !slice.is_empty() {
+                if range.length == 0 {
+                    let piece = pieces.next().ok_or(PullError::Revoked)?;
+                    let skipped = skip.min(piece.range.length);
+                    skip -= skipped;
+                    (range, key) = (rest(piece.range, skipped)?, piece.key);
+                    continue;
+                }
+                let count = range.length.min(slice.length() as u64);
+                let target = self.pull_target(view, sender, key, AddressRange { length: count, ..range })?;
+                target.read(self, &guard, &[slice.part(0, count as usize)])?;
+                slice = slice.part(count as usize, slice.length() - count as usize);
+                range = rest(range, count)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pull_target(
+        &self,
+        view: &PeerView,
+        sender: SlotPlace,
+        key: Key,
+        range: AddressRange,
+    ) -> Result<Target<'_>, PullError> {
+        let slot = view.segment.slot(sender).ok_or(PullError::Revoked)?;
+        let place = resolve(view.segment.keys(), slot.zone, key, KeyUse::Local, range, Access::LOCAL_READ)
+            .map_err(|_| PullError::Revoked)?;
+        self.target(&place, range.length).ok_or(PullError::Unreachable)
+    }
+}
+
+/// A range without its first `count` bytes.
+fn rest(range: AddressRange, count: u64) -> Result<AddressRange, PullError> {
+    let start = range.start.0.checked_add(count).ok_or(PullError::Revoked)?;
+    Ok(AddressRange::new(start, range.length - count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_survives_its_bytes() {
+        let piece = PullPiece { range: AddressRange::new(u64::MAX - 3, 0xffff_fffe), key: Key(0x8765_4321) };
+        assert_eq!(PullPiece::from_bytes(&piece.to_bytes()), piece);
+    }
+}

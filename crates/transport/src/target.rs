@@ -1,0 +1,291 @@
+//! The ways to a peer's bytes once the gate has said where they are: mapped here, or through the kernel.
+
+use std::io;
+use std::sync::Arc;
+
+use nonic_memory::{AdoptedPages, OperationGuard, Place, SharedSlice, Translation};
+use nonic_sys::SharedMapping;
+
+use crate::kernel_copy;
+use crate::link::{Link, PeerFile};
+use crate::party::Tier;
+
+/// Where a peer's bytes can be reached from here.
+#[derive(Debug)]
+pub(crate) enum Target<'a> {
+    /// In an arena of the peer or in its adopted pages, mapped as long as the link.
+    Mapped(SharedSlice<'a>),
+    /// In a file of the peer.
+    File { mapping: Arc<SharedMapping>, offset: usize, length: usize },
+    /// In this process: a loopback link.
+    Own { place: Place, length: u64 },
+    /// Reached by the kernel.
+    Kernel { address: usize },
+    /// Adopted pages with some bytes before them or after them that the kernel reaches.
+    Mixed { address: usize, head: usize, pages: SharedSlice<'a> },
+}
+
+impl Link {
+    /// The way to `length` bytes of the peer, 1 or more; `None` if there is none. The caller holds an operation slot.
+    #[inline]
+    pub(crate) fn target(&self, place: &Place, length: u64) -> Option<Target<'_>> {
+        if self.party().tier < Tier::Mapped {
+            return self.by_kernel(place);
+        }
+        if self.is_loopback() {
+            return Some(Target::Own { place: *place, length });
+        }
+        self.mapped(place, length).or_else(|| self.by_kernel(place))
+    }
+
+    #[inline]
+    fn mapped(&self, place: &Place, length: u64) -> Option<Target<'_>> {
+        let length = usize::try_from(length).ok()?;
+        match place.translation {
+            Translation::Plain { .. } => None,
+            Translation::Adopted { address, pages } => {
+                let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
+                if !pages.contain(address, length) {
+                    return self.mixed(address, length, &pages);
+                }
+                let windows = self.view()?.adopted.as_ref()?;
+                windows.slice(pages.file_offset(address), length).map(Target::Mapped)
+            }
+            Translation::Device { device, offset } => {
+                let arena = self.view()?.arenas.get(device as usize)?;
+                let start = usize::try_from(offset.checked_add(place.offset)?).ok()?;
+                SharedSlice::of_mapping(arena, start, length).map(Target::Mapped)
+            }
+            Translation::SharedFile { file, offset, .. } => {
+                let mapping = self.peer_file(file)?;
+                let offset = usize::try_from(offset.checked_add(place.offset)?).ok()?;
+                SharedSlice::of_mapping(&mapping, offset, length)?;
+                Some(Target::File { mapping, offset, length })
+            }
+        }
+    }
+
+    /// Bytes of which some are adopted and some are not. All or nothing: what the kernel does not reach is the owner's.
+    fn mixed(&self, address: usize, length: usize, pages: &AdoptedPages) -> Option<Target<'_>> {
+        let (start, end) = (address.max(pages.start), address.checked_add(length)?.min(pages.end));
+        if start >= end || !self.can_reach() {
+            return None;
+        }
+        let windows = self.view()?.adopted.as_ref()?;
+        let pages = windows.slice(pages.file_offset(start), end - start)?;
+        Some(Target::Mixed { address, head: start - address, pages })
+    }
+
+    /// A file of the peer; asks for it the first time and does without until it comes.
+    fn peer_file(&self, file: u32) -> Option<Arc<SharedMapping>> {
+        let mut files = self.lock_files();
+        match files.get(&file) {
+            Some(PeerFile::Mapped(mapping)) => Some(Arc::clone(mapping)),
+            Some(PeerFile::Asked | PeerFile::Refused) => None,
+            None => {
+                files.insert(file, PeerFile::Asked);
+                drop(files);
+                self.ask_file(file);
+                None
+            }
+        }
+    }
+
+    fn by_kernel(&self, place: &Place) -> Option<Target<'_>> {
+        let (Translation::Plain { address }
+        | Translation::Adopted { address, .. }
+        | Translation::SharedFile { address, .. }) = place.translation
+        else {
+            return None;
+        };
+        let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
+        self.can_reach().then_some(Target::Kernel { address })
+    }
+}
+
+impl<'a> Target<'a> {
+    /// The bytes, if all of them are mapped here. `guard` is the slot under which they were found.
+    #[inline]
+    pub(crate) fn slice<'b>(
+        &'b self,
+        link: &'b Link,
+        guard: &'b OperationGuard<'_>,
+    ) -> Option<SharedSlice<'b>> {
+        match self {
+            Self::Mapped(slice) => Some(*slice),
+            Self::File { mapping, offset, length } => SharedSlice::of_mapping(mapping, *offset, *length),
+            Self::Own { place, length } => link.party().memory.bytes(guard, place, *length),
+            Self::Kernel { .. } | Self::Mixed { .. } => None,
+        }
+    }
+
+    /// Writes `local` slices there, one after the other, from the first byte to the last.
+    #[inline]
+    pub(crate) fn write(
+        &self,
+        link: &Link,
+        guard: &OperationGuard<'_>,
+        local: &[SharedSlice<'_>],
+    ) -> io::Result<()> {
+        match self {
+            Self::Kernel { address } => {
+                kernel_copy::write(link.credentials().pid, local.iter().copied(), *address)
+            }
+            Self::Mixed { address, head, pages } => {
+                write_mixed(link.credentials().pid, local, *address, *head, *pages)
+            }
+            _ => {
+                let target = self.slice(link, guard).ok_or(io::ErrorKind::NotFound)?;
+                write_mapped(target, local.iter().copied());
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads from there into `local` slices, one after the other.
+    #[inline]
+    pub(crate) fn read(
+        &self,
+        link: &Link,
+        guard: &OperationGuard<'_>,
+        local: &[SharedSlice<'_>],
+    ) -> io::Result<()> {
+        match self {
+            Self::Kernel { address } => {
+                kernel_copy::read(link.credentials().pid, local.iter().copied(), *address)
+            }
+            Self::Mixed { address, head, pages } => {
+                read_mixed(link.credentials().pid, local, *address, *head, *pages)
+            }
+            _ => {
+                let source = self.slice(link, guard).ok_or(io::ErrorKind::NotFound)?;
+                read_mapped(source, local.iter().copied());
+                Ok(())
+            }
+        }
+    }
+}
+
+#[inline]
+fn write_mapped<'a>(target: SharedSlice<'_>, local: impl Iterator<Item = SharedSlice<'a>>) {
+    let mut at = 0;
+    for piece in local {
+        target.part(at, piece.length()).copy_from(piece);
+        at += piece.length();
+    }
+}
+
+#[inline]
+fn read_mapped<'a>(source: SharedSlice<'_>, local: impl Iterator<Item = SharedSlice<'a>>) {
+    let mut at = 0;
+    for piece in local {
+        piece.copy_near_from(source.part(at, piece.length()));
+        at += piece.length();
+    }
+}
+
+#[cold]
+fn write_mixed(
+    pid: i32,
+    local: &[SharedSlice<'_>],
+    address: usize,
+    head: usize,
+    pages: SharedSlice<'_>,
+) -> io::Result<()> {
+    let tail = head + pages.length();
+    kernel_copy::write(pid, parts(local, 0, head), address)?;
+    write_mapped(pages, parts(local, head, pages.length()));
+    kernel_copy::write(pid, parts(local, tail, usize::MAX), address + tail)
+}
+
+#[cold]
+fn read_mixed(
+    pid: i32,
+    local: &[SharedSlice<'_>],
+    address: usize,
+    head: usize,
+    pages: SharedSlice<'_>,
+) -> io::Result<()> {
+    let tail = head + pages.length();
+    kernel_copy::read(pid, parts(local, 0, head), address)?;
+    read_mapped(pages, parts(local, head, pages.length()));
+    kernel_copy::read(pid, parts(local, tail, usize::MAX), address + tail)
+}
+
+/// `count` bytes, or as many as there are, from `offset` of slices that stand one after the other.
+pub(crate) fn parts<'a>(
+    slices: &[SharedSlice<'a>],
+    mut offset: usize,
+    mut count: usize,
+) -> impl Iterator<Item = SharedSlice<'a>> {
+    slices.iter().filter_map(move |slice| {
+        let skipped = offset.min(slice.length());
+        let length = count.min(slice.length() - skipped);
+        (offset, count) = (offset - skipped, count - length);
+        (length > 0).then(|| slice.part(skipped, length))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parts_of_slices_are_the_bytes_asked_for(
+            lengths in prop::collection::vec(0usize..7, 0..6), offset in 0usize..40, count in 0usize..40
+        ) {
+            let mut pieces: Vec<Vec<u8>> = Vec::new();
+            let mut next = 0u8;
+            for length in lengths {
+                pieces.push((0..length).map(|_| { next += 1; next }).collect());
+            }
+            let all = pieces.concat();
+            let slices: Vec<_> = pieces.iter_mut().map(|piece| SharedSlice::of_private(piece)).collect();
+            let mut seen = Vec::new();
+            for part in parts(&slices, offset, count) {
+                let mut bytes = vec![0; part.length()];
+                part.read(&mut bytes);
+                seen.extend(bytes);
+            }
+            let start = offset.min(all.len());
+            prop_assert_eq!(&seen, &all[start..(start + count).min(all.len())]);
+        }
+    }
+
+    /// A stand-in for a peer: this process, whose middle pages lie elsewhere.
+    #[test]
+    fn a_mixed_access_moves_head_pages_and_tail_in_order() {
+        let pid = std::process::id() as i32;
+        let plain = SharedMapping::anonymous(3 * 4096).unwrap();
+        let file = SharedMapping::anonymous(4096).unwrap();
+        let pages = SharedSlice::of_mapping(&file, 0, 4096).unwrap();
+        let (head, tail) = (100, 50);
+        let address = plain.as_ptr() as usize + 4096 - head;
+        let mut bytes: Vec<u8> = (0..head + 4096 + tail).map(|i| (i % 251) as u8).collect();
+        let expected = bytes.clone();
+        let (first, rest) = bytes.split_at_mut(37);
+        let (second, third) = rest.split_at_mut(1000);
+        let local = [first, second, third].map(SharedSlice::of_private);
+        write_mixed(pid, &local, address, head, pages).unwrap();
+        let seen = |slice: SharedSlice<'_>| {
+            let mut seen = vec![0; slice.length()];
+            slice.read(&mut seen);
+            seen
+        };
+        let around = |offset, length| seen(SharedSlice::of_mapping(&plain, offset, length).unwrap());
+        assert_eq!(around(4096 - head, head), expected[..head]);
+        assert_eq!(seen(pages), expected[head..head + 4096]);
+        assert_eq!(around(8192, tail), expected[head + 4096..]);
+        // Not one byte beside it: the pages' own place is the owner's and was left alone.
+        assert!(around(0, 4096 - head).iter().chain(&around(4096, 4096)).all(|byte| *byte == 0));
+        assert!(around(8192 + tail, 4096 - tail).iter().all(|byte| *byte == 0));
+
+        let mut back = vec![0; expected.len()];
+        let (first, rest) = back.split_at_mut(4000);
+        let local = [first, rest].map(SharedSlice::of_private);
+        read_mixed(pid, &local, address, head, pages).unwrap();
+        assert_eq!(back, expected);
+    }
+}

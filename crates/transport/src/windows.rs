@@ -1,0 +1,222 @@
+//! Windows onto a peer's file of adopted pages: mapped when they are first needed, found without a lock.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use nonic_memory::SharedSlice;
+use nonic_sys::{OwnedFd, Protection, SharedMapping, SharedMemory};
+
+/// Log2 of the bytes of a window. A program's heap, its mapped areas and its stacks are in a few of them.
+const LARGE: u32 = 36;
+/// The same where the process may not have so much address space (`RLIMIT_AS`).
+const SMALL: u32 = 30;
+/// Windows of one size at most, onto one peer's file.
+const PLACES: usize = 64;
+
+/// How many more windows may be mapped onto all peers' files: 16 TiB of each size. The rest of the address space is the
+/// program's.
+static LARGE_LEFT: AtomicUsize = AtomicUsize::new(16 << 40 >> LARGE);
+static SMALL_LEFT: AtomicUsize = AtomicUsize::new(16 << 40 >> SMALL);
+
+/// A peer's adopted pages, as far as they are mapped here.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    file: SharedMemory,
+    large: Table,
+    small: Table,
+    /// Held while a window is mapped.
+    mapping: Mutex<()>,
+}
+
+/// Windows of one size. Places are filled and never emptied, so a reader needs no lock.
+#[derive(Debug)]
+struct Table {
+    shift: u32,
+    left: &'static AtomicUsize,
+    places: [OnceLock<Window>; PLACES],
+}
+
+#[derive(Debug)]
+struct Window {
+    number: u64,
+    /// None: the kernel refused to map it.
+    mapping: Option<SharedMapping>,
+}
+
+/// What a table knows of a window.
+enum Found<'a> {
+    Mapped(&'a SharedMapping),
+    Refused,
+    /// Not yet: this place is free for it.
+    Free(&'a OnceLock<Window>),
+    /// Not yet, and there is no place left.
+    Full,
+}
+
+impl Table {
+    fn new(shift: u32, left: &'static AtomicUsize) -> Self {
+        Self { shift, left, places: [const { OnceLock::new() }; PLACES] }
+    }
+
+    #[inline]
+    fn find(&self, number: u64) -> Found<'_> {
+        let first = number as usize % PLACES;
+        for step in 0..PLACES {
+            match self.places[(first + step) % PLACES].get() {
+                Some(window) if window.number == number => {
+                    return window.mapping.as_ref().map_or(Found::Refused, Found::Mapped);
+                }
+                Some(_) => {}
+                None => return Found::Free(&self.places[(first + step) % PLACES]),
+            }
+        }
+        Found::Full
+    }
+
+    fn map(&self, file: &SharedMemory, start: u64, length: usize) -> io::Result<SharedMapping> {
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
+            return Err(io::Error::other("as many windows are mapped as may be"));
+        }
+        file.map_window(start, length, Protection::ReadWrite).inspect_err(|_| {
+            self.left.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    /// The window with the byte at `offset` of the file, mapped now if it is not yet.
+    #[cold]
+    fn open(&self, file: &SharedMemory, offset: u64) -> Option<&SharedMapping> {
+        let number = offset >> self.shift;
+        match self.find(number) {
+            Found::Mapped(mapping) => Some(mapping),
+            Found::Refused | Found::Full => None,
+            Found::Free(place) => {
+                let start = number << self.shift;
+                let length = (file.length() as u64).checked_sub(start)?.min(1 << self.shift) as usize;
+                let mapping = self.map(file, start, length);
+                if let Err(error) = &mapping {
+                    tracing::debug!(start, length, %error, "a window onto a peer's memory cannot be mapped");
+                }
+                place.get_or_init(|| Window { number, mapping: mapping.ok() }).mapping.as_ref()
+            }
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let mapped =
+            self.places.iter().filter(|place| place.get().is_some_and(|window| window.mapping.is_some()));
+        self.left.fetch_add(mapped.count(), Ordering::Relaxed);
+    }
+}
+
+impl Windows {
+    /// Onto the file a peer sent, if it cannot shrink. Nothing is mapped yet.
+    pub(crate) fn new(file: OwnedFd) -> io::Result<Self> {
+        let file = SharedMemory::from_peer_whole(file)?;
+        Ok(Self {
+            file,
+            large: Table::new(LARGE, &LARGE_LEFT),
+            small: Table::new(SMALL, &SMALL_LEFT),
+            mapping: Mutex::new(()),
+        })
+    }
+
+    /// `length` bytes at `offset` of the file, 1 or more. `None` if they are outside, lie in two windows, or cannot be
+    /// mapped.
+    #[inline]
+    pub(crate) fn slice(&self, offset: u64, length: usize) -> Option<SharedSlice<'_>> {
+        let mapping = match self.large.find(offset >> LARGE) {
+            Found::Mapped(mapping) => mapping,
+            _ => return self.slice_slowly(offset, length),
+        };
+        SharedSlice::of_mapping(mapping, (offset & ((1 << LARGE) - 1)) as usize, length)
+    }
+
+    #[cold]
+    fn slice_slowly(&self, offset: u64, length: usize) -> Option<SharedSlice<'_>> {
+        let part = |table: &Table| (offset & ((1 << table.shift) - 1)) as usize;
+        match (self.large.find(offset >> LARGE), self.small.find(offset >> SMALL)) {
+            (_, Found::Mapped(mapping)) => {
+                return SharedSlice::of_mapping(mapping, part(&self.small), length);
+            }
+            (Found::Refused | Found::Full, Found::Refused | Found::Full) => return None,
+            _ => {}
+        }
+        let _mapping = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        for table in [&self.large, &self.small] {
+            if let Some(mapping) = table.open(&self.file, offset) {
+                return SharedSlice::of_mapping(mapping, part(table), length);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nonic_sys::AsFd;
+
+    fn file_of(length: usize) -> (SharedMemory, Windows) {
+        let memory = SharedMemory::create("windows", length).unwrap();
+        let windows = Windows::new(memory.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        (memory, windows)
+    }
+
+    #[test]
+    fn bytes_anywhere_in_a_huge_file_are_reached() {
+        let (memory, windows) = file_of(1 << 50);
+        for offset in [0, 8, 1 << 36, (1 << 47) + 4096, (1 << 50) - 8] {
+            windows.slice(offset, 8).unwrap().write(&offset.to_ne_bytes());
+            let page = memory.map_window(offset / 4096 * 4096, 4096, Protection::Read).unwrap();
+            let mut seen = [0; 8];
+            SharedSlice::of_mapping(&page, offset as usize % 4096, 8).unwrap().read(&mut seen);
+            assert_eq!(u64::from_ne_bytes(seen), offset);
+        }
+    }
+
+    #[test]
+    fn what_is_outside_or_crosses_a_window_is_declined() {
+        let (_, windows) = file_of(1 << 37);
+        assert!(windows.slice((1 << 36) - 4, 4).is_some());
+        assert!(windows.slice((1 << 36) - 4, 5).is_none());
+        assert!(windows.slice((1 << 37) - 4, 4).is_some());
+        assert!(windows.slice((1 << 37) - 4, 5).is_none());
+        assert!(windows.slice(1 << 37, 1).is_none());
+        assert!(windows.slice(u64::MAX, 1).is_none());
+        assert!(windows.slice(0, usize::MAX).is_none());
+    }
+
+    #[test]
+    fn more_windows_than_there_are_places_are_declined() {
+        let (_, windows) = file_of(1 << 43);
+        for number in 0..PLACES as u64 {
+            assert!(windows.slice(number << LARGE, 1).is_some());
+        }
+        // The large table is full; the small one takes on.
+        for number in 0..PLACES as u64 {
+            assert!(windows.slice((PLACES as u64) << LARGE | number << SMALL, 1).is_some());
+        }
+        assert!(windows.slice((PLACES as u64 + 1) << LARGE, 1).is_none());
+        assert!(windows.slice(5 << LARGE, 1).is_some());
+    }
+
+    #[test]
+    fn a_file_that_could_shrink_is_refused() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        assert!(Windows::new(file.into()).is_err());
+    }
+
+    #[test]
+    fn readers_of_the_same_window_at_the_same_time_map_it_once() {
+        let (_, windows) = file_of(1 << 40);
+        let address = || windows.slice(7 << LARGE, 1).unwrap().address();
+        let seen: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(address)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(seen.iter().all(|one| *one == seen[0]));
+    }
+}
