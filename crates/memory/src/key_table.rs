@@ -82,6 +82,17 @@ const KIND_SHARED_FILE: u64 = 3;
 const KIND_ADOPTED: u64 = 4;
 const REASON_SHIFT: u32 = 8;
 
+/// The part of an entry that says who may do what, and where the entry is.
+pub(crate) struct Protection {
+    at: usize,
+    pub(crate) zone: ZoneId,
+    pub(crate) access: Access,
+    pub(crate) base: RegionAddress,
+    pub(crate) length: u64,
+    pub(crate) local_tag: u8,
+    pub(crate) remote_tag: u8,
+}
+
 /// The table as owner and peers read it.
 #[derive(Clone, Debug)]
 pub struct KeyTableView {
@@ -102,8 +113,9 @@ impl KeyTableView {
         Self { mapping, offset, capacity }
     }
 
-    /// The live entry at `index`. Every word is loaded once and then checked.
-    pub fn read(&self, index: u32) -> Option<Entry> {
+    /// What protects the live entry at `index`. Every word is loaded once and then checked.
+    #[inline(always)]
+    pub(crate) fn protection(&self, index: u32) -> Option<Protection> {
         // Entry 0 is never given out, so that no key is 0.
         if index == 0 || index >= self.capacity {
             return None;
@@ -115,9 +127,24 @@ impl KeyTableView {
             return None;
         }
         let load = |field| self.mapping.word(at + field).load(Ordering::Relaxed);
+        Some(Protection {
+            at,
+            zone: ZoneId((control >> 32) as u32),
+            access: Access::from_bits((control >> 16) as u32 & 0xff)?,
+            base: RegionAddress(load(BASE)),
+            length: load(LENGTH),
+            local_tag: control as u8,
+            remote_tag: (control >> 8) as u8,
+        })
+    }
+
+    /// Where the bytes of an entry are whose protection was read before, in the same operation slot.
+    #[inline(always)]
+    pub(crate) fn translation(&self, protection: &Protection) -> Option<Translation> {
+        let load = |field| self.mapping.word(protection.at + field).load(Ordering::Relaxed);
         let (address, offset, kind) = (load(ADDRESS), load(OFFSET), load(KIND));
         let number = (kind >> 32) as u32;
-        let translation = match kind & 0xff {
+        Some(match kind & 0xff {
             KIND_PLAIN => Translation::Plain { address: address as usize },
             KIND_ADOPTED => Translation::Adopted {
                 address: address as usize,
@@ -126,16 +153,22 @@ impl KeyTableView {
             KIND_DEVICE => Translation::Device { device: number, offset },
             KIND_SHARED_FILE => Translation::SharedFile { file: number, offset, address: address as usize },
             _ => return None,
-        };
+        })
+    }
+
+    /// The live entry at `index`.
+    pub fn read(&self, index: u32) -> Option<Entry> {
+        let protection = self.protection(index)?;
+        let kind = self.mapping.word(protection.at + KIND).load(Ordering::Relaxed);
         Some(Entry {
-            zone: ZoneId((control >> 32) as u32),
-            access: Access::from_bits((control >> 16) as u32 & 0xff)?,
-            base: RegionAddress(load(BASE)),
-            length: load(LENGTH),
-            translation,
+            zone: protection.zone,
+            access: protection.access,
+            base: protection.base,
+            length: protection.length,
+            translation: self.translation(&protection)?,
             reason: PlainReason::from_number((kind >> REASON_SHIFT) as u8).unwrap_or_default(),
-            local_tag: control as u8,
-            remote_tag: (control >> 8) as u8,
+            local_tag: protection.local_tag,
+            remote_tag: protection.remote_tag,
         })
     }
 

@@ -26,7 +26,7 @@ pub use adopted_pages::{AdoptedPages, LAYER_BITS, PlainReason};
 pub use adoption::{Adopter, Adoption, AdoptionPolicy, Purpose, Shield};
 #[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
-pub use gate::{AccessError, KeyUse, Place, resolve};
+pub use gate::{AccessError, KeyUse, Place, admit, resolve};
 pub use key::{Key, ZoneId};
 pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};
 pub use operation_slots::{OperationGuard, OperationSlots};

@@ -51,14 +51,14 @@ impl OperationSlots {
         Ok(Self::new(Arc::new(SharedMapping::anonymous(Self::LENGTH)?), 0))
     }
 
-    #[inline]
+    #[inline(always)]
     fn word(&self, slot: usize) -> &nonic_sys::AtomicU64 {
         self.mapping.word(self.offset + slot * STRIDE)
     }
 
     /// Takes a slot. `light` says that whoever revokes passes a heavy fence between killing the key and
     /// [`OperationSlots::wait_idle`]: then this costs no fence.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&self, light: bool) -> OperationGuard<'_> {
         if let Some(slot) = thread_place() {
             let word = self.word(slot);

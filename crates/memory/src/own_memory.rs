@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{
     Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OperationSlots,
-    Place, SharedSlice, Translation, ZoneId, resolve,
+    Place, SharedSlice, Translation, ZoneId, admit, resolve,
 };
 
 /// Everything registered in this process.
@@ -24,7 +24,7 @@ impl OwnMemory {
     }
 
     /// Begins an operation: what it resolves stands until the guard is dropped.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&self) -> OperationGuard<'_> {
         self.slots.enter(nonic_sys::light_fences_are_free())
     }
@@ -56,6 +56,20 @@ impl OwnMemory {
         self.bytes(guard, &place, range.length).ok_or(AccessError::UnknownKey { key })
     }
 
+    /// The same without the reason. There are bytes.
+    #[inline(always)]
+    pub fn find<'a>(
+        &'a self,
+        guard: &'a OperationGuard<'_>,
+        zone: ZoneId,
+        key: Key,
+        key_use: KeyUse,
+        range: AddressRange,
+        want: Access,
+    ) -> Option<SharedSlice<'a>> {
+        self.bytes(guard, &admit(&self.table, zone, key, key_use, range, want)?, range.length)
+    }
+
     /// Whether every byte a local key leads to can be mapped by peers.
     pub fn is_mappable(&self, zone: ZoneId, key: Key, range: AddressRange) -> bool {
         let Ok(place) = resolve(&self.table, zone, key, KeyUse::Local, range, Access::LOCAL_READ) else {
@@ -75,6 +89,7 @@ impl OwnMemory {
     }
 
     /// The bytes a place in this process's own table leads to.
+    #[inline(always)]
     pub fn bytes<'a>(
         &'a self,
         _guard: &'a OperationGuard<'_>,

@@ -174,7 +174,7 @@ impl SharedMapping {
     ///
     /// # Panics
     /// If the offset is outside or not a multiple of 8: offsets come from layouts, never from a peer.
-    #[inline]
+    #[inline(always)]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(
             offset.is_multiple_of(8) && offset < self.length && self.length - offset >= 8,

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, SharedSlice, resolve};
+use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, SharedSlice, admit, resolve};
 use nonic_queue::{QpNumber, QpType};
 
 use crate::link::Link;
@@ -41,17 +41,29 @@ impl Link {
         let (view, keys) = (self.view()?, self.keys()?);
         let guard = self.enter(view)?;
         let slot = view.segment.slot(request.target)?;
-        let allowed = slot.peer == request.source
-            && slot.transport == request.transport
-            && slot.access.contains(request.want)
-            && (slot.answers_reads || request.want == Access::REMOTE_WRITE);
-        if !allowed {
+        if !slot.allows(request.source, request.transport, request.want) {
             return None;
         }
         let place =
             resolve(keys, slot.zone, request.key, KeyUse::Remote, request.range, request.want).ok()?;
         let target = self.target(&place, request.range.length)?;
         Some(DirectAccess { guard, link: self, target })
+    }
+
+    /// Runs `act` on the peer's bytes if the operation is allowed beyond doubt and they are all mapped here: what
+    /// [`Link::direct`] does, for the operations that are over in a moment. `None`: nothing was done.
+    #[inline(always)]
+    pub fn at_once<R>(&self, request: &DirectRequest, act: impl FnOnce(SharedSlice<'_>) -> R) -> Option<R> {
+        let view = self.view()?;
+        let guard = self.enter(view)?;
+        let slot = view.segment.slot(request.target)?;
+        if !slot.allows(request.source, request.transport, request.want) {
+            return None;
+        }
+        let place =
+            admit(view.segment.keys(), slot.zone, request.key, KeyUse::Remote, request.range, request.want)?;
+        let slice = self.mapped_now(view, &guard, &place, request.range.length)?;
+        Some(act(slice))
     }
 }
 

@@ -35,6 +35,7 @@ impl QpSlot {
     }
 
     /// From a word a peer published; `None` if the queue pair takes nothing.
+    #[inline(always)]
     pub fn unpack(word: u64) -> Option<Self> {
         if word & READY == 0 {
             return None;
@@ -50,6 +51,17 @@ impl QpSlot {
                 QpType::ReliableConnection
             },
         })
+    }
+}
+
+impl QpSlot {
+    /// Whether a queue pair of service `transport` and number `source` may do `want` here.
+    #[inline(always)]
+    pub fn allows(&self, source: QpNumber, transport: QpType, want: Access) -> bool {
+        self.peer == source
+            && self.transport == transport
+            && self.access.contains(want)
+            && (self.answers_reads || want == Access::REMOTE_WRITE)
     }
 }
 

@@ -121,6 +121,7 @@ impl SegmentView {
 
     /// Whether operations of this process on the owner's memory need no fence of their own: the owner passes heavy ones
     /// when it revokes, and they reach this process.
+    #[inline(always)]
     pub fn light_fences(&self) -> bool {
         self.light_fences
     }
@@ -136,6 +137,7 @@ impl SegmentView {
     }
 
     /// What the queue pair takes now.
+    #[inline(always)]
     pub fn slot(&self, place: SlotPlace) -> Option<QpSlot> {
         QpSlot::unpack(self.mapping.word(place.0).load(Ordering::Acquire))
     }

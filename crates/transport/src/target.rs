@@ -7,7 +7,7 @@ use nonic_memory::{AdoptedPages, OperationGuard, Place, SharedSlice, Translation
 use nonic_sys::SharedMapping;
 
 use crate::kernel_copy;
-use crate::link::{Link, PeerFile};
+use crate::link::{Link, PeerFile, PeerView};
 use crate::party::Tier;
 
 /// Where a peer's bytes can be reached from here.
@@ -36,6 +36,38 @@ impl Link {
             return Some(Target::Own { place: *place, length });
         }
         self.mapped(place, length).or_else(|| self.by_kernel(place))
+    }
+
+    /// The bytes, if all of them are mapped here by now.
+    #[inline(always)]
+    pub(crate) fn mapped_now<'a>(
+        &'a self,
+        view: &'a PeerView,
+        guard: &'a OperationGuard<'_>,
+        place: &Place,
+        length: u64,
+    ) -> Option<SharedSlice<'a>> {
+        if self.party().tier < Tier::Mapped {
+            return None;
+        }
+        if self.is_loopback() {
+            return self.party().memory.bytes(guard, place, length);
+        }
+        let count = usize::try_from(length).ok()?;
+        match place.translation {
+            Translation::Adopted { address, pages } => {
+                let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
+                if !pages.contain(address, count) {
+                    return None;
+                }
+                view.adopted.as_ref()?.slice(pages.file_offset(address), count)
+            }
+            Translation::Device { device, offset } => {
+                let start = usize::try_from(offset.checked_add(place.offset)?).ok()?;
+                SharedSlice::of_mapping(view.arenas.get(device as usize)?, start, count)
+            }
+            Translation::Plain { .. } | Translation::SharedFile { .. } => None,
+        }
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 
 use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
 use nonic_queue::{Operation, QpState, QpType, RemoteRange, SendRequest, Status};
-use nonic_transport::DirectAccess;
+use nonic_transport::DirectRequest;
 
 use super::one_sided::DIRECT_CHUNK;
 use crate::completion_queue::SendCredit;
@@ -63,38 +63,56 @@ impl QueuePair {
             && !inner.responder.owes()
     }
 
-    #[inline]
+    #[inline(always)]
     fn carry_out(&self, inner: &Inner, request: &SendRequest<'_>, remote: RemoteRange, want: Access) -> bool {
         let piece = &request.pieces[0];
         let Some(path) = &inner.path else { return false };
-        let Some(access) = self.direct(path, remote, 0, piece.length.into(), want) else { return false };
+        let Some(target) = path.slot else { return false };
         let memory = &self.engine().party().memory;
         let guard = memory.enter();
         let range = AddressRange::new(piece.address, piece.length.into());
         let local_want = if want == Access::REMOTE_WRITE { Access::LOCAL_READ } else { Access::LOCAL_WRITE };
-        let Ok(local) = memory.resolve(&guard, self.zone.id(), piece.key, KeyUse::Local, range, local_want)
+        let Some(local) = memory.find(&guard, self.zone.id(), piece.key, KeyUse::Local, range, local_want)
         else {
             return false;
         };
-        match request.operation {
-            Operation::Write { .. } => access.write(&[local]).is_ok(),
-            Operation::Read { .. } => access.read(&[local]).is_ok(),
-            Operation::CompareSwap { compare, swap, .. } => {
-                change(&access, local, |word| word.compare_swap(compare, swap))
+        let wanted = DirectRequest {
+            source: self.number,
+            transport: self.transport,
+            target,
+            key: remote.key,
+            range: AddressRange::new(remote.address, piece.length.into()),
+            want,
+        };
+        let done = path.link.at_once(&wanted, |bytes| match request.operation {
+            Operation::Write { .. } => {
+                bytes.copy_from(local);
+                true
             }
-            Operation::FetchAdd { add, .. } => change(&access, local, |word| word.fetch_add(add)),
+            Operation::Read { .. } => {
+                local.copy_near_from(bytes);
+                true
+            }
+            Operation::CompareSwap { compare, swap, .. } => {
+                change(bytes, local, |word| word.compare_swap(compare, swap))
+            }
+            Operation::FetchAdd { add, .. } => change(bytes, local, |word| word.fetch_add(add)),
             Operation::Send { .. } => false,
-        }
+        });
+        done == Some(true)
     }
 }
 
-/// An atomic on mapped memory; false if it is not mapped.
+/// An atomic on mapped memory; false if the word is not aligned there.
+#[inline]
 fn change(
-    access: &DirectAccess<'_>,
+    word: SharedSlice<'_>,
     result: SharedSlice<'_>,
     atomic: impl FnOnce(&SharedSlice<'_>) -> u64,
 ) -> bool {
-    let Some(word) = access.atomic_word() else { return false };
-    result.write(&atomic(&word).to_ne_bytes());
-    true
+    let aligned = word.address().is_multiple_of(WORD as usize);
+    if aligned {
+        result.write(&atomic(&word).to_ne_bytes());
+    }
+    aligned
 }

@@ -186,7 +186,7 @@ impl Link {
 
     /// Begins an operation of this process on the peer's memory; `None` if the link has ended. The look comes after the
     /// slot was taken: whoever closes the link waits for the slots.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(&self, view: &PeerView) -> Option<OperationGuard<'_>> {
         let guard = self.own_operations.enter(view.segment.light_fences());
         (!self.is_dead()).then_some(guard)
