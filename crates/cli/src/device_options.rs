@@ -41,6 +41,17 @@ pub(crate) struct DeviceOptions {
     #[arg(long, value_name = "TIER")]
     tier: Option<Tier>,
 
+    /// Whether registered private memory is moved to where peers can map it [NONIC_ADOPT, default auto]
+    ///
+    /// auto: where it pays. always: also where it does not, as long as it is safe. never: peers copy such memory
+    /// through the kernel.
+    #[arg(long, value_name = "WHEN")]
+    adopt: Option<Adopt>,
+
+    /// Adopted bytes that a fork copies into the child at most [NONIC_FORK_COPY, default 256M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    fork_copy: Option<u64>,
+
     /// Messages of the device on standard error, down to LEVEL [NONIC_LOG, default warn]
     #[arg(long, value_name = "LEVEL")]
     log: Option<LogLevel>,
@@ -72,6 +83,14 @@ enum Tier {
     Ring,
 }
 
+/// When private memory is adopted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Adopt {
+    Auto,
+    Always,
+    Never,
+}
+
 /// Levels of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogLevel {
@@ -93,6 +112,8 @@ impl DeviceOptions {
         set("NONIC_LINK_LAYER", self.link_layer.map(word));
         set("NONIC_DEVICE_MEMORY", self.device_memory.map(|bytes| bytes.to_string()));
         set("NONIC_TIER", self.tier.map(word));
+        set("NONIC_ADOPT", self.adopt.map(word));
+        set("NONIC_FORK_COPY", self.fork_copy.map(|bytes| bytes.to_string()));
         set("NONIC_LOG", self.log.map(word));
         set("NONIC_PTRACE", self.allow_ptrace.then(|| "any".to_owned()));
         variables
@@ -108,7 +129,8 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         },
         "NONIC_DEVICE_NAME" => parse_prefix(value).err(),
         "NONIC_LINK_LAYER" => complaint_about_choice::<LinkLayer>(value),
-        "NONIC_DEVICE_MEMORY" => parse_size(value).err(),
+        "NONIC_DEVICE_MEMORY" | "NONIC_FORK_COPY" => parse_size(value).err(),
+        "NONIC_ADOPT" => complaint_about_choice::<Adopt>(value),
         "NONIC_TIER" => complaint_about_choice::<Tier>(value),
         "NONIC_LOG" => complaint_about_choice::<LogLevel>(value),
         "NONIC_PTRACE" => {

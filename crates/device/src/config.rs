@@ -26,6 +26,9 @@ pub struct Config {
     /// `NONIC_ADOPT`: whether registered private memory is moved where peers can map it: `auto` (default), `always`,
     /// `never`.
     pub adoption: AdoptionPolicy,
+    /// `NONIC_FORK_COPY`: adopted bytes that a fork copies into the child at most, with an optional `K`, `M` or `G`;
+    /// `None`: as the adopter has it, 256M.
+    pub fork_copy: Option<u64>,
     /// `NONIC_PTRACE=any`: let same-user peers copy by the kernel under Yama's `ptrace_scope` 1.
     pub allow_tracers: bool,
 }
@@ -39,6 +42,7 @@ impl Default for Config {
             device_memory: DEVICE_MEMORY,
             tier: Tier::Mapped,
             adoption: AdoptionPolicy::Auto,
+            fork_copy: None,
             allow_tracers: false,
         }
     }
@@ -100,6 +104,10 @@ impl Config {
             };
             Some(())
         });
+        take("NONIC_FORK_COPY", &mut |value| {
+            config.fork_copy = Some(parse_size(value)?);
+            Some(())
+        });
         take("NONIC_PTRACE", &mut |value| {
             config.allow_tracers = match value {
                 "any" => true,
@@ -141,6 +149,7 @@ mod tests {
             ("NONIC_DEVICE_MEMORY", "2M"),
             ("NONIC_TIER", "ring"),
             ("NONIC_ADOPT", "Always"),
+            ("NONIC_FORK_COPY", "3K"),
             ("NONIC_PTRACE", "any"),
         ]);
         let expected = Config {
@@ -150,6 +159,7 @@ mod tests {
             device_memory: 2 << 20,
             tier: Tier::Ring,
             adoption: AdoptionPolicy::Always,
+            fork_copy: Some(3 << 10),
             allow_tracers: true,
         };
         assert_eq!(config, expected);
@@ -166,6 +176,7 @@ mod tests {
             ("NONIC_DEVICE_MEMORY", "99999999999G"),
             ("NONIC_TIER", "fast"),
             ("NONIC_ADOPT", "yes"),
+            ("NONIC_FORK_COPY", "much"),
             ("NONIC_PTRACE", "all"),
         ] {
             assert_eq!(with(&[(name, value)]), Config::default(), "{name}={value}");

@@ -54,6 +54,8 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_LINK_LAYER     infiniband or ethernet; default infiniband
   NONIC_DEVICE_MEMORY  bytes of device memory, K, M and G allowed; default 64M
   NONIC_TIER           auto, mapped, kernel or ring; default auto
+  NONIC_ADOPT          auto, always or never move private memory where peers map it; default auto
+  NONIC_FORK_COPY      adopted bytes a fork copies into the child at most; default 256M
   NONIC_LOG            off, error, warn, info, debug or trace; default warn
   NONIC_PTRACE         any: let processes of the same user copy despite Yama
 Environment read by this command:

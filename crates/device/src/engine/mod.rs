@@ -193,6 +193,22 @@ extern "C" fn say_goodbye() {
     }
 }
 
+/// The program said that its children do not use registered memory.
+static FORK_INIT: AtomicBool = AtomicBool::new(false);
+
+/// From now on children of this process do not inherit its adopted memory (`ibv_fork_init(3)`): a fork then copies none.
+pub fn fork_init() {
+    let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    FORK_INIT.store(true, Ordering::SeqCst);
+    let owner = current.upgrade();
+    drop(current);
+    if let Some(owner) = owner
+        && owner.is_current()
+    {
+        owner.party.adopter.fork_init();
+    }
+}
+
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -209,6 +225,12 @@ impl Engine {
         let party = Party::create(config.tier, config.adoption, arenas);
         let party = asked("shared memory for the key table (memfd_create)", party)?;
         let party = Arc::new(party);
+        if let Some(bytes) = config.fork_copy {
+            party.adopter.set_fork_copy_limit(bytes);
+        }
+        if FORK_INIT.load(Ordering::SeqCst) {
+            party.adopter.fork_init();
+        }
         let at_work = Arc::new(Mutex::new(()));
         let resting = Arc::clone(&at_work);
         // Pages of a program with one thread are moved without protection: not while the agent uses them.

@@ -1,8 +1,10 @@
-//! `fork`. The engine handles it without being told, so there is nothing to prepare.
+//! `fork`. The engine handles it without being told; a program that says that its children do not use registered memory
+//! spares it the copying.
 
 use core::ffi::{c_int, c_void};
 
 use crate::abi::IBV_FORK_UNNEEDED;
+use crate::guard;
 
 versions! {
     nonic_ibv_fork_init => "ibv_fork_init@@IBVERBS_1.1";
@@ -11,10 +13,13 @@ versions! {
     nonic_ibv_dofork_range => "ibv_dofork_range@@IBVERBS_1.1";
 }
 
-/// `ibv_fork_init(3)`: 0.
+/// `ibv_fork_init(3)`: 0. Children do not inherit registered memory that peers map.
 #[unsafe(no_mangle)]
 pub extern "C" fn nonic_ibv_fork_init() -> c_int {
-    0
+    guard::status(|| {
+        nonic_device::fork_init();
+        Ok(())
+    })
 }
 
 /// `ibv_is_fork_initialized(3)`: not needed.
