@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nonic_sys::{AsFd, PacketSocket, Ready, prefer_short_slices, timer_slack_ns, yield_now};
-use nonic_transport::{Link, LinkEvent};
+use nonic_transport::{Link, LinkEvent, Sleeper};
 
 use crate::engine::{Engine, Progress, lock};
 
@@ -44,19 +44,22 @@ struct Agent<'a> {
     engine: &'a Engine,
     strangers: HashMap<u64, Stranger>,
     next_stranger: u64,
+    /// Something woke the agent that it has not looked after yet, though a thread of the program may drive.
+    rung: bool,
 }
 
 /// Runs until the engine stops.
 pub(crate) fn run(engine: &Engine) {
     timer_slack_ns(1);
     prefer_short_slices(SLICE_NS);
-    let mut agent = Agent { engine, strangers: HashMap::new(), next_stranger: STRANGERS };
+    let mut agent = Agent { engine, strangers: HashMap::new(), next_stranger: STRANGERS, rung: true };
     let mut ready = Vec::new();
     while !engine.stop.load(Ordering::SeqCst) {
         let timeout = agent.work();
         engine.epoll.wait(&mut ready, timeout);
         engine.timed.store(false, Ordering::SeqCst);
         let at_work = lock(&engine.at_work);
+        agent.rung |= !ready.is_empty();
         for event in &ready {
             agent.handle(*event);
         }
@@ -82,6 +85,10 @@ impl Agent<'_> {
             if self.engine.stop.load(Ordering::SeqCst) {
                 return Some(Duration::ZERO);
             }
+            let patience = self.dismiss_strangers();
+            if !self.rung && self.engine.has_waiter() {
+                return until_timer(patience);
+            }
             if self.engine.program_polls() {
                 self.engine.timed.store(true, Ordering::SeqCst);
                 // A program that asked for an event since then did not see the flag.
@@ -99,25 +106,24 @@ impl Agent<'_> {
             if progress.any_of(Progress::HELD | Progress::TAKEN) || self.engine.has_deferred() {
                 return until_timer(Some(TICK));
             }
-            if !self.engine.anyone_sleeps() && lingering.is_some_and(|until| Instant::now() < until) {
+            let watched = self.engine.anyone_sleeps() || self.engine.has_waiter();
+            if !watched && lingering.is_some_and(|until| Instant::now() < until) {
                 yield_now();
                 continue;
             }
-            let patience = self.dismiss_strangers();
             if self.fall_asleep() {
+                self.rung = false;
                 return until_timer(patience);
             }
         }
     }
 
-    /// Says on every ring that the bell must be rung; false if a message came meanwhile.
+    /// Says on every ring whose bell must be rung; false if a message came meanwhile.
     fn fall_asleep(&self) -> bool {
-        let links = self.engine.links();
-        let mut quiet = true;
-        for link in links.iter() {
-            quiet &= !link.set_sleeping(true);
-        }
-        quiet
+        let sleeper = || if self.engine.has_waiter() { Sleeper::Waiter } else { Sleeper::Agent };
+        let chosen = sleeper();
+        // A waiter that left before the rings named it did not know that they would.
+        self.engine.say_asleep(chosen) && sleeper() == chosen
     }
 
     fn handle(&mut self, event: Ready) {

@@ -14,6 +14,7 @@ use crate::use_count::UseCount;
 /// A completion channel (`ibv_create_comp_channel(3)`).
 #[derive(Debug)]
 pub struct CompletionChannel {
+    context: Arc<Context>,
     events: EventQueue<Arc<CompletionQueue>>,
     pub(crate) users: UseCount,
 }
@@ -22,7 +23,8 @@ impl Context {
     /// Creates a completion channel.
     pub fn create_completion_channel(self: &Arc<Self>) -> Result<Arc<CompletionChannel>, CreateError> {
         self.check_current()?;
-        Ok(Arc::new(CompletionChannel { events: EventQueue::new()?, users: UseCount::default() }))
+        let (context, events) = (Arc::clone(self), EventQueue::new()?);
+        Ok(Arc::new(CompletionChannel { context, events, users: UseCount::default() }))
     }
 }
 
@@ -35,8 +37,13 @@ impl CompletionChannel {
     /// The completion queue whose event is oldest. Blocks while there is none, unless the descriptor has `O_NONBLOCK`
     /// (then `WouldBlock`); a signal ends the wait (`Interrupted`). Every event must be acknowledged with
     /// [`CompletionQueue::acknowledge_events`].
+    ///
+    /// The thread that blocks drives the device; the descriptor becomes readable only for events that no such thread takes.
     pub fn next_event(&self) -> io::Result<Arc<CompletionQueue>> {
-        let (queue, ()) = self.events.next(|queue| queue.account().delivered())?;
+        let deliver = |queue: &Arc<CompletionQueue>| queue.account().delivered();
+        let blocks = || self.context.is_current() && self.events.is_empty() && !self.events.is_nonblocking();
+        let waited = if blocks() { self.context.engine().wait_for(&self.events, deliver) } else { None };
+        let (queue, ()) = waited.unwrap_or_else(|| self.events.next(deliver))?;
         Ok(queue)
     }
 
@@ -46,7 +53,9 @@ impl CompletionChannel {
     }
 
     pub(crate) fn notify(&self, queue: Arc<CompletionQueue>) {
-        self.events.push(queue);
+        if self.events.push(queue) {
+            self.context.engine().party().waiter_bell.signal();
+        }
     }
 
     pub(crate) fn forget(&self, queue: &CompletionQueue) {

@@ -11,25 +11,119 @@ use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
     descriptor: EventFd,
-    events: Mutex<VecDeque<T>>,
+    inner: Mutex<Inner<T>>,
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    events: VecDeque<T>,
+    /// Events that were not written to the descriptor, because a thread that drives the device takes one as soon as it
+    /// looks: at most one.
+    unwritten: usize,
+    waiter: Waiter,
+}
+
+/// The thread that drives the device until this queue has an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiter {
+    None,
+    Awake,
+    Asleep,
+}
+
+impl<T> Inner<T> {
+    fn take_unwritten(&mut self) -> Option<T> {
+        if self.unwritten == 0 {
+            return None;
+        }
+        self.unwritten -= 1;
+        self.events.pop_front()
+    }
 }
 
 impl<T> EventQueue<T> {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { descriptor: EventFd::new(EventKind::One, false)?, events: Mutex::new(VecDeque::new()) })
+        let inner = Inner { events: VecDeque::new(), unwritten: 0, waiter: Waiter::None };
+        Ok(Self { descriptor: EventFd::new(EventKind::One, false)?, inner: Mutex::new(inner) })
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn push(&self, event: T) {
-        self.lock().push_back(event);
+    /// Adds an event. True if a thread sleeps elsewhere that wants it, and must be woken there.
+    pub(crate) fn push(&self, event: T) -> bool {
+        let mut inner = self.lock();
+        inner.events.push_back(event);
+        if inner.waiter != Waiter::None && inner.unwritten == 0 {
+            inner.unwritten = 1;
+            return inner.waiter == Waiter::Asleep;
+        }
+        // Under the lock: a waiter that sees the event finds it on the descriptor too, or another thread has it.
         self.descriptor.signal();
+        false
+    }
+
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.descriptor.is_nonblocking()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().events.is_empty()
+    }
+
+    /// A thread begins to drive the device until there is an event. One at a time.
+    pub(crate) fn begin_wait(&self) {
+        self.lock().waiter = Waiter::Awake;
+    }
+
+    /// The oldest event if there is one, for the thread that began to wait.
+    pub(crate) fn try_next<R>(&self, deliver: impl Fn(&T) -> R) -> Option<(T, R)> {
+        let mut inner = self.lock();
+        if inner.events.is_empty() {
+            return None;
+        }
+        let event = match inner.take_unwritten() {
+            Some(event) => event,
+            // What was written belongs to whoever reads it; another thread may have done so and not have taken the event.
+            None if self.descriptor.take_if_ready() => inner.events.pop_front()?,
+            None => return None,
+        };
+        let result = deliver(&event);
+        Some((event, result))
+    }
+
+    /// [`EventQueue::try_next`]; if there is none, the next event wakes the thread.
+    pub(crate) fn fall_asleep<R>(&self, deliver: impl Fn(&T) -> R) -> Option<(T, R)> {
+        self.lock().waiter = Waiter::Asleep;
+        self.try_next(deliver)
+    }
+
+    /// The thread looks by itself again.
+    pub(crate) fn wake(&self) {
+        self.lock().waiter = Waiter::Awake;
+    }
+
+    /// The thread goes. What another thread left for it meanwhile shows on the descriptor from now on.
+    pub(crate) fn end_wait(&self) {
+        let mut inner = self.lock();
+        inner.waiter = Waiter::None;
+        for _ in 0..std::mem::take(&mut inner.unwritten) {
+            self.descriptor.signal();
+        }
+    }
+
+    /// The thread goes, with the event that was left for it if there is one.
+    pub(crate) fn end_wait_with<R>(&self, deliver: impl Fn(&T) -> R) -> Option<(T, R)> {
+        let mut inner = self.lock();
+        inner.waiter = Waiter::None;
+        let event = inner.take_unwritten()?;
+        let result = deliver(&event);
+        Some((event, result))
     }
 
     /// The oldest event, handed to `deliver` while no other thread can remove it. Blocks while there is none, unless
@@ -37,9 +131,9 @@ impl<T> EventQueue<T> {
     pub(crate) fn next<R>(&self, deliver: impl Fn(&T) -> R) -> io::Result<(T, R)> {
         loop {
             self.descriptor.take()?;
-            let mut events = self.lock();
+            let mut inner = self.lock();
             // An event that was removed with its object leaves its count behind; then wait for the next.
-            if let Some(event) = events.pop_front() {
+            if let Some(event) = inner.events.pop_front() {
                 let result = deliver(&event);
                 return Ok((event, result));
             }
@@ -48,10 +142,13 @@ impl<T> EventQueue<T> {
 
     /// Takes back the events of an object that goes.
     pub(crate) fn remove(&self, concerns: impl Fn(&T) -> bool) {
-        let mut events = self.lock();
-        let before = events.len();
-        events.retain(|event| !concerns(event));
-        for _ in events.len()..before {
+        let mut inner = self.lock();
+        let before = inner.events.len();
+        inner.events.retain(|event| !concerns(event));
+        let removed = before - inner.events.len();
+        let unwritten = removed.min(inner.unwritten);
+        inner.unwritten -= unwritten;
+        for _ in unwritten..removed {
             self.descriptor.take_if_ready();
         }
     }
@@ -108,6 +205,49 @@ mod tests {
         assert!(!readable());
         queue.push(3);
         assert_eq!(queue.next(|event| event * 2).unwrap(), (3, 6));
+    }
+
+    #[test]
+    fn events_that_a_waiting_thread_takes_never_show_on_the_descriptor_and_all_others_do() {
+        let queue = EventQueue::new().unwrap();
+        let readable = || wait_readable(queue.descriptor(), Some(Duration::ZERO));
+        queue.begin_wait();
+        assert!(!queue.push(1), "it looks by itself");
+        assert!(!readable());
+        assert_eq!(queue.try_next(|_| ()), Some((1, ())));
+        assert_eq!(queue.fall_asleep(|_| ()), None);
+        assert!(queue.push(2), "it must be woken");
+        assert!(!readable());
+        // More than it takes is everybody's.
+        assert!(!queue.push(3));
+        assert!(readable());
+        queue.wake();
+        assert_eq!(queue.try_next(|_| ()), Some((2, ())));
+        assert_eq!(queue.try_next(|_| ()), Some((3, ())));
+        assert!(!readable());
+    }
+
+    #[test]
+    fn an_event_left_for_a_thread_that_goes_is_not_lost() {
+        let queue = EventQueue::new().unwrap();
+        let readable = || wait_readable(queue.descriptor(), Some(Duration::ZERO));
+        queue.begin_wait();
+        queue.push(1);
+        queue.end_wait();
+        assert!(readable());
+        assert_eq!(queue.next(|_| ()).unwrap().0, 1);
+        queue.begin_wait();
+        queue.push(2);
+        assert_eq!(queue.end_wait_with(|_| ()), Some((2, ())));
+        assert!(!readable());
+        // One whose object went is nobody's.
+        queue.begin_wait();
+        queue.push(3);
+        queue.remove(|event| *event == 3);
+        queue.end_wait();
+        assert!(!readable());
+        queue.push(4);
+        assert!(readable());
     }
 
     #[test]

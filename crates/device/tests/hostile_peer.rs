@@ -50,7 +50,7 @@ impl Attacker {
             probe_value: 1,
             blocks: vec![1, 2, 3],
         });
-        let descriptors: [BorrowedFd<'_>; 2] = [memory.as_fd(), doorbell.as_fd()];
+        let descriptors: [BorrowedFd<'_>; 3] = [memory.as_fd(), doorbell.as_fd(), doorbell.as_fd()];
         socket.send(&hello.emit(), &descriptors).unwrap();
         Self { socket, mapping }
     }

@@ -51,11 +51,14 @@ impl EventFd {
         Ok(u64::from_ne_bytes(value))
     }
 
-    /// Takes from the counter if it is not zero, whatever the descriptor's flags.
-    pub fn take_if_ready(&self) {
-        if wait_readable(self.fd.as_fd(), Some(Duration::ZERO)) {
-            let _ = self.take();
-        }
+    /// Takes from the counter if it is not zero, whatever the descriptor's flags; whether it did.
+    pub fn take_if_ready(&self) -> bool {
+        wait_readable(self.fd.as_fd(), Some(Duration::ZERO)) && self.take().is_ok()
+    }
+
+    /// Whether the program made it non-blocking.
+    pub fn is_nonblocking(&self) -> bool {
+        rustix::fs::fcntl_getfl(&self.fd).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::NONBLOCK))
     }
 }
 

@@ -97,6 +97,11 @@ fn stack_bounds() -> Option<(usize, usize)> {
     }
 }
 
+/// How many CPUs this thread may run on; at least 1.
+pub fn usable_cpus() -> u32 {
+    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count().max(1))
+}
+
 /// A random number from the kernel, or one made of time and process id where the kernel refuses.
 pub fn random_u64() -> u64 {
     let mut bytes = [0u8; 8];

@@ -36,7 +36,7 @@ pub(crate) const CELLS: u64 = 4096;
 pub(crate) const RING_HEAD: usize = 0;
 /// 1 while the producer waits for room.
 pub(crate) const RING_PRODUCER_WAITS: usize = 128;
-/// 1 while the consumer sleeps and wants its doorbell rung.
+/// Whom to wake while the consumer sleeps, and 0 while it does not (`Sleeper`).
 pub(crate) const RING_CONSUMER_SLEEPS: usize = 256;
 /// Slots of the producing side's one-sided operations on the consuming side's memory.
 pub(crate) const RING_SLOTS: usize = 1024;

@@ -26,5 +26,5 @@ pub use message::{FRAGMENT, Header, MessageKind, Psn, Refusal};
 pub use party::{Party, Tier};
 pub use pull::{PullError, PullPiece};
 pub use qp_slot::QpSlot;
-pub use ring::{Consumer, Incoming, Producer, RingCorrupt, RingFull};
+pub use ring::{Consumer, Incoming, Producer, RingCorrupt, RingFull, Sleeper};
 pub use segment::{Segment, SegmentView, SlotPlace};

@@ -37,6 +37,8 @@ pub struct Party {
     pub files: SharedFiles,
     /// Rung by peers, and by its own threads, to wake the agent.
     pub doorbell: EventFd,
+    /// The same for the thread of the program that drives the device while it waits for a completion event.
+    pub waiter_bell: EventFd,
     /// The best tier it uses and offers.
     pub tier: Tier,
     /// Its effective user.
@@ -64,6 +66,7 @@ impl Party {
             adopter,
             files: SharedFiles::default(),
             doorbell: EventFd::new(EventKind::All, true)?,
+            waiter_bell: EventFd::new(EventKind::All, false)?,
             tier,
             uid: nonic_sys::effective_user(),
             adopted_file,
@@ -89,7 +92,7 @@ impl Party {
 
     /// How this process introduces itself to a peer it trusts or not, and the descriptors that go with it.
     pub(crate) fn introduce(&self, trusts: bool, blocks: &[u32]) -> (Introduction, Vec<BorrowedFd<'_>>) {
-        let mut descriptors = vec![self.doorbell.as_fd()];
+        let mut descriptors = vec![self.doorbell.as_fd(), self.waiter_bell.as_fd()];
         let (mut arenas, mut adopts) = (0, false);
         if trusts {
             descriptors.push(self.segment.as_fd());

@@ -58,6 +58,19 @@ fn cells_of(header_words: usize, payload: usize) -> u64 {
     (header_words * 8 + payload).div_ceil(CELL) as u64
 }
 
+/// Who sleeps on the consuming side and reads the ring once woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleeper {
+    /// The agent, on the doorbell.
+    Agent,
+    /// A thread of the program that waits for a completion event, on a bell of its own.
+    Waiter,
+}
+
+/// What stands for them in shared memory; any other number is taken for the agent's.
+const AGENT: u64 = 1;
+const WAITER: u64 = 2;
+
 /// The ring has no room now. The consumer rings the producer's doorbell when it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFull;
@@ -175,13 +188,20 @@ impl Producer {
         self.tail += cells;
     }
 
-    /// Whether the consumer sleeps and must be rung for; asking takes the duty to ring.
-    pub(crate) fn consumer_wants_bell(&self) -> bool {
+    /// Whom to wake if the consumer sleeps; asking takes the duty to ring.
+    pub(crate) fn consumer_wants_bell(&self) -> Option<Sleeper> {
         let sleeps = self.memory.control(RING_CONSUMER_SLEEPS);
         // Orders the message before the look at the flag, as the consumer orders the flag before its last look at the
         // ring: one of the two sees the other.
         fence(Ordering::SeqCst);
-        sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::SeqCst) != 0
+        if sleeps.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        match sleeps.swap(0, Ordering::SeqCst) {
+            0 => None,
+            WAITER => Some(Sleeper::Waiter),
+            _ => Some(Sleeper::Agent),
+        }
     }
 
     /// Whether a message of the largest size would fit.
@@ -295,10 +315,22 @@ impl Consumer {
         waits.load(Ordering::Relaxed) != 0 && waits.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Says whether the consumer is about to sleep. After `true` it must look once more before it does.
-    pub(crate) fn set_sleeping(&self, sleeping: bool) {
-        self.memory.control(RING_CONSUMER_SLEEPS).store(u64::from(sleeping), Ordering::SeqCst);
+    /// Says that the consumer is about to sleep, and whom to wake then. It must look once more before it does.
+    pub(crate) fn set_sleeping(&self, sleeper: Sleeper) {
+        let word = match sleeper {
+            Sleeper::Agent => AGENT,
+            Sleeper::Waiter => WAITER,
+        };
+        self.memory.control(RING_CONSUMER_SLEEPS).store(word, Ordering::SeqCst);
         fence(Ordering::SeqCst);
+    }
+
+    /// Says that the consumer looks by itself: nobody needs to ring.
+    pub(crate) fn set_awake(&self) {
+        let sleeps = self.memory.control(RING_CONSUMER_SLEEPS);
+        if sleeps.load(Ordering::Relaxed) != 0 {
+            sleeps.store(0, Ordering::Relaxed);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod driver;
 mod links;
 mod progress;
 mod revocation;
+mod waiter;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -70,6 +71,7 @@ pub(crate) struct Engine {
     recent_poll: AtomicBool,
     /// Completion queues whose program wants an event.
     armed: AtomicUsize,
+    waiter: waiter::Waiter,
     /// The agent waits with a time limit and without its bell.
     pub(crate) timed: AtomicBool,
     /// Held from before this process introduces itself to a peer until the link is among the others: the peer may begin
@@ -264,6 +266,7 @@ impl Engine {
             may_use_again: AtomicBool::new(false),
             recent_poll: AtomicBool::new(false),
             armed: AtomicUsize::new(0),
+            waiter: waiter::Waiter::default(),
             timed: AtomicBool::new(false),
             meeting: Mutex::new(()),
             at_work,

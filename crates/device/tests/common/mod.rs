@@ -25,9 +25,19 @@ pub(crate) struct End {
 impl End {
     /// A reliable queue pair in RESET.
     pub(crate) fn new() -> Self {
+        Self::create(false)
+    }
+
+    /// The same, with a channel for its completions.
+    pub(crate) fn with_channel() -> Self {
+        Self::create(true)
+    }
+
+    fn create(with_channel: bool) -> Self {
         let context = devices()[0].open().unwrap();
+        let channel = with_channel.then(|| context.create_completion_channel().unwrap());
         let zone = context.allocate_zone().unwrap();
-        let completions = context.create_completion_queue(256, 0, None, 0).unwrap();
+        let completions = context.create_completion_queue(256, 0, channel.as_ref(), 0).unwrap();
         let capabilities = Capabilities {
             send_requests: 64,
             receive_requests: 64,
@@ -124,6 +134,14 @@ impl End {
         }
         found.unwrap()
     }
+}
+
+/// Two connected ends with channels.
+pub(crate) fn connected_with_channels() -> (End, End) {
+    let (one, other) = (End::with_channel(), End::with_channel());
+    one.connect(other.pair.number());
+    other.connect(one.pair.number());
+    (one, other)
 }
 
 /// Two connected ends.

@@ -103,9 +103,11 @@ impl Link {
     ) -> io::Result<()> {
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "an introduction that lacks descriptors");
         let doorbell = descriptors.next().ok_or_else(missing)?;
+        let waiter_bell = descriptors.next().ok_or_else(missing)?;
         // Writing to a descriptor of a stranger could block for ever (a full pipe); strangers are told over the socket.
         if self.party.could_trace(self.credentials.uid) {
             let _ = self.peer_doorbell.set(EventFd::from_peer(doorbell));
+            let _ = self.peer_waiter_bell.set(EventFd::from_peer(waiter_bell));
         }
         if introduction.trusts {
             let segment = SegmentView::from_peer(descriptors.next().ok_or_else(missing)?)?;

@@ -20,7 +20,7 @@ use crate::control::{ControlMessage, ProcessToken};
 use crate::layout::{RING_SLOTS, direction};
 use crate::message::Header;
 use crate::party::Party;
-use crate::ring::{Consumer, Producer, RingFull, RingMemory};
+use crate::ring::{Consumer, Producer, RingFull, RingMemory, Sleeper};
 use crate::segment::SegmentView;
 use crate::windows::Windows;
 
@@ -75,6 +75,7 @@ pub struct Link {
     pub(crate) own_operations: OperationSlots,
     peer_operations: OperationSlots,
     peer_doorbell: OnceLock<EventFd>,
+    peer_waiter_bell: OnceLock<EventFd>,
     view: OnceLock<PeerView>,
     pub(crate) files: Mutex<HashMap<u32, PeerFile>>,
     can_reach: AtomicBool,
@@ -112,6 +113,7 @@ impl Link {
             own_operations: slots(transmit),
             peer_operations: slots(receive),
             peer_doorbell: OnceLock::new(),
+            peer_waiter_bell: OnceLock::new(),
             view: OnceLock::new(),
             files: Mutex::new(HashMap::new()),
             can_reach: AtomicBool::new(false),
@@ -243,8 +245,21 @@ impl Link {
     #[inline]
     pub fn ring_bell(&self) {
         let wanted = self.transmit.lock().consumer_wants_bell();
-        if wanted {
-            self.ring_bell_now();
+        match wanted {
+            None => {}
+            Some(Sleeper::Agent) => self.ring_bell_now(),
+            Some(Sleeper::Waiter) => self.wake_waiter(),
+        }
+    }
+
+    /// Wakes the peer's thread that waits for an event.
+    fn wake_waiter(&self) {
+        if self.is_loopback() {
+            self.party.waiter_bell.signal();
+        } else if let Some(bell) = self.peer_waiter_bell.get() {
+            bell.signal();
+        } else {
+            let _ = self.tell(&ControlMessage::Look, &[]);
         }
     }
 
@@ -272,11 +287,18 @@ impl Link {
         self.has_stalled() || self.receive.try_lock().is_none_or(|consumer| consumer.has_work())
     }
 
-    /// Says that this side sleeps or not, and whether a message waits all the same.
-    pub fn set_sleeping(&self, sleeping: bool) -> bool {
+    /// Says that this side looks at the ring by itself.
+    pub fn set_awake(&self) {
+        if let Some(consumer) = self.try_receive() {
+            consumer.set_awake();
+        }
+    }
+
+    /// Says that this side sleeps and whom to wake; returns whether a message waits all the same.
+    pub fn set_sleeping(&self, sleeper: Sleeper) -> bool {
         match self.try_receive() {
             Some(mut consumer) => {
-                consumer.set_sleeping(sleeping);
+                consumer.set_sleeping(sleeper);
                 // Behind the fence: a producer that waits for room is seen now, or sees this side's place.
                 if consumer.report() {
                     self.ring_bell_now();
