@@ -44,6 +44,7 @@ pub(crate) const ARRANGEMENTS: &[Arrangement] = arrangements! {
     "threads, kernel copy":        OtherThread,  Private, ["NONIC_TIER" = "kernel"];
     "threads, ring":               OtherThread,  Private, ["NONIC_TIER" = "ring"];
     "processes, mapped":           OtherProcess, Shared,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
+    "processes, adopted memory":   OtherProcess, Pages,   ["NONIC_TIER" = "mapped", "NONIC_ADOPT" = "always"];
     "processes, device memory":    OtherProcess, Device,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
     "processes, kernel copy":      OtherProcess, Private, ["NONIC_TIER" = "kernel", "NONIC_PTRACE" = "any"];
     "processes, ring":             OtherProcess, Private, ["NONIC_TIER" = "ring"];

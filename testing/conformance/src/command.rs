@@ -20,9 +20,11 @@ pub(crate) enum MemoryKind {
     ReadOnly,
     /// Three pages, of which the second cannot be touched.
     Hole,
+    /// Whole pages of the process, registered as such: adopted, where memory is.
+    Pages,
 }
 
-wire_values!(MemoryKind [Self::Private, Self::Shared, Self::Device, Self::ReadOnly, Self::Hole]);
+wire_values!(MemoryKind [Self::Private, Self::Shared, Self::Device, Self::ReadOnly, Self::Hole, Self::Pages]);
 
 wire_choice! {
     /// What to register.
@@ -115,6 +117,8 @@ wire_choice! {
         /// Number, local key, remote key.
         Register { zone: u32, source: Source, base: Option<u64>, access: Access },
         Deregister { region: u32 },
+        /// Whether all bytes lie in a file that peers can map, as the kernel tells: 1 or 0.
+        IsInFile { address: u64, length: u64 },
         AddressHandle { zone: u32, vector: AddressVector },
         DestroyAddressHandle { handle: u32 },
         Channel {},

@@ -14,7 +14,7 @@ use nonic_sys::wait_readable;
 use crate::background::Background;
 use crate::command::{Answer, Command, MemoryKind, Reply, Send, Source};
 use crate::objects::Objects;
-use crate::program_memory::{Buffer, copy_in, copy_out, post_send};
+use crate::program_memory::{Buffer, copy_in, copy_out, is_in_file, post_send};
 
 /// One side's objects.
 #[derive(Debug)]
@@ -127,6 +127,7 @@ impl Executor {
                 numbers([self.regions.add(region), keys[0], keys[1]])
             }
             Command::Deregister { region } => done(self.regions.at(region).deregister()),
+            Command::IsInFile { address, length } => number(is_in_file(address, length).into()),
             Command::AddressHandle { zone, vector } => {
                 let handle = self.zones.at(zone).create_address_handle(vector).map_err(said)?;
                 number(self.handles.add(handle))

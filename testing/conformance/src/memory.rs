@@ -10,7 +10,7 @@ pub(crate) const EVERYTHING: Access = match Access::from_bits(0b1111) {
 
 /// A byte that no pattern of [`pattern`] begins with; untouched memory is full of it.
 pub(crate) const UNTOUCHED: u8 = 0xA5;
-/// Untouched bytes before and after every memory.
+/// Untouched bytes before and after memory that need not begin with a page.
 pub(crate) const GUARD: u64 = 64;
 
 /// Bytes of a message: each depends on its place and the seed.
@@ -27,6 +27,10 @@ pub(crate) struct Memory {
     /// Where in the buffer it begins.
     pub(crate) offset: u64,
     pub(crate) length: u64,
+    /// Length of the region: `length`, or the whole pages around it.
+    pub(crate) registered: u64,
+    /// Untouched bytes before and after the region.
+    pub(crate) guard: u64,
     pub(crate) region: u32,
     /// Its first byte as requests name it.
     pub(crate) base: u64,

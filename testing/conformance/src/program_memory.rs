@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 
 use crate::command::MemoryKind;
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 #[derive(Debug)]
 enum Backing {
@@ -47,7 +47,9 @@ impl Buffer {
             }
             MemoryKind::Device => return Err(io::ErrorKind::InvalidInput.into()),
             MemoryKind::ReadOnly => Backing::Private(map(mapped, ProtFlags::READ)?, mapped),
-            MemoryKind::Private => Backing::Private(map(mapped, ProtFlags::READ | ProtFlags::WRITE)?, mapped),
+            MemoryKind::Private | MemoryKind::Pages => {
+                Backing::Private(map(mapped, ProtFlags::READ | ProtFlags::WRITE)?, mapped)
+            }
             MemoryKind::Hole => {
                 let mapped = 3 * PAGE as usize;
                 let start = map(mapped, ProtFlags::READ | ProtFlags::WRITE)?;
@@ -174,6 +176,18 @@ pub(crate) fn post_send(pair: &QueuePair, request: &SendRequest<'_>) -> Result<(
     // SAFETY: a rule's inline pieces are buffers of this side, which stand until it is reset; the pieces of other
     // requests are looked up by key, and regions are given back before the buffers under them.
     unsafe { pair.post_send(request) }
+}
+
+/// Whether bytes of this process are all mapped shared from files, as the kernel tells.
+pub(crate) fn is_in_file(address: u64, length: u64) -> bool {
+    let (mut at, end) = (address as usize, (address + length) as usize);
+    while at < end {
+        match nonic_sys::find_area(at) {
+            Ok(Some(area)) if matches!(area.backing, nonic_sys::Backing::SharedFile { .. }) => at = area.end,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// Whether the kernel copies from a process to this one: it may not let it.

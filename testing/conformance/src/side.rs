@@ -10,6 +10,7 @@ use crate::command::{Answer, Command, Job, MemoryKind, Receive, Reply, Send, Sou
 use crate::memory::{GUARD, Memory, UNTOUCHED};
 use crate::options::{End, Options};
 use crate::pair::{to_init, to_receive, to_send};
+use crate::program_memory::PAGE;
 use crate::transport::Transport;
 
 /// How long something may take that happens at once on an idle machine.
@@ -137,28 +138,40 @@ impl Side {
         base: Option<u64>,
         access: Access,
     ) -> Memory {
-        let whole = (length + 2 * GUARD).next_multiple_of(8);
+        let (guard, registered) = match kind {
+            MemoryKind::Pages => (PAGE, length.next_multiple_of(PAGE)),
+            _ => (GUARD, length),
+        };
+        let whole = (registered + 2 * guard).next_multiple_of(8);
         let (buffer, address) = self.buffer(kind, whole);
         self.must(Command::Poke { buffer, offset: 0, bytes: vec![UNTOUCHED; whole as usize] });
-        self.register_again(
+        let memory = self.register_again(
             Memory {
                 buffer,
-                offset: GUARD,
+                offset: guard,
                 length,
+                registered,
+                guard,
                 region: 0,
-                base: base.unwrap_or(if kind == MemoryKind::Device { 0 } else { address + GUARD }),
+                base: base.unwrap_or(if kind == MemoryKind::Device { 0 } else { address + guard }),
                 local_key: Key(0),
                 remote_key: Key(0),
             },
             zone,
             access,
-        )
+        );
+        if kind == MemoryKind::Pages {
+            let found = self.ask(Command::IsInFile { address: address + guard, length: registered });
+            assert_eq!(found, [1], "the region is not adopted, though the arrangement is about that");
+        }
+        memory
     }
 
     /// Another region on the same bytes.
     #[track_caller]
     pub(crate) fn register_again(&mut self, memory: Memory, zone: u32, access: Access) -> Memory {
-        let source = Source::Buffer { buffer: memory.buffer, offset: memory.offset, length: memory.length };
+        let source =
+            Source::Buffer { buffer: memory.buffer, offset: memory.offset, length: memory.registered };
         let (region, local_key, remote_key) =
             self.register(zone, source, Some(memory.base), access).expect("the registration is taken");
         Memory { region, local_key, remote_key, ..memory }
@@ -195,7 +208,7 @@ impl Side {
     /// The memory holds exactly these bytes from its beginning, and the rest and the guards are untouched.
     #[track_caller]
     pub(crate) fn assert_holds(&mut self, memory: &Memory, bytes: &[u8]) {
-        let whole = (memory.length + 2 * GUARD).next_multiple_of(8);
+        let whole = (memory.registered + 2 * memory.guard).next_multiple_of(8);
         let seen = self.peek(memory.buffer, 0, whole);
         let mut expected = vec![UNTOUCHED; whole as usize];
         expected[memory.offset as usize..][..bytes.len()].copy_from_slice(bytes);

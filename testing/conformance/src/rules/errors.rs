@@ -51,7 +51,7 @@ pub(crate) fn a_write_with_immediate_to_a_bad_key_ends_the_due_receive_and_moves
         let scene = pair.scene(&RELIABLE);
         pair.server.receive(&scene.server, 21, &[scene.far.all()]);
         pair.server.receive(&scene.server, 22, &[scene.far.all()]);
-        let remote = if bad_range { scene.far.remote(Scene::LENGTH - 7) } else { nowhere() };
+        let remote = if bad_range { scene.far.remote(scene.far.registered - 7) } else { nowhere() };
         let request = write(&[scene.near.piece(0, 8)], remote).immediate(5);
         pair.assert_refused_there(&scene, request, Status::RemoteAccess, AsyncEventKind::QpAccessError);
         let first = pair.server.received(&scene.server);

@@ -93,8 +93,17 @@ pub(crate) fn a_key_of_another_zone_in_a_receive_fails_both_sides(pair: &mut Pai
     assert_eq!((received.id, received.status), (5, Status::LocalProtection));
 }
 
+/// How long the regions of a scene are.
+#[track_caller]
+fn registered_length(pair: &mut Pair) -> u64 {
+    let scene = pair.scene(&RELIABLE);
+    pair.reset();
+    assert_eq!(scene.near.registered, scene.far.registered);
+    scene.far.registered
+}
+
 pub(crate) fn a_range_beyond_before_or_around_the_region_is_refused(pair: &mut Pair) {
-    let length = Scene::LENGTH;
+    let length = registered_length(pair);
     for offset in [length, length - 7, length + 4096, u64::MAX, 8u64.wrapping_neg(), 1 << 63] {
         for operation in 0..2 {
             let scene = pair.scene(&RELIABLE);
@@ -132,14 +141,14 @@ fn all_refused_unaligned(pair: &mut Pair, mut remote: impl FnMut(&mut Pair, &Sce
 }
 
 pub(crate) fn a_local_range_beyond_the_region_is_refused(pair: &mut Pair) {
-    let length = Scene::LENGTH;
+    let length = registered_length(pair);
     for (offset, count) in [(length, 1), (length - 7, 8), (0, length + 1), (u64::MAX - 3, 8), (1 << 40, 8)] {
         for operation in 0..3 {
             let scene = pair.scene(&RELIABLE);
             let address = scene.near.base.wrapping_add(offset);
             let piece = ScatterGather { address, length: count as u32, key: scene.near.local_key };
             pair.server.receive(&scene.server, 1, &[scene.far.all()]);
-            let whole = pair.server.memory(scene.server.zone, 1024, EVERYTHING);
+            let whole = pair.server.memory(scene.server.zone, length + 1024, EVERYTHING);
             let requests =
                 [write(&[piece], whole.remote(0)), read(&[piece], whole.remote(0)), send(&[piece])];
             pair.assert_refused_here(&scene, requests[operation].clone(), Status::LocalProtection);

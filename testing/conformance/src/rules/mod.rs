@@ -208,6 +208,7 @@ pub(crate) fn all() -> Vec<Rule> {
             retries_go_on_while_nobody_polls,
             device_memory_is_reached_without_the_target,
             memory_the_program_shares_already_is_reached_without_the_target,
+            adopted_memory_is_reached_without_the_target,
             private_memory_is_written_and_read_by_the_kernel_without_the_target,
             what_the_tier_cannot_reach_waits_for_the_target,
         }

@@ -183,6 +183,13 @@ pub(crate) fn memory_the_program_shares_already_is_reached_without_the_target(pa
     reached_without_target(pair, MemoryKind::Shared, 3);
 }
 
+pub(crate) fn adopted_memory_is_reached_without_the_target(pair: &mut Pair) {
+    stoppable(pair);
+    pair.only(pair.arrangement.memory == MemoryKind::Pages, "no memory is adopted");
+    // An atomic among them: no kernel copy does that.
+    reached_without_target(pair, MemoryKind::Pages, 3);
+}
+
 pub(crate) fn private_memory_is_written_and_read_by_the_kernel_without_the_target(pair: &mut Pair) {
     let process = stoppable(pair);
     pair.only(pair.arrangement.tier() != "ring", "the tier asks the kernel for nothing");

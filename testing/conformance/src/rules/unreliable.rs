@@ -58,7 +58,7 @@ pub(crate) fn an_unreliable_write_to_a_bad_key_or_range_is_lost_in_silence(pair:
     let reader = pair.server.register_again(scene.far, scene.server.zone, Access::REMOTE_READ);
     let wrong = [
         RemoteRange { key: Key(0xbad), ..scene.far.remote(0) },
-        scene.far.remote(Scene::LENGTH - 7),
+        scene.far.remote(scene.far.registered - 7),
         stranger.remote(0),
         reader.remote(0),
     ];
