@@ -30,7 +30,7 @@ pub(crate) struct DeviceOptions {
     link_layer: Option<LinkLayer>,
 
     /// Device memory of each process, in bytes or with K, M or G [NONIC_DEVICE_MEMORY, default 64M]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_device_memory)]
     device_memory: Option<u64>,
 
     /// Fastest way of moving bytes that may be used [NONIC_TIER, default auto]
@@ -129,7 +129,8 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         },
         "NONIC_DEVICE_NAME" => parse_prefix(value).err(),
         "NONIC_LINK_LAYER" => complaint_about_choice::<LinkLayer>(value),
-        "NONIC_DEVICE_MEMORY" | "NONIC_FORK_COPY" => parse_size(value).err(),
+        "NONIC_DEVICE_MEMORY" => parse_device_memory(value).err(),
+        "NONIC_FORK_COPY" => parse_size(value).err(),
         "NONIC_ADOPT" => complaint_about_choice::<Adopt>(value),
         "NONIC_TIER" => complaint_about_choice::<Tier>(value),
         "NONIC_LOG" => complaint_about_choice::<LogLevel>(value),
@@ -174,8 +175,13 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
         return Err("must be a whole number of bytes, or one with K, M or G behind it, like 64M".to_owned());
     }
     let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    size.filter(|&bytes| bytes <= DEVICE_MEMORY_MAX)
-        .ok_or_else(|| "is more than 64G, the most there is".to_owned())
+    size.ok_or_else(|| "is more than any memory has".to_owned())
+}
+
+/// A size that device memory can have.
+fn parse_device_memory(text: &str) -> Result<u64, String> {
+    let size = parse_size(text)?;
+    if size > DEVICE_MEMORY_MAX { Err("is more than 64G, the most there is".to_owned()) } else { Ok(size) }
 }
 
 #[cfg(test)]
@@ -193,10 +199,19 @@ mod tests {
 
     #[test]
     fn sizes_that_are_no_number_or_too_large_are_refused() {
-        for text in
-            ["", "M", "-1", "+1", "1.5G", "64MB", "1T", "6é", "65G", "99999999999999999999", "99999999999G"]
+        for text in ["", "M", "-1", "+1", "1.5G", "64MB", "1T", "6é", "99999999999999999999", "99999999999G"]
         {
             assert!(parse_size(text).is_err(), "{text} was taken");
+        }
+    }
+
+    #[test]
+    fn device_memory_ends_at_64g_and_what_a_fork_copies_does_not() {
+        assert_eq!(parse_device_memory("64G"), Ok(64 << 30));
+        for text in ["65G", "68719476737"] {
+            assert!(parse_device_memory(text).is_err_and(|words| words.contains("64G")), "{text} was taken");
+            assert!(complaint_about("NONIC_DEVICE_MEMORY", text).is_some());
+            assert_eq!(complaint_about("NONIC_FORK_COPY", text), None);
         }
     }
 

@@ -79,7 +79,7 @@ fn each_device_flag_sets_its_variable_and_no_other() {
         (&["--device-memory", "2M"], "NONIC_DEVICE_MEMORY=2097152"),
         (&["--tier", "ring"], "NONIC_TIER=ring"),
         (&["--adopt", "never"], "NONIC_ADOPT=never"),
-        (&["--fork-copy", "1G"], "NONIC_FORK_COPY=1073741824"),
+        (&["--fork-copy", "100G"], "NONIC_FORK_COPY=107374182400"),
         (&["--log", "debug"], "NONIC_LOG=debug"),
         (&["--allow-ptrace"], "NONIC_PTRACE=any"),
     ];

@@ -41,7 +41,7 @@ pub use config::Config;
 pub use context::Context;
 pub use device::{Device, devices};
 pub use device_memory::DeviceMemory;
-pub use engine::fork_init;
+pub use engine::{fork_init, is_fork_initialized};
 pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};
 pub use limits::Limits;
 pub use logging::log_to_standard_error;

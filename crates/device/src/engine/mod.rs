@@ -211,6 +211,11 @@ pub fn fork_init() {
     }
 }
 
+/// Whether [`fork_init`] was called.
+pub fn is_fork_initialized() -> bool {
+    FORK_INIT.load(Ordering::SeqCst)
+}
+
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -230,7 +235,7 @@ impl Engine {
         if let Some(bytes) = config.fork_copy {
             party.adopter.set_fork_copy_limit(bytes);
         }
-        if FORK_INIT.load(Ordering::SeqCst) {
+        if is_fork_initialized() {
             party.adopter.fork_init();
         }
         let at_work = Arc::new(Mutex::new(()));

@@ -93,7 +93,9 @@ static void queries(struct fixture *f)
 	CHECK("its index", ibv_get_pkey_index(f->context, 1, pkey) == 0);
 	REFUSED("no such P_Key", EINVAL, ibv_query_pkey(f->context, 1, f->port.pkey_tbl_len, &pkey));
 	REFUSED("P_Key in no table", EINVAL, ibv_get_pkey_index(f->context, 1, 0x1234));
-	CHECK("fork needs no preparation", !ibv_fork_init() && ibv_is_fork_initialized() == IBV_FORK_UNNEEDED);
+	CHECK("fork needs no preparation", ibv_is_fork_initialized() == IBV_FORK_UNNEEDED);
+	CHECK("whoever asks for it gets it", !ibv_fork_init() && ibv_is_fork_initialized() == IBV_FORK_ENABLED);
+	CHECK("and once more", !ibv_fork_init() && ibv_is_fork_initialized() == IBV_FORK_ENABLED);
 }
 
 static void creation(struct fixture *f)

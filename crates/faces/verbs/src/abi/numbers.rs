@@ -76,5 +76,5 @@ numbers! {
     // enum ibv_send_flags
     u32 { IBV_SEND_FENCE = 1, IBV_SEND_SIGNALED = 2, IBV_SEND_SOLICITED = 4, IBV_SEND_INLINE = 8 }
     // enum ibv_fork_status
-    c_int { IBV_FORK_UNNEEDED = 2 }
+    c_int { IBV_FORK_ENABLED = 1, IBV_FORK_UNNEEDED = 2 }
 }

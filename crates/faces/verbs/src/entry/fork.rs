@@ -3,7 +3,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::abi::IBV_FORK_UNNEEDED;
+use crate::abi::{IBV_FORK_ENABLED, IBV_FORK_UNNEEDED};
 use crate::guard;
 
 versions! {
@@ -22,10 +22,11 @@ pub extern "C" fn nonic_ibv_fork_init() -> c_int {
     })
 }
 
-/// `ibv_is_fork_initialized(3)`: not needed.
+/// `ibv_is_fork_initialized(3)`: not needed, since children get a copy of registered memory; enabled once the program has
+/// asked, because from then on they do not get it.
 #[unsafe(no_mangle)]
 pub extern "C" fn nonic_ibv_is_fork_initialized() -> c_int {
-    IBV_FORK_UNNEEDED
+    if nonic_device::is_fork_initialized() { IBV_FORK_ENABLED } else { IBV_FORK_UNNEEDED }
 }
 
 /// For drivers that keep memory from a child: 0, nothing to do.
