@@ -117,18 +117,28 @@ impl AddressFile {
         Ok(())
     }
 
-    /// The first range at or after `start` and before `end` that has pages, as start and end offset.
+    /// The first range at or after `start` and before `end` that has pages, as start and end offset. Both are multiples of
+    /// the page size, and so is what comes back. The time it takes grows with the range alone: the kernel finds the next page
+    /// at once, but to find the next hole (`SEEK_HOLE`) it would walk all pages that follow, of other regions too.
     pub fn next_data(&self, start: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
+        let Some(data) = self.data_from(start, end)? else { return Ok(None) };
+        let mut data_end = data + crate::PAGE as u64;
+        while self.data_from(data_end, end)? == Some(data_end) {
+            data_end += crate::PAGE as u64;
+        }
+        Ok(Some((data, data_end)))
+    }
+
+    /// The first offset at or after `start` and before `end` that is in a page.
+    fn data_from(&self, start: u64, end: u64) -> io::Result<Option<u64>> {
         if start >= end {
             return Ok(None);
         }
-        let data = match rustix::fs::seek(&self.descriptor, SeekFrom::Data(start)) {
-            Ok(data) if data < end => data,
-            Ok(_) | Err(rustix::io::Errno::NXIO) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let hole = rustix::fs::seek(&self.descriptor, SeekFrom::Hole(data))?;
-        Ok(Some((data, hole.min(end))))
+        match rustix::fs::seek(&self.descriptor, SeekFrom::Data(start)) {
+            Ok(data) => Ok(Some(data).filter(|data| *data < end)),
+            Err(rustix::io::Errno::NXIO) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Bytes of the pages it has.
@@ -264,6 +274,22 @@ mod tests {
         file.punch(offset, 4 * PAGE as u64).unwrap();
         assert_eq!(file.next_data(offset, offset + 4 * PAGE as u64).unwrap(), None);
         assert_eq!(memory.word(PAGE).load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn runs_of_pages_end_at_holes_and_at_the_end_of_what_was_asked_for() {
+        let file = AddressFile::create("addresses", 62).unwrap();
+        let memory = SharedMapping::anonymous(PAGE).unwrap();
+        let page = |index: u64| (5 << 47) + index * PAGE as u64;
+        for index in [1, 2, 3, 6, 7, 8, 9] {
+            file.write_from(memory.as_ptr() as usize, PAGE, page(index)).unwrap();
+        }
+        let data = |from, to| file.next_data(page(from), page(to)).unwrap();
+        assert_eq!(data(0, 8), Some((page(1), page(4))));
+        assert_eq!(data(2, 8), Some((page(2), page(4))));
+        assert_eq!(data(4, 8), Some((page(6), page(8))));
+        assert_eq!(data(7, 8), Some((page(7), page(8))));
+        assert_eq!((data(4, 6), data(8, 8), data(10, 100)), (None, None, None));
     }
 
     #[test]
