@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, SeekFrom};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
+use crate::signals::set_file_length;
+
 /// What a mapping allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
@@ -52,7 +54,7 @@ impl AddressFile {
             return Err(io::Error::other("RLIMIT_FSIZE limits the size of files"));
         }
         let descriptor = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        rustix::fs::ftruncate(&descriptor, 1 << log_length)?;
+        set_file_length(&descriptor, 1 << log_length)?;
         rustix::fs::fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW)?;
         let stat = rustix::fs::fstat(&descriptor)?;
         let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));

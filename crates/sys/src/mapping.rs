@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::signals::set_file_length;
 
 /// How a mapping may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ impl SharedMemory {
     /// `length` bytes that can neither shrink nor grow, so that nobody who maps it can be hit by `SIGBUS`.
     pub fn create(name: &str, length: usize) -> io::Result<Self> {
         let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        rustix::fs::ftruncate(&fd, length as u64)?;
+        set_file_length(&fd, length as u64)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
         Ok(Self { fd, length })
     }
@@ -69,7 +71,7 @@ impl SharedMemory {
     }
 
     /// Maps the part of it from `offset`, a multiple of the page size, for this process alone: children do not inherit
-    /// the mapping, and core dumps leave it out.
+    /// the mapping.
     pub fn map_window(
         &self,
         offset: u64,
@@ -80,10 +82,7 @@ impl SharedMemory {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let mapping = SharedMapping::new(Some((self.fd.as_fd(), offset)), length, protection)?;
-        for advice in [rustix::mm::Advice::LinuxDontFork, rustix::mm::Advice::LinuxDontDump] {
-            // SAFETY: the range is the new mapping; both kinds of advice leave this process's memory as it is.
-            unsafe { rustix::mm::madvise(mapping.as_ptr().cast(), length, advice)? };
-        }
+        mapping.advise(Advice::LinuxDontFork)?;
         Ok(mapping)
     }
 
@@ -121,7 +120,8 @@ impl AsFd for SharedMemory {
     }
 }
 
-/// A mapping that other threads and processes use at the same time. It gives out atomics and raw pointers only.
+/// A mapping that other threads and processes use at the same time. It gives out atomics and raw pointers only. Core dumps
+/// leave it out: it is the library's or another process's, most of it never touched, and a dump would make every page of it.
 #[derive(Debug)]
 pub struct SharedMapping {
     start: NonNull<u8>,
@@ -152,7 +152,15 @@ impl SharedMapping {
         };
         let start =
             NonNull::new(start.cast()).ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
-        Ok(Self { start, length })
+        let mapping = Self { start, length };
+        // A kernel built without core dumps may refuse.
+        let _ = mapping.advise(Advice::LinuxDontDump);
+        Ok(mapping)
+    }
+
+    fn advise(&self, advice: Advice) -> io::Result<()> {
+        // SAFETY: the range is this mapping; only advice about dumps and children is given, which leaves its bytes alone.
+        Ok(unsafe { rustix::mm::madvise(self.as_ptr().cast(), self.length, advice)? })
     }
 
     /// Memory of this process and its children only.

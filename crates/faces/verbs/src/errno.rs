@@ -18,7 +18,7 @@ macro_rules! named {
     };
 }
 
-named! { EAGAIN, EBUSY, EFAULT, EINTR, EINVAL, EIO, ENODATA, ENOENT, ENOMEM, EOPNOTSUPP }
+named! { EAGAIN, EBUSY, EFAULT, EFBIG, EINTR, EINVAL, EIO, ENODATA, ENOENT, ENOMEM, EOPNOTSUPP }
 
 impl Errno {
     /// Stores it where C programs look, and gives it back.
@@ -47,6 +47,7 @@ impl From<io::Error> for Errno {
                 io::ErrorKind::WouldBlock => Self::EAGAIN,
                 io::ErrorKind::Interrupted => Self::EINTR,
                 io::ErrorKind::OutOfMemory => Self::ENOMEM,
+                io::ErrorKind::FileTooLarge => Self::EFBIG,
                 _ => Self::EIO,
             },
         }
