@@ -54,7 +54,8 @@ pub enum PlainReason {
     LocalOnly = 2,
     /// The region has no whole page.
     NoWholePage = 3,
-    /// The memory is no ordinary private memory: a private file mapping, huge pages, or something of the kernel's.
+    /// The memory is no ordinary private memory: a private file mapping, huge pages, something of the kernel's, or memory that
+    /// the program keeps out of children or core dumps (`MADV_DONTFORK`, `MADV_WIPEONFORK`, `MADV_DONTDUMP`).
     NotOrdinary = 4,
     /// The memory is a stack.
     Stack = 5,

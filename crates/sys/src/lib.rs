@@ -3,6 +3,7 @@
 //! What depends on the machine (copying, pausing a spinning CPU) stands here too, so that nothing above knows x86.
 
 mod address_file;
+mod area_flags;
 mod asymmetric;
 mod atomics;
 mod biased_mutex;
@@ -24,6 +25,7 @@ mod userfault;
 mod virtual_memory;
 
 pub use address_file::{AddressFile, Rights, keep_from_children, map_zeros_over, populate, set_rights};
+pub use area_flags::{grows_down, is_hidden, is_locked, lock_pages};
 pub use asymmetric::{FenceReach, heavy_fence, light_fence, light_fences_are_free, prepare_light_fences};
 pub use atomics::{compare_swap_u64, fetch_add_u64};
 pub use biased_mutex::{BiasedGuard, BiasedMutex};

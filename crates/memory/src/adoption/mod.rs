@@ -25,8 +25,19 @@
 //!
 //! **While registered**, adopted memory is a shared mapping of a file: `MADV_DONTNEED` keeps the bytes (on a NIC the
 //! device would go on with the old pages, and the program with new ones); memory that the program unmaps or maps anew stays with its region; memory moved by
-//! `mremap` keeps its bytes, also after the region ends. Advice given before (`MADV_DONTFORK`, `MADV_NOHUGEPAGE`, a policy of
-//! `mbind`) is gone. What `fork` does is told in `fork.rs`.
+//! `mremap` keeps its bytes, also after the region ends. What `fork` does is told in `fork.rs`.
+//!
+//! **What the program said about its memory.** Memory for a stack (`MAP_GROWSDOWN`), and memory that is kept out of children
+//! or core dumps (`MADV_DONTFORK`, `MADV_WIPEONFORK`, `MADV_DONTDUMP`), stays as it is and plain; of a single page between
+//! others that cannot be told without `/proc/self/smaps`, which takes as long as copying a thousand pages, so a single page
+//! loses it. Hints about speed (`MADV_HUGEPAGE`, `MADV_NOHUGEPAGE`, `MADV_SEQUENTIAL`, `MADV_RANDOM`, `MADV_MERGEABLE`, a
+//! policy of `mbind`) are gone for the same reason. Memory that is locked while it is registered is locked afterwards too; other
+//! advice given meanwhile ends with the region.
+//!
+//! **Pages that the kernel holds** (fixed buffers of io_uring). A process that has such pages adopts nothing and gives nothing
+//! back, so that kernel and program go on with the same pages: those of regions that ended stay shared, and are given back
+//! when a region begins or ends after the kernel has let go. What the kernel holds for the time of one system call only
+//! (direct input and output) it does not tell: no registration of that memory may begin or end meanwhile.
 
 mod file_cell;
 mod fork;

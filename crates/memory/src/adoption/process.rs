@@ -18,11 +18,18 @@ impl Status {
         Ok(Self { descriptor: process_status()? })
     }
 
-    /// `Locked` or `KernelPins` if the process has such pages; `NotOrdinary` if the kernel does not tell.
+    /// `Locked` or `KernelPins` if the process has such pages; `Failed` if the kernel does not tell.
     pub(super) fn check(&self) -> Result<(), PlainReason> {
         let mut text = [0; 4096];
         let length = process_status_at(&self.descriptor, &mut text).map_err(|_| PlainReason::Failed)?;
         check_text(&text[..length])
+    }
+
+    /// Whether the kernel holds pages of the process.
+    pub(super) fn has_pins(&self) -> bool {
+        let mut text = [0; 4096];
+        process_status_at(&self.descriptor, &mut text)
+            .is_ok_and(|length| value(&text[..length], b"VmPin:").is_some_and(|pinned| pinned != 0))
     }
 }
 

@@ -6,8 +6,8 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use nonic_sys::{
-    AddressFile, AreaMap, Backing, PageMap, Reach, SharedMemory, Userfault, fork_generation,
-    keep_from_children, thread_count,
+    AddressFile, AreaMap, Backing, PageMap, Reach, SharedMemory, Userfault, fork_generation, is_locked,
+    keep_from_children, lock_pages, thread_count,
 };
 
 use super::file_cell::FileCell;
@@ -84,6 +84,9 @@ pub(super) struct State {
     /// So many have to be between two searches.
     search_after: u32,
     pub(super) learned: Learned,
+    /// Adopted pages that no region uses were not given back, since the kernel holds pages of the process; and whether a
+    /// stopped peer may still write to some of them.
+    held_back: Option<bool>,
 }
 
 /// Unless told otherwise, a fork copies this many bytes of adopted data.
@@ -124,6 +127,7 @@ impl State {
             since_search: 0,
             search_after: 1,
             learned: Learned::default(),
+            held_back: None,
         }
     }
 
@@ -239,6 +243,7 @@ impl State {
 
     /// Adopts what can be adopted of `start..end`; `new` says whether pages may be that are not yet.
     pub(super) fn adopt(&mut self, start: usize, end: usize, new: Result<(), PlainReason>) -> Outcome {
+        self.settle_held_back();
         let Some(tools) = self.tools() else { return Outcome::plain(PlainReason::NoFile) };
         let file = tools.file;
         let Ok(mut segments) = survey(&tools.areas, file, (start, end)) else {
@@ -419,8 +424,22 @@ impl State {
         }
     }
 
+    /// Gives back what the kernel's pins forbade to give back, if there are none any more.
+    fn settle_held_back(&mut self) {
+        let Some(stopped_peer) = self.held_back else { return };
+        if self.tools.as_ref().is_none_or(|tools| tools.status.has_pins()) {
+            return;
+        }
+        self.held_back = None;
+        let idle: Vec<_> = self.places.adopted.all().filter(|(_, _, uses)| *uses == 0).collect();
+        for (from, to, _) in idle {
+            self.settle(from, to, stopped_peer);
+        }
+    }
+
     /// A region ends that used these pages.
     pub(super) fn release(&mut self, pages: &AdoptedPages, stopped_peer: bool) {
+        self.settle_held_back();
         let (from, to) = (offset_of(pages.layer, pages.start), offset_of(pages.layer, pages.end));
         self.places.adopted.release(from, to);
         self.settle(from, to, stopped_peer);
@@ -445,6 +464,11 @@ impl State {
         if idle.is_empty() {
             return;
         }
+        if self.tools.as_ref().is_some_and(|tools| tools.status.has_pins()) {
+            // The kernel goes on with the pages it holds, so these have to stay the program's.
+            self.held_back = Some(stopped_peer || self.held_back == Some(true));
+            return;
+        }
         let quiet = self.quiet.clone();
         quietly(quiet, || {
             for (start, end) in idle {
@@ -460,12 +484,17 @@ impl State {
         let Ok(spans) = self.mappings_of(from, to) else { return };
         let (mut kept, mut failed) = (Vec::new(), false);
         for span in spans {
+            let locked = is_locked(span.start, span.end - span.start);
             let given = if alone {
                 switching::give_back_alone(file, span)
             } else {
                 kept.push((span.offset, span.offset + (span.end - span.start) as u64));
                 switching::give_back_running(file, span, stopped_peer)
             };
+            if locked {
+                // The limit cannot be in the way: as much was locked until now.
+                let _ = lock_pages(span.start, span.end - span.start);
+            }
             failed |= given.is_err();
         }
         if failed {
@@ -533,6 +562,7 @@ impl State {
 
     /// No stopped peer is left.
     pub(super) fn peers_are_gone(&mut self) {
+        self.held_back = self.held_back.map(|_| false);
         let places: Vec<_> = self.places.stopped.all().collect();
         for (from, to, _) in places {
             self.places.stopped.remove(from, to);

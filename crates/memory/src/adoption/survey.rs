@@ -2,7 +2,9 @@
 
 use std::io;
 
-use nonic_sys::{AddressFile, AreaMap, AreaName, Backing, MemoryArea, Rights, own_stack};
+use nonic_sys::{
+    AddressFile, AreaMap, AreaName, Backing, MemoryArea, Rights, grows_down, is_hidden, own_stack,
+};
 
 use super::{LAYER_BITS, PlainReason};
 
@@ -80,7 +82,7 @@ fn kind(areas: &AreaMap, file: &AddressFile, area: &MemoryArea) -> io::Result<Ki
     if !rights.read || rights.execute {
         return Ok(REFUSED);
     }
-    Ok(match area.backing {
+    let kind = match area.backing {
         Backing::SharedFile { .. } => REFUSED,
         Backing::PrivateFile { device, inode, offset } if (device, inode) == file.identity() => {
             Kind::Ordinary(Ordinary { rights, of_file: true, layer: layer_at_home(area, offset) })
@@ -91,6 +93,12 @@ fn kind(areas: &AreaMap, file: &AddressFile, area: &MemoryArea) -> io::Result<Ki
             Some(AreaName::Stack) => Kind::Refused(PlainReason::Stack),
             _ => REFUSED,
         },
+    };
+    Ok(match kind {
+        Kind::Ordinary(_) if grows_down(area) => Kind::Refused(PlainReason::Stack),
+        // A mapping of the file would be in children and dumps.
+        Kind::Ordinary(_) if is_hidden(areas, area)? => REFUSED,
+        kind => kind,
     })
 }
 

@@ -1,0 +1,178 @@
+//! What the kernel keeps of an area beside its rights. Only `/proc/self/smaps` tells it, which walks every page of the process;
+//! here the kernel is asked by calls that refuse, or do nothing, by it.
+
+use std::io;
+
+use crate::virtual_memory::{AreaMap, MemoryArea, PAGE};
+
+/// Whether some of a mapped range is locked (`mlock(2)`): `msync` refuses to invalidate what is, and does nothing otherwise.
+pub fn is_locked(address: usize, length: usize) -> bool {
+    // SAFETY: without MS_SYNC the call only looks.
+    let refused = unsafe { libc::msync(address as *mut libc::c_void, length, libc::MS_INVALIDATE) } != 0;
+    refused && io::Error::last_os_error().raw_os_error() == Some(libc::EBUSY)
+}
+
+/// Locks a range whose pages were locked before: those that are there now, the others when they appear.
+pub fn lock_pages(address: usize, length: usize) -> io::Result<()> {
+    // SAFETY: locking changes no contents and no rights.
+    match unsafe { libc::mlock2(address as *const libc::c_void, length, libc::MLOCK_ONFAULT) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether an area grows downwards when the page below it is touched (`MAP_GROWSDOWN`), as stacks do: only such an area's
+/// rights can be changed with `PROT_GROWSDOWN`. They are set to what they are.
+pub fn grows_down(area: &MemoryArea) -> bool {
+    let rights = [
+        (area.readable, libc::PROT_READ),
+        (area.writable, libc::PROT_WRITE),
+        (area.executable, libc::PROT_EXEC),
+    ];
+    let same = rights.iter().filter(|(allowed, _)| *allowed).fold(0, |all, (_, one)| all | one);
+    // SAFETY: the rights are those that the area has; where it does not grow down, the call fails before it looks at them.
+    unsafe { libc::mprotect(area.start as *mut libc::c_void, PAGE, same | libc::PROT_GROWSDOWN) == 0 }
+}
+
+/// Advice about what others see of memory, and what takes it back.
+const ADVICE: [(libc::c_int, libc::c_int); 3] = [
+    (libc::MADV_DONTFORK, libc::MADV_DOFORK),
+    (libc::MADV_WIPEONFORK, libc::MADV_KEEPONFORK),
+    (libc::MADV_DONTDUMP, libc::MADV_DODUMP),
+];
+
+/// Whether an area is kept out of children or core dumps (`MADV_DONTFORK`, `MADV_WIPEONFORK`, `MADV_DONTDUMP`). All of that is
+/// taken back for its first page: if there was none, nothing changes; if there was some, that page is now an area of its own,
+/// and is given it again until it is no more. Of an area of one page this cannot be told: `false`.
+///
+/// Whoever calls keeps the process from forking meanwhile.
+pub fn is_hidden(areas: &AreaMap, area: &MemoryArea) -> io::Result<bool> {
+    let first_end = area.start + PAGE;
+    let is_apart = || -> io::Result<bool> {
+        Ok(areas.at_or_above(area.start)?.is_some_and(|now| now.start <= area.start && now.end == first_end))
+    };
+    let advise = |given: usize| {
+        for (index, (hide, show)) in ADVICE.iter().enumerate() {
+            let advice = if given & 1 << index != 0 { *hide } else { *show };
+            // SAFETY: the advice concerns children and dumps only. What the area had not been given before is gone again
+            // when this function returns.
+            unsafe { libc::madvise(area.start as *mut libc::c_void, PAGE, advice) };
+        }
+    };
+    if area.end <= first_end {
+        return Ok(false);
+    }
+    advise(0);
+    if !is_apart()? {
+        return Ok(false);
+    }
+    for given in 1..1 << ADVICE.len() {
+        advise(given);
+        if !is_apart()? {
+            return Ok(true);
+        }
+    }
+    // The program has just unmapped or changed what follows.
+    advise(0);
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::find_area;
+
+    /// Private memory with inaccessible pages on both sides, so that it is an area of its own.
+    struct Pages {
+        whole: *mut libc::c_void,
+        length: usize,
+    }
+
+    impl Pages {
+        fn new(pages: usize, flags: libc::c_int) -> Self {
+            let length = (pages + 2) * PAGE;
+            // SAFETY: new mappings; the second replaces the middle of the first.
+            unsafe {
+                let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                let whole = libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, private, -1, 0);
+                assert_ne!(whole, libc::MAP_FAILED);
+                let (middle, rights) = (whole.byte_add(PAGE), libc::PROT_READ | libc::PROT_WRITE);
+                let flags = private | libc::MAP_FIXED | flags;
+                assert_eq!(libc::mmap(middle, pages * PAGE, rights, flags, -1, 0), middle);
+                Self { whole, length }
+            }
+        }
+
+        fn start(&self) -> usize {
+            self.whole as usize + PAGE
+        }
+
+        fn area(&self) -> MemoryArea {
+            find_area(self.start()).unwrap().unwrap()
+        }
+
+        fn advise(&self, advice: libc::c_int) {
+            let (start, length) = (self.start() as *mut libc::c_void, self.length - 2 * PAGE);
+            // SAFETY: the pages are this test's.
+            assert_eq!(unsafe { libc::madvise(start, length, advice) }, 0);
+        }
+
+        /// As `/proc/self/smaps` tells them.
+        fn flags(&self) -> String {
+            let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let head = format!("{:x}-", self.start());
+            let area = text.lines().skip_while(|line| !line.starts_with(&head));
+            area.skip(1).find(|line| line.starts_with("VmFlags:")).unwrap().to_owned()
+        }
+    }
+
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            // SAFETY: the pages are this test's.
+            unsafe { libc::munmap(self.whole, self.length) };
+        }
+    }
+
+    #[test]
+    fn advice_is_found_and_stays_as_it_is() {
+        let areas = AreaMap::open().unwrap();
+        for given in 0..1 << ADVICE.len() {
+            let pages = Pages::new(3, 0);
+            for (index, (hide, _)) in ADVICE.iter().enumerate() {
+                if given & 1 << index != 0 {
+                    pages.advise(*hide);
+                }
+            }
+            let (area, flags) = (pages.area(), pages.flags());
+            assert_eq!(is_hidden(&areas, &area).unwrap(), given != 0, "{flags}");
+            assert_eq!((pages.area(), pages.flags()), (area, flags));
+        }
+    }
+
+    #[test]
+    fn the_advice_of_a_single_page_is_left_alone() {
+        let pages = Pages::new(1, 0);
+        pages.advise(libc::MADV_DONTFORK);
+        let flags = pages.flags();
+        assert!(!is_hidden(&AreaMap::open().unwrap(), &pages.area()).unwrap());
+        assert_eq!(pages.flags(), flags);
+    }
+
+    #[test]
+    fn only_memory_for_a_stack_grows_down() {
+        for (flags, expected) in [(0, false), (libc::MAP_GROWSDOWN, true)] {
+            let pages = Pages::new(2, flags);
+            let before = (pages.area(), pages.flags());
+            assert_eq!(grows_down(&pages.area()), expected);
+            assert_eq!((pages.area(), pages.flags()), before);
+        }
+    }
+
+    #[test]
+    fn locked_pages_are_known() {
+        let pages = Pages::new(2, 0);
+        assert!(!is_locked(pages.start(), 2 * PAGE));
+        lock_pages(pages.start() + PAGE, PAGE).unwrap();
+        assert!(is_locked(pages.start(), 2 * PAGE) && !is_locked(pages.start(), PAGE));
+    }
+}
