@@ -154,6 +154,12 @@ impl SendQueue {
         self.destinations[self.place(number)]
     }
 
+    /// Inline bytes, where [`SendQueue::inline_range`] says.
+    #[inline]
+    pub(crate) fn inline_bytes(&mut self, range: std::ops::Range<usize>) -> &mut [u8] {
+        &mut self.inline[range]
+    }
+
     /// Lends the inline bytes of all slots, to be put back; and where those of one slot are.
     pub(crate) fn lend_inline(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.inline)

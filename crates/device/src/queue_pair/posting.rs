@@ -39,6 +39,9 @@ impl Posting<'_> {
         inner
             .send
             .post(request, &pair.capabilities, pair.transport, freed, |bytes| copy_inline(request, bytes))?;
+        if pair.express_send(inner, request) {
+            return Ok(());
+        }
         if matches!(inner.state(), QpState::Error | QpState::SendQueueError) {
             pair.flush_sends(inner);
         }

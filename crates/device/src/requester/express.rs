@@ -1,10 +1,10 @@
 //! The express way: a one-sided request of one piece that can be carried out at once never enters the send queue's
 //! slots. It takes the same gates as any other, and whatever it meets that is not plain it leaves to the ordinary way,
-//! before anything has moved.
+//! before anything has moved. A short send takes its slot, for it may have to be repeated, but is not looked at twice.
 
 use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
 use nonic_queue::{Operation, QpState, QpType, RemoteRange, SendRequest, Status};
-use nonic_transport::DirectRequest;
+use nonic_transport::{DirectRequest, FRAGMENT, Header, MessageKind};
 
 use super::one_sided::DIRECT_CHUNK;
 use crate::completion_queue::SendCredit;
@@ -50,6 +50,62 @@ impl QueuePair {
                 completion.byte_length = piece.length;
             });
         }
+        true
+    }
+
+    /// Puts the request that was just posted into the ring, if it is a send of one fragment at most and is the next to
+    /// start. False: nothing was done, and it starts in the ordinary way. The bell is left to [`QueuePair::pump`].
+    #[inline]
+    pub(crate) fn express_send(&self, inner: &mut Inner, request: &SendRequest<'_>) -> bool {
+        let Operation::Send { immediate } = request.operation else { return false };
+        let number = inner.send.started;
+        let next = number + 1 == inner.send.posted
+            && self.transport == QpType::ReliableConnection
+            && inner.state() == QpState::ReadyToSend
+            && inner.requester.wait.is_none()
+            && inner.requester.sent == 0
+            && !inner.responder.owes_more()
+            && !(request.flags.fence && inner.requester.reads > 0);
+        let [piece] = request.pieces else { return false };
+        let length = u64::from(piece.length);
+        if !next || length == 0 || length > FRAGMENT as u64 {
+            return false;
+        }
+        let Some(path) = &inner.path else { return false };
+        if path.link.is_dead() {
+            return false;
+        }
+        let peer = inner.attributes.destination_qp;
+        let psn = inner.requester.next;
+        let mut header = Header::new(MessageKind::Send, peer, self.number, psn, inner.requester.attempt);
+        header.total = piece.length;
+        header.solicited = request.flags.solicited;
+        header.immediate = immediate;
+        header.acknowledges = if immediate.is_none() { inner.responder.acknowledge() } else { None };
+        let pushed = if request.flags.inline {
+            let range = inner.send.inline_range(number, &self.capabilities);
+            path.link.push(&header, &[SharedSlice::of_private(inner.send.inline_bytes(range))])
+        } else {
+            let memory = &self.engine().party().memory;
+            let guard = memory.enter();
+            let range = AddressRange::new(piece.address, length);
+            let zone = self.zone.id();
+            let Some(source) = memory.find(&guard, zone, piece.key, KeyUse::Local, range, Access::LOCAL_READ)
+            else {
+                return false;
+            };
+            path.link.push(&header, &[source])
+        };
+        if pushed.is_err() {
+            return false;
+        }
+        if header.acknowledges.is_some() {
+            inner.responder.take_acknowledge();
+        }
+        inner.requester.rings = true;
+        inner.send.set_psn(number, psn);
+        inner.requester.next = psn.next();
+        inner.send.started += 1;
         true
     }
 

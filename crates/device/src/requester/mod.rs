@@ -71,6 +71,8 @@ pub(crate) struct Requester {
     /// Direct copies that failed in a row.
     faults: u8,
     pub(crate) drained_reported: bool,
+    /// Messages were put into the ring and the peer's bell has not been looked at since.
+    pub(crate) rings: bool,
 }
 
 impl Requester {
@@ -122,8 +124,11 @@ impl QueuePair {
     pub(crate) fn pump(&self, inner: &mut Inner) {
         // What is owed goes first, or with the first message: a peer that gets a reply has the acknowledgement of what it
         // replies to, as on a wire.
-        let mut pushed = if self.next_says_what_is_owed(inner) { None } else { self.push_owed(inner) };
-        let mut rings = false;
+        let mut rings = std::mem::take(&mut inner.requester.rings);
+        if !self.next_says_what_is_owed(inner) {
+            rings |= self.push_owed(inner);
+        }
+        let mut pushed = None;
         while inner.state() == QpState::ReadyToSend
             && inner.requester.wait.is_none()
             && inner.send.started < inner.send.posted
@@ -169,14 +174,8 @@ impl QueuePair {
                 }
             }
         }
-        if inner.responder.owes() {
-            ring_other(&mut pushed, self.push_owed(inner));
-        }
+        rings |= self.push_owed(inner);
         if rings && let Some(path) = &inner.path {
-            // What was owed went to the same process, nearly always by the same link.
-            if pushed.as_ref().is_some_and(|owed| Arc::ptr_eq(owed, &path.link)) {
-                pushed = None;
-            }
             path.link.ring_bell();
         }
         if let Some(link) = pushed {

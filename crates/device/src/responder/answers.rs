@@ -1,7 +1,5 @@
 //! What is owed to the peer: data in order, then the acknowledgement or refusal.
 
-use std::sync::Arc;
-
 use nonic_memory::{Access, AddressRange};
 use nonic_queue::QpNumber;
 use nonic_transport::{FRAGMENT, Header, Link, MessageKind, Psn, Refusal};
@@ -35,22 +33,26 @@ impl QueuePair {
 
     /// Sends what is owed: answers with data in their order, then the acknowledgement or refusal that is newer.
     pub(crate) fn answer(&self, inner: &mut Inner) {
-        if let Some(link) = self.push_owed(inner) {
-            link.ring_bell();
+        if self.push_owed(inner)
+            && let Some(path) = &inner.path
+        {
+            path.link.ring_bell();
         }
     }
 
-    /// The same, but leaves it to the caller to ring the bell of the link it returns.
-    pub(crate) fn push_owed(&self, inner: &mut Inner) -> Option<Arc<Link>> {
+    /// The same, but leaves it to the caller to ring the bell of the path's link, if this returns true.
+    pub(crate) fn push_owed(&self, inner: &mut Inner) -> bool {
         if !inner.responder.owes() {
-            return None;
+            return false;
         }
-        let link = inner.path.as_ref().map(|path| Arc::clone(&path.link))?;
+        // Taken out meanwhile, so that its counts need not change; then put back.
+        let Some(path) = inner.path.take() else { return false };
         let peer = inner.attributes.destination_qp;
-        if !self.send_owed(inner, &link, peer) {
-            link.add_stalled(self.number);
+        if !self.send_owed(inner, &path.link, peer) {
+            path.link.add_stalled(self.number);
         }
-        Some(link)
+        inner.path = Some(path);
+        true
     }
 
     pub(super) fn send_owed(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> bool {

@@ -62,6 +62,12 @@ impl Responder {
         self.refuse.is_some() || !self.responses.is_empty()
     }
 
+    /// The acknowledgement that is owed.
+    #[inline]
+    pub(crate) fn acknowledge(&self) -> Option<Psn> {
+        self.acknowledge
+    }
+
     /// Takes the acknowledgement that is owed, for a message that says it as well.
     #[inline]
     pub(crate) fn take_acknowledge(&mut self) -> Option<Psn> {

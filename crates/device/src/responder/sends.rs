@@ -32,7 +32,7 @@ impl QueuePair {
         let guard = memory.enter();
         let range = AddressRange::new(piece.address, header.total.into());
         let (zone, key, id) = (receive.zone, piece.key, receive.id);
-        let Ok(place) = memory.resolve(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE) else {
+        let Some(place) = memory.find(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE) else {
             return false;
         };
         place.copy_from(payload);
