@@ -127,7 +127,7 @@ fn rubbish_in_the_ring_is_refused_and_the_victim_goes_on() {
                 if word == 1 && round % 2 == 0 {
                     value = u64::from(one.pair.number().0) | u64::from(other.pair.number().0) << 32;
                 }
-                attacker.mapping.word(CELLS + cell * 64 + word * 8).store(value, Ordering::Release);
+                attacker.mapping.word(CELLS + cell * 32 + word * 8).store(value, Ordering::Release);
             }
         }
         doorbell.signal();

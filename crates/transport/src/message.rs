@@ -272,6 +272,13 @@ impl Header {
         u64::from(stamp) | (self.kind as u64) << 16 | flags << 24 | u64::from(payload) << 32
     }
 
+    /// Words of the header that begins with `first`; `None` if there is no such kind.
+    #[inline]
+    pub(crate) fn words_of(first: u64) -> Option<usize> {
+        let whole = first >> 24 & WHOLE != 0;
+        Some(3 + MessageKind::from_number((first >> 16) as u8)?.extension_words(whole))
+    }
+
     /// Reads a header from words that were copied out of the ring; `None` if they make no sense. Also returns the
     /// header's length in words and the payload's in bytes.
     #[inline]

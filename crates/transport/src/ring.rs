@@ -1,10 +1,10 @@
 //! A ring of messages from one process to another, in memory both have mapped.
 //!
-//! The ring is an array of cells of one cache line. A message is one or more neighbouring cells; its first word carries
+//! The ring is an array of cells of half a cache line. A message is one or more neighbouring cells; its first word carries
 //! a stamp that says which lap of the ring it belongs to, and is stored last, so that the consumer finds a message by
 //! looking at the very line that holds it. A cell in which an earlier lap left payload is unstamped before the message in
 //! front of it is published: bytes of a payload can then not be taken for a message. (The producer remembers which cells
-//! those are; a stream of messages of one line each touches each line once.) A producer that dies while it writes has
+//! those are; a stream of short messages touches each line once for two of them.) A producer that dies while it writes has
 //! published nothing; whatever a hostile producer publishes is copied, checked and refused as a whole.
 
 use std::sync::Arc;
@@ -267,9 +267,14 @@ impl Consumer {
                 return Ok(None);
             }
             let corrupt = RingCorrupt { position: self.head, word: first };
+            // No word more than the header has: what stands behind it may be in a line that is being written.
+            let count = Header::words_of(first).ok_or(corrupt)?;
+            if cells_of(count, 0) > CELLS - self.head % CELLS {
+                return Err(corrupt);
+            }
             let mut words = [0; HEADER_WORDS];
             words[0] = first;
-            for (i, word) in words.iter_mut().enumerate().skip(1) {
+            for (i, word) in words.iter_mut().enumerate().take(count).skip(1) {
                 *word = self.memory.word(self.head, i).load(Ordering::Relaxed);
             }
             let (header, count, length) = Header::parse(&words).ok_or(corrupt)?;
@@ -433,24 +438,24 @@ mod tests {
     fn a_full_ring_takes_nothing_and_the_consumer_is_told_to_ring() {
         let (mut producer, mut consumer, _) = ring();
         let mut count = 0;
-        while push(&mut producer, count, &mut [1; 30]).is_ok() {
+        while push(&mut producer, count, &mut [1; 8]).is_ok() {
             count += 1;
         }
         assert_eq!(u64::from(count), CELLS - 1);
-        assert!(push(&mut producer, 0, &mut [1; 30]).is_err());
+        assert!(push(&mut producer, 0, &mut [1; 8]).is_err());
         assert!(pop(&mut consumer).is_some());
         assert!(consumer.report(), "the producer waits");
-        assert!(push(&mut producer, count, &mut [1; 30]).is_ok());
+        assert!(push(&mut producer, count, &mut [1; 8]).is_ok());
     }
 
     #[test]
     fn a_consumer_that_lies_about_its_head_only_stops_the_producer() {
         let (mut producer, _, memory) = ring();
-        while push(&mut producer, 0, &mut [1; 30]).is_ok() {}
+        while push(&mut producer, 0, &mut [1; 8]).is_ok() {}
         memory.control(RING_HEAD).store(u64::MAX, Ordering::SeqCst);
-        assert!(push(&mut producer, 0, &mut [1; 30]).is_err());
+        assert!(push(&mut producer, 0, &mut [1; 8]).is_err());
         memory.control(RING_HEAD).store(CELLS * 2, Ordering::SeqCst);
-        assert!(push(&mut producer, 0, &mut [1; 30]).is_err());
+        assert!(push(&mut producer, 0, &mut [1; 8]).is_err());
     }
 
     #[test]
