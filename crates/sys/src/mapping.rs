@@ -160,7 +160,8 @@ impl SharedMapping {
 
     fn advise(&self, advice: Advice) -> io::Result<()> {
         // SAFETY: the range is this mapping; only advice about dumps and children is given, which leaves its bytes alone.
-        Ok(unsafe { rustix::mm::madvise(self.as_ptr().cast(), self.length, advice)? })
+        unsafe { rustix::mm::madvise(self.as_ptr().cast(), self.length, advice)? };
+        Ok(())
     }
 
     /// Memory of this process and its children only.
