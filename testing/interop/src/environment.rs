@@ -134,6 +134,20 @@ impl Place {
         self
     }
 
+    /// Tells the program what becomes of the memory it registers here: it then looks, and fails if that is not so.
+    pub fn expecting(self, pages: Pages) -> Self {
+        let value = if pages == Pages::Adopted { "adopted" } else { "plain" };
+        self.variable("EXPECT_PAGES", value)
+    }
+
+    /// The same for what the environment itself asks for, where it says so and the tier lets it.
+    pub fn expecting_as_asked(self) -> Self {
+        match (self.environment.pages, self.environment.tier) {
+            (Some(pages), None | Some(Tier("auto" | "mapped"))) => self.expecting(pages),
+            _ => self,
+        }
+    }
+
     /// `nonic run -- WORDS` in this place.
     pub fn nonic_run(&self, words: impl IntoIterator<Item = impl Into<String>>) -> Verdict<Program> {
         self.nonic_run_with(&[], words)

@@ -91,7 +91,7 @@ fn debugged() -> Verdict {
         "continue",
     ])?;
     words.extend(["--args".into(), debuggee()?, "stop".into()]);
-    let finished = Place::prepare(ADOPTED)?.nonic_run(words)?.run()?;
+    let finished = Place::prepare(ADOPTED)?.expecting_as_asked().nonic_run(words)?.run()?;
     judge(&finished)?;
     shows(&finished, &[&message(), "the program sees what the debugger wrote", "exited normally"])?;
     let finished = look_into(&core, &["up", "x/8xb message", "x/1xb message + 100"])?;
@@ -112,7 +112,11 @@ fn dumped() -> Verdict {
     let folder = folder("core")?;
     let script = format!("cd {} && ulimit -c unlimited && exec \"$@\"", folder.display());
     let shell = ["/bin/sh", "-c", &script, "sh"];
-    let finished = Place::prepare(ADOPTED)?.wrapped(shell).nonic_run([debuggee()?, "crash".into()])?.run()?;
+    let finished = Place::prepare(ADOPTED)?
+        .expecting_as_asked()
+        .wrapped(shell)
+        .nonic_run([debuggee()?, "crash".into()])?
+        .run()?;
     if finished.succeeded() || finished.stdout.contains("FAIL active") {
         return failed(format!("it should have crashed, and nothing else\n{}", finished.report()));
     }
@@ -127,12 +131,15 @@ fn dumped() -> Verdict {
 fn under_valgrind(mode: &str) -> Verdict<Finished> {
     let words = [program("valgrind")?.display().to_string(), "--quiet".into(), "--error-exitcode=9".into()];
     let words = words.into_iter().chain([debuggee()?, mode.into()]);
-    Place::prepare(ADOPTED)?.nonic_run(words)?.run()
+    // Adoption turns itself off there, and says so.
+    let place = Place::prepare(ADOPTED)?.expecting(Pages::Plain).variable("NONIC_LOG", "debug");
+    place.nonic_run(words)?.run()
 }
 
 fn valgrind_is_silent(mode: &str) -> Verdict {
     let finished = under_valgrind(mode)?;
     judge(&finished)?;
+    shows(&finished, &["reason=Emulated"])?;
     // Its own words stand behind the number of the process: ==123==. A system call that it does not know yet is told
     // behind dashes.
     match finished.stderr.lines().find(|line| line.starts_with("==")) {
@@ -156,6 +163,7 @@ fn under_address_sanitizer(name: &str, arguments: &[&str]) -> Verdict<Finished> 
     let mut words = vec![compile_with(name, ADDRESS_SANITIZER)?.display().to_string()];
     words.extend(arguments.iter().map(|word| word.to_string()));
     // As often as it can, like an allocator that purges.
-    let place = Place::prepare(ADOPTED)?.variable("ASAN_OPTIONS", "allocator_release_to_os_interval_ms=0");
+    let place = Place::prepare(ADOPTED)?.expecting_as_asked();
+    let place = place.variable("ASAN_OPTIONS", "allocator_release_to_os_interval_ms=0");
     place.nonic_run(words)?.run()
 }

@@ -29,11 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn run(environment: Environment, words: Vec<String>) -> Verdict {
-    let mut place = Place::prepare(environment)?;
-    if environment.pages == Some(Pages::Plain) {
-        place = place.variable("EXPECT_PAGES", "plain");
-    }
-    judge(&place.nonic_run(words)?.run()?).map(drop)
+    judge(&Place::prepare(environment)?.expecting_as_asked().nonic_run(words)?.run()?).map(drop)
 }
 
 fn python(environment: Environment) -> Verdict {

@@ -30,23 +30,23 @@ fn main() -> ExitCode {
     ] {
         suite.test(format!("every kind of transfer works {sentence}"), move || denied(calls));
     }
-    for (limit, sentence) in [
-        ("--fsize=1073741824", "with files limited to 1 GiB"),
-        ("--as=2147483648", "with 2 GiB of address space"),
+    for (limit, sentence, pages) in [
+        ("--fsize=1073741824", "with files limited to 1 GiB", Pages::Plain),
+        ("--as=2147483648", "with 2 GiB of address space", Pages::Adopted),
     ] {
         suite.test(format!("every kind of transfer works {sentence}"), move || {
             under(&["prlimit", limit, "--"])
         });
         suite.test(format!("registered memory behaves {sentence}"), move || {
             let prlimit = [program("prlimit")?.display().to_string(), limit.into(), "--".into()];
-            registered_memory(prlimit, "aftermath", &[])
+            registered_memory(prlimit, "aftermath", &[], pages)
         });
     }
     suite.test("registered memory of a program with one thread behaves without userfaultfd", || {
-        without_userfaultfd("aftermath", &[])
+        without_userfaultfd("aftermath", &[], Pages::Adopted)
     });
     suite.test("registered memory of a program with several threads behaves without userfaultfd", || {
-        without_userfaultfd("allocators", &["200", "1"])
+        without_userfaultfd("allocators", &["200", "1"], Pages::Plain)
     });
     for (name, arguments) in [
         ("ibv_rc_pingpong", "-g 0 -n 500 -c"),
@@ -90,14 +90,24 @@ fn denied(calls: &str) -> Verdict {
 }
 
 /// As under Docker's default profile.
-fn without_userfaultfd(name: &str, arguments: &[&str]) -> Verdict {
-    registered_memory([compile("deny")?.display().to_string(), "userfaultfd".into()], name, arguments)
+fn without_userfaultfd(name: &str, arguments: &[&str], expected: Pages) -> Verdict {
+    registered_memory(
+        [compile("deny")?.display().to_string(), "userfaultfd".into()],
+        name,
+        arguments,
+        expected,
+    )
 }
 
-fn registered_memory(wrapper: impl IntoIterator<Item = String>, name: &str, arguments: &[&str]) -> Verdict {
+fn registered_memory(
+    wrapper: impl IntoIterator<Item = String>,
+    name: &str,
+    arguments: &[&str],
+    expected: Pages,
+) -> Verdict {
     let mut words = vec![compile(name)?.display().to_string()];
     words.extend(arguments.iter().map(|word| word.to_string()));
-    judge(&Place::prepare(ADOPTED)?.wrapped(wrapper).nonic_run(words)?.run()?).map(drop)
+    judge(&Place::prepare(ADOPTED)?.expecting(expected).wrapped(wrapper).nonic_run(words)?.run()?).map(drop)
 }
 
 fn no_memfd() -> Verdict {

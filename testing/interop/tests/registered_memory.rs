@@ -130,11 +130,7 @@ fn main() -> ExitCode {
 
 /// The place, with what a program may expect of its pages there.
 fn place(environment: Environment) -> Verdict<Place> {
-    let place = Place::prepare(environment)?;
-    Ok(match environment.pages {
-        Some(Pages::Plain) => place.variable("EXPECT_PAGES", "plain"),
-        _ => place,
-    })
+    Ok(Place::prepare(environment)?.expecting_as_asked())
 }
 
 fn run(program: &str, arguments: &[&str], environment: Environment) -> Verdict {
