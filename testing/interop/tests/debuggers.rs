@@ -94,6 +94,8 @@ fn debugged() -> Verdict {
     let finished = Place::prepare(ADOPTED)?.expecting_as_asked().nonic_run(words)?.run()?;
     judge(&finished)?;
     shows(&finished, &[&message(), "the program sees what the debugger wrote", "exited normally"])?;
+    // gdb also dumps what a thread's allocator has only reserved, 64 MiB.
+    is_small(&core, 96)?;
     let finished = look_into(&core, &["up", "x/8xb message", "x/1xb message + 100"])?;
     shows(&finished, &[&message(), "0x21"])
 }
@@ -102,6 +104,13 @@ fn look_into(core: &Path, commands: &[&str]) -> Verdict<Finished> {
     let mut words = gdb(commands)?;
     words.extend([debuggee()?, core.display().to_string()]);
     Place::prepare(AS_IT_COMES)?.bare(words)?.run()
+}
+
+/// The program's memory is in the core; the device's, 64 MiB and as much again for its tables, is not.
+fn is_small(core: &Path, most_mib: u64) -> Verdict {
+    let size = fs::metadata(core).map_or(u64::MAX, |about| about.len());
+    println!("  a core of {} KiB", size >> 10);
+    if size < most_mib << 20 { Ok(()) } else { failed(format!("the core is as large as {} KiB", size >> 10)) }
 }
 
 fn dumped() -> Verdict {
@@ -125,6 +134,7 @@ fn dumped() -> Verdict {
     let [core] = cores.as_slice() else {
         return failed(format!("one core is expected, found {cores:?}\n{}", finished.report()));
     };
+    is_small(core, 32)?;
     shows(&look_into(core, &["frame function program", "x/8xb message"])?, &[&message()])
 }
 

@@ -60,6 +60,7 @@ fn main() -> ExitCode {
             Pair::run(&Place::prepare(ADOPTED)?.wrapped(words), name, &arguments)?.is_clean()
         });
     }
+    suite.test("with files limited to 64 KiB the program is told so and goes on", no_large_files);
     suite.test("without memfd_create the program works or is told what is missing", no_memfd);
     for (mounts, sentence) in [
         ("mount -t tmpfs -o ro,size=4k none /proc", "without /proc"),
@@ -108,6 +109,17 @@ fn registered_memory(
     let mut words = vec![compile(name)?.display().to_string()];
     words.extend(arguments.iter().map(|word| word.to_string()));
     judge(&Place::prepare(ADOPTED)?.expecting(expected).wrapped(wrapper).nonic_run(words)?.run()?).map(drop)
+}
+
+/// The device cannot be opened; `SIGXFSZ` must not end the program.
+fn no_large_files() -> Verdict {
+    let words = [program("prlimit")?.display().to_string(), "--fsize=65536".into(), "--".into()];
+    let devinfo = program("ibv_devinfo")?.display().to_string();
+    let finished = Place::prepare(AS_IT_COMES)?.wrapped(words).nonic_run([devinfo])?.run()?;
+    if finished.printed().contains("RLIMIT_FSIZE") && finished.printed().contains("Failed to open device") {
+        return Ok(());
+    }
+    failed(format!("it names no limit, or did not go on\n{}", finished.report()))
 }
 
 fn no_memfd() -> Verdict {
