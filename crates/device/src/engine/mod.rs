@@ -21,6 +21,7 @@ use nonic_sys::{AsFd, BiasedMutex, Epoll, PacketSocket, SharedMapping, current_g
 use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
 
 use self::driver::Driver;
+pub(crate) use self::progress::Progress;
 use crate::agent;
 use crate::completion_queue::{CompletionQueue, SendCredit};
 use crate::config::Config;
@@ -82,33 +83,6 @@ pub(crate) struct Engine {
     pub(crate) stop: AtomicBool,
     pub(crate) epoll: Epoll,
     agent: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What a look at all rings found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress(u32);
-
-impl Progress {
-    /// Messages were handled.
-    pub(crate) const WORKED: Self = Self(1);
-    /// A message waits for a receive that its program is about to post.
-    pub(crate) const HELD: Self = Self(1 << 1);
-    /// Another thread was at it.
-    pub(crate) const TAKEN: Self = Self(1 << 2);
-
-    /// Whether it was one of these.
-    #[inline]
-    pub(crate) fn any_of(self, which: Self) -> bool {
-        self.0 & which.0 != 0
-    }
-}
-
-impl std::ops::BitOr for Progress {
-    type Output = Self;
-    #[inline]
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
 }
 
 /// Keeps an engine running; its last owner stops the agent.

@@ -7,9 +7,36 @@ use std::time::{Duration, Instant};
 use nonic_sys::yield_now;
 use nonic_transport::Link;
 
+use super::Engine;
 use super::driver::Driver;
-use super::{Engine, Progress};
 use crate::queue_pair::{Delivery, QueuePair};
+
+/// What a look at all rings found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress(u32);
+
+impl Progress {
+    /// Messages were handled.
+    pub(crate) const WORKED: Self = Self(1);
+    /// A message waits for a receive that its program is about to post.
+    pub(crate) const HELD: Self = Self(1 << 1);
+    /// Another thread was at it.
+    pub(crate) const TAKEN: Self = Self(1 << 2);
+
+    /// Whether it was one of these.
+    #[inline]
+    pub(crate) fn any_of(self, which: Self) -> bool {
+        self.0 & which.0 != 0
+    }
+}
+
+impl std::ops::BitOr for Progress {
+    type Output = Self;
+    #[inline]
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
 
 impl Engine {
     pub(crate) fn note_poll(&self) {

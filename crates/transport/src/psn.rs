@@ -1,0 +1,34 @@
+//! Packet sequence numbers.
+
+use nonic_queue::QpNumber;
+
+/// A packet sequence number, 24 bits. On one host a packet is a whole message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Psn(pub u32);
+
+impl Psn {
+    /// The number after this one.
+    #[inline]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1) & QpNumber::MASK)
+    }
+
+    /// How far this number is ahead of `other`: negative if behind (IBTA vol. 1, 9.7.2: half the space each way).
+    #[inline]
+    pub fn ahead_of(self, other: Self) -> i32 {
+        (self.0.wrapping_sub(other.0) << 8) as i32 >> 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_wrap_at_24_bits() {
+        assert_eq!(Psn(0xff_ffff).next(), Psn(0));
+        assert_eq!(Psn(1).ahead_of(Psn(0xff_ffff)), 2);
+        assert_eq!(Psn(0xff_ffff).ahead_of(Psn(1)), -2);
+        assert_eq!(Psn(5).ahead_of(Psn(5)), 0);
+    }
+}

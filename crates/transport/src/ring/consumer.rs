@@ -1,0 +1,141 @@
+//! The reading end.
+
+use std::sync::atomic::{Ordering, fence};
+
+use nonic_memory::SharedSlice;
+
+use super::{AGENT, RingMemory, Sleeper, WAITER, cells_of, stamp};
+use crate::layout::{CELLS, RING_CONSUMER_SLEEPS, RING_HEAD, RING_PRODUCER_WAITS};
+use crate::message::{FRAGMENT, HEADER_WORDS, Header, MessageKind};
+
+/// Cells the consumer frees before it tells the producer, if it does not pause earlier.
+const REPORT_EVERY: u64 = CELLS / 8;
+
+/// What the producer published makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a message that makes no sense stands in the ring at cell {position}: first word {word:#018x}")]
+pub struct RingCorrupt {
+    /// Where.
+    pub position: u64,
+    /// Its first word.
+    pub word: u64,
+}
+
+/// A message that was found; its payload stands until [`Consumer::advance`].
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    /// A checked copy of the header.
+    pub header: Header,
+    /// The bytes. The producer can still change them: copy once, then look.
+    pub payload: SharedSlice<'a>,
+}
+
+/// The reading end; one thread at a time.
+#[derive(Debug)]
+pub struct Consumer {
+    memory: RingMemory,
+    /// Cells read since the beginning.
+    head: u64,
+    /// What the producer was told.
+    reported: u64,
+    /// Cells of the message last found.
+    current: u64,
+}
+
+impl Consumer {
+    pub(crate) fn new(memory: RingMemory) -> Self {
+        Self { memory, head: 0, reported: 0, current: 0 }
+    }
+
+    /// Whether a message waits.
+    #[inline]
+    pub fn has_message(&self) -> bool {
+        self.memory.word(self.head, 0).load(Ordering::Acquire) as u16 == stamp(self.head)
+    }
+
+    /// Whether a message waits, or the producer waits for room.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_message() || self.memory.control(RING_PRODUCER_WAITS).load(Ordering::Relaxed) != 0
+    }
+
+    /// The next message, if there is one. The same one again until [`Consumer::advance`].
+    #[inline]
+    pub fn peek(&mut self) -> Result<Option<Incoming<'_>>, RingCorrupt> {
+        loop {
+            let first = self.memory.word(self.head, 0).load(Ordering::Acquire);
+            if first as u16 != stamp(self.head) {
+                return Ok(None);
+            }
+            let corrupt = RingCorrupt { position: self.head, word: first };
+            // No word more than the header has: what stands behind it may be in a line that is being written.
+            let count = Header::words_of(first).ok_or(corrupt)?;
+            if cells_of(count, 0) > CELLS - self.head % CELLS {
+                return Err(corrupt);
+            }
+            let mut words = [0; HEADER_WORDS];
+            words[0] = first;
+            for (i, word) in words.iter_mut().enumerate().take(count).skip(1) {
+                *word = self.memory.word(self.head, i).load(Ordering::Relaxed);
+            }
+            let (header, count, length) = Header::parse(&words).ok_or(corrupt)?;
+            let padding = header.kind == MessageKind::Padding;
+            if length as usize > FRAGMENT && !padding {
+                return Err(corrupt);
+            }
+            let cells = cells_of(count, length as usize);
+            if cells > CELLS - self.head % CELLS {
+                return Err(corrupt);
+            }
+            self.current = cells;
+            if padding {
+                self.advance();
+                continue;
+            }
+            let at = self.memory.cell_offset(self.head) + count * 8;
+            let payload =
+                SharedSlice::of_mapping(&self.memory.mapping, at, length as usize).ok_or(corrupt)?;
+            return Ok(Some(Incoming { header, payload }));
+        }
+    }
+
+    /// Frees the message last found. True if the producer waits for room and must be rung for.
+    #[inline]
+    pub fn advance(&mut self) -> bool {
+        self.head += self.current;
+        self.current = 0;
+        self.head - self.reported >= REPORT_EVERY && self.report()
+    }
+
+    /// Tells the producer how far the consumer is. True if the producer waits for room and must be rung for.
+    ///
+    /// No fence stands between telling and looking: a producer that begins to wait at this very moment is found at the
+    /// next look, of which a consumer takes one before it sleeps ([`Consumer::set_sleeping`] is followed by a fence).
+    #[inline]
+    pub fn report(&mut self) -> bool {
+        if self.reported != self.head {
+            self.reported = self.head;
+            self.memory.control(RING_HEAD).store(self.head, Ordering::Release);
+        }
+        let waits = self.memory.control(RING_PRODUCER_WAITS);
+        waits.load(Ordering::Relaxed) != 0 && waits.swap(0, Ordering::SeqCst) != 0
+    }
+
+    /// Says that the consumer is about to sleep, and whom to wake then. It must look once more before it does.
+    pub(crate) fn set_sleeping(&self, sleeper: Sleeper) {
+        let word = match sleeper {
+            Sleeper::Agent => AGENT,
+            Sleeper::Waiter => WAITER,
+        };
+        self.memory.control(RING_CONSUMER_SLEEPS).store(word, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Says that the consumer looks by itself: nobody needs to ring.
+    pub(crate) fn set_awake(&self) {
+        let sleeps = self.memory.control(RING_CONSUMER_SLEEPS);
+        if sleeps.load(Ordering::Relaxed) != 0 {
+            sleeps.store(0, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! A ring of messages from one process to another, in memory both have mapped.
+//!
+//! The ring is an array of cells of half a cache line. A message is one or more neighbouring cells; its first word carries
+//! a stamp that says which lap of the ring it belongs to, and is stored last, so that the consumer finds a message by
+//! looking at the very line that holds it. A cell in which an earlier lap left payload is unstamped before the message in
+//! front of it is published: bytes of a payload can then not be taken for a message. (The producer remembers which cells
+//! those are; a stream of short messages touches each line once for two of them.) A producer that dies while it writes has
+//! published nothing; whatever a hostile producer publishes is copied, checked and refused as a whole.
+
+mod consumer;
+mod producer;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use nonic_sys::SharedMapping;
+
+pub use self::consumer::{Consumer, Incoming, RingCorrupt};
+pub use self::producer::Producer;
+use crate::layout::{CELL, CELLS, RING_CELLS};
+
+/// Where one direction of a link lies.
+#[derive(Clone, Debug)]
+pub(crate) struct RingMemory {
+    mapping: Arc<SharedMapping>,
+    offset: usize,
+}
+
+impl RingMemory {
+    pub(crate) fn new(mapping: Arc<SharedMapping>, offset: usize) -> Self {
+        Self { mapping, offset }
+    }
+
+    #[inline]
+    fn control(&self, field: usize) -> &AtomicU64 {
+        self.mapping.word(self.offset + field)
+    }
+
+    #[inline]
+    fn cell_offset(&self, position: u64) -> usize {
+        self.offset + RING_CELLS + (position % CELLS) as usize * CELL
+    }
+
+    #[inline]
+    fn word(&self, position: u64, word: usize) -> &AtomicU64 {
+        self.mapping.word(self.cell_offset(position) + word * 8)
+    }
+}
+
+/// The lap's mark; never 0, which is what fresh and unstamped cells hold.
+#[inline]
+fn stamp(position: u64) -> u16 {
+    (position / CELLS % 0xffff) as u16 + 1
+}
+
+#[inline]
+fn cells_of(header_words: usize, payload: usize) -> u64 {
+    (header_words * 8 + payload).div_ceil(CELL) as u64
+}
+
+/// Who sleeps on the consuming side and reads the ring once woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleeper {
+    /// The agent, on the doorbell.
+    Agent,
+    /// A thread of the program that waits for a completion event, on a bell of its own.
+    Waiter,
+}
+
+/// What stands for them in shared memory; any other number is taken for the agent's.
+const AGENT: u64 = 1;
+const WAITER: u64 = 2;
+
+/// The ring has no room now. The consumer rings the producer's doorbell when it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingFull;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::DIRECTION_LENGTH;
+    use crate::layout::RING_HEAD;
+    use crate::message::{FRAGMENT, Header, MessageKind};
+    use crate::psn::Psn;
+    use nonic_memory::SharedSlice;
+    use nonic_queue::QpNumber;
+    use proptest::prelude::*;
+    use std::sync::atomic::Ordering;
+
+    fn ring() -> (Producer, Consumer, RingMemory) {
+        let mapping = Arc::new(SharedMapping::anonymous(DIRECTION_LENGTH).unwrap());
+        let memory = RingMemory::new(mapping, 0);
+        (Producer::new(memory.clone()), Consumer::new(memory.clone()), memory)
+    }
+
+    fn header(psn: u32, total: usize) -> Header {
+        let mut header = Header::new(MessageKind::Send, QpNumber(2), QpNumber(3), Psn(psn), 0);
+        header.total = total as u32;
+        header
+    }
+
+    fn push(producer: &mut Producer, psn: u32, bytes: &mut [u8]) -> Result<(), RingFull> {
+        // SAFETY: the slice lives through the call.
+        #[allow(unsafe_code)]
+        let payload = unsafe { SharedSlice::from_raw(bytes.as_mut_ptr(), bytes.len()) };
+        producer.push(&header(psn, bytes.len()), &[payload])
+    }
+
+    fn pop(consumer: &mut Consumer) -> Option<(u32, Vec<u8>)> {
+        let incoming = consumer.peek().unwrap()?;
+        let mut bytes = vec![0; incoming.payload.length()];
+        incoming.payload.read(&mut bytes);
+        let psn = incoming.header.psn.0;
+        consumer.advance();
+        Some((psn, bytes))
+    }
+
+    proptest! {
+        #[test]
+        fn messages_arrive_whole_and_in_order(
+            lengths in prop::collection::vec(prop_oneof![0usize..200, 0usize..=FRAGMENT], 1..300),
+            greed in 1usize..40
+        ) {
+            let (mut producer, mut consumer, _) = ring();
+            let mut expected = std::collections::VecDeque::new();
+            for (i, length) in lengths.into_iter().enumerate() {
+                let mut bytes: Vec<u8> = (0..length).map(|b| (b ^ i) as u8).collect();
+                while push(&mut producer, i as u32, &mut bytes).is_err() {
+                    for _ in 0..greed {
+                        let Some(seen) = pop(&mut consumer) else { break };
+                        prop_assert_eq!(Some(seen), expected.pop_front());
+                    }
+                    consumer.report();
+                }
+                expected.push_back((i as u32, bytes));
+            }
+            while let Some(seen) = pop(&mut consumer) {
+                prop_assert_eq!(Some(seen), expected.pop_front());
+            }
+            prop_assert!(expected.is_empty());
+        }
+
+        #[test]
+        fn rubbish_in_the_ring_is_refused_or_harmless(words in prop::collection::vec(any::<u64>(), 1..64), kind in 0u64..14) {
+            let (_, mut consumer, memory) = ring();
+            for (i, word) in words.iter().enumerate() {
+                memory.word(i as u64 / 8, i % 8).store(*word, Ordering::Relaxed);
+            }
+            let first = words[0] & !0xff_ffff | kind << 16 | 1;
+            memory.word(0, 0).store(first, Ordering::Relaxed);
+            for _ in 0..8 {
+                match consumer.peek() {
+                    Ok(Some(incoming)) => prop_assert!(incoming.payload.length() <= FRAGMENT),
+                    _ => break,
+                }
+                consumer.advance();
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_of_an_earlier_lap_are_never_taken_for_a_message() {
+        let (mut producer, mut consumer, _) = ring();
+        // Payload that looks like a stamped first word in every cell, for every lap that follows.
+        for lap in 1..20u64 {
+            let word = lap | (MessageKind::Send as u64) << 16 | 4 << 24;
+            let mut bytes: Vec<u8> = word.to_le_bytes().repeat(1000);
+            for psn in 0..40 {
+                push(&mut producer, psn, &mut bytes).unwrap();
+                assert_eq!(pop(&mut consumer).map(|seen| seen.0), Some(psn));
+                assert_eq!(pop(&mut consumer), None);
+                consumer.report();
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_ring_takes_nothing_and_the_consumer_is_told_to_ring() {
+        let (mut producer, mut consumer, _) = ring();
+        let mut count = 0;
+        while push(&mut producer, count, &mut [1; 8]).is_ok() {
+            count += 1;
+        }
+        assert_eq!(u64::from(count), CELLS - 1);
+        assert!(push(&mut producer, 0, &mut [1; 8]).is_err());
+        assert!(pop(&mut consumer).is_some());
+        assert!(consumer.report(), "the producer waits");
+        assert!(push(&mut producer, count, &mut [1; 8]).is_ok());
+    }
+
+    #[test]
+    fn a_consumer_that_lies_about_its_head_only_stops_the_producer() {
+        let (mut producer, _, memory) = ring();
+        while push(&mut producer, 0, &mut [1; 8]).is_ok() {}
+        memory.control(RING_HEAD).store(u64::MAX, Ordering::SeqCst);
+        assert!(push(&mut producer, 0, &mut [1; 8]).is_err());
+        memory.control(RING_HEAD).store(CELLS * 2, Ordering::SeqCst);
+        assert!(push(&mut producer, 0, &mut [1; 8]).is_err());
+    }
+
+    #[test]
+    fn two_threads_pass_a_million_messages_without_loss() {
+        let (mut producer, mut consumer, _) = ring();
+        let sender = std::thread::spawn(move || {
+            for i in 0..1_000_000u32 {
+                let mut bytes = i.to_le_bytes();
+                while push(&mut producer, i & QpNumber::MASK, &mut bytes).is_err() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for i in 0..1_000_000u32 {
+            let seen = loop {
+                if let Some(seen) = pop(&mut consumer) {
+                    break seen;
+                }
+                consumer.report();
+                std::thread::yield_now();
+            };
+            assert_eq!(seen, (i & QpNumber::MASK, i.to_le_bytes().to_vec()));
+        }
+        sender.join().unwrap();
+    }
+}
