@@ -51,8 +51,9 @@ pub use spin::{cpu_relax, yield_now};
 #[cfg(not(loom))]
 pub use std::sync::atomic::AtomicU64;
 pub use thread::{
-    THREAD_PLACES, at_exit, host_name, own_stack, prefer_short_slices, process_status, process_status_at,
-    random_u64, spawn_without_signals, thread_count, thread_mark, thread_place, timer_slack_ns, usable_cpus,
+    THREAD_PLACES, Threads, at_exit, host_name, own_stack, prefer_short_slices, process_status,
+    process_status_at, random_u64, spawn_without_signals, thread_mark, thread_place, timer_slack_ns,
+    usable_cpus,
 };
 pub use userfault::{Reach, Userfault};
 pub use virtual_memory::{

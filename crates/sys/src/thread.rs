@@ -59,11 +59,26 @@ pub fn prefer_short_slices(slice_ns: u64) {
     }
 }
 
-/// How many threads this process has.
-pub fn thread_count() -> io::Result<usize> {
-    let links = rustix::fs::stat("/proc/self/task")?.st_nlink as usize;
-    // The kernel counts a folder's links as it would subfolders, plus two. Other systems' `/proc` may not.
-    if links > 2 { Ok(links - 2) } else { Ok(std::fs::read_dir("/proc/self/task")?.count()) }
+/// The threads of this process, for counting (`/proc/self/task`).
+#[derive(Debug)]
+pub struct Threads {
+    descriptor: OwnedFd,
+}
+
+impl Threads {
+    /// Those of the process that calls; a child needs its own.
+    pub fn open() -> io::Result<Self> {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { descriptor: rustix::fs::open("/proc/self/task", flags, Mode::empty())? })
+    }
+
+    /// How many there are now.
+    pub fn count(&self) -> io::Result<usize> {
+        let links = rustix::fs::fstat(&self.descriptor)?.st_nlink as usize;
+        // The kernel counts a folder's links as it would subfolders, plus two. Other systems' `/proc` may not.
+        if links > 2 { Ok(links - 2) } else { Ok(std::fs::read_dir("/proc/self/task")?.count()) }
+    }
 }
 
 /// Opens what the kernel tells about this process's memory (`/proc/self/status`).

@@ -172,7 +172,7 @@ pub(super) fn leave_file(file: &AddressFile, read_later: bool) {
             continue;
         }
         let span = Span { start: area.start, end: area.end, offset, rights: area.rights() };
-        if read_later || switching::give_back_alone(file, span).is_err() {
+        if read_later || switching::give_back_alone(file, span, false).is_err() {
             let _ = switching::map_privately(file, span);
         }
     }

@@ -85,6 +85,11 @@ impl Places {
         }
     }
 
+    /// Whether a child reads adopted pages from the file.
+    pub(super) fn children_read(&self) -> bool {
+        self.children.iter().any(|child| child.reads)
+    }
+
     /// If a child reads adopted pages from the file, these given back ones are left to it.
     pub(super) fn leave_to_children(&mut self, from: u64, to: u64) {
         for child in self.children.iter_mut().filter(|child| child.reads) {
@@ -160,8 +165,8 @@ impl Places {
         (longer(best, current), reason)
     }
 
-    /// A layer in which everything up to the next refused segment is or can be.
-    fn layer_for_all(&self, file: &AddressFile, segments: &[Segment]) -> Option<u16> {
+    /// A layer in which everything up to the next refused segment is or can be, and whether that was looked at.
+    fn layer_for_all(&self, file: &AddressFile, segments: &[Segment]) -> Option<(u16, bool)> {
         let stretch = || segments.iter().take_while(|segment| !matches!(segment.kind, Kind::Refused(_)));
         let fits = |layer: &u16| {
             stretch().all(|segment| match segment.kind {
@@ -177,7 +182,10 @@ impl Places {
             _ => None,
         });
         // With a part adopted there is no other choice; if it does not fit, that layer still is the best for the others.
-        adopted.or_else(|| (0..LAYERS).find(fits))
+        match adopted {
+            Some(layer) => Some((layer, false)),
+            None => (0..LAYERS).find(fits).map(|layer| (layer, true)),
+        }
     }
 
     fn choose_layer(
@@ -185,10 +193,14 @@ impl Places {
         file: &AddressFile,
         segment: &Segment,
         ordinary: Ordinary,
-        wish: Option<u16>,
+        wish: Option<(u16, bool)>,
     ) -> Result<u16, PlainReason> {
         let fits = |layer: &u16| self.is_free(file, *layer, (segment.start, segment.end), ordinary);
-        let layer = wish.filter(fits).or_else(|| (0..LAYERS).find(fits)).ok_or(PlainReason::OtherRegion)?;
+        let layer = match wish {
+            Some((layer, true)) => layer,
+            Some((layer, false)) if fits(&layer) => layer,
+            _ => (0..LAYERS).find(fits).ok_or(PlainReason::OtherRegion)?,
+        };
         let (start, end) = (offset_of(layer, segment.start), offset_of(layer, segment.end));
         let full = self.adopted.stretches() + self.once.stretches() >= MOST_STRETCHES;
         if full && !self.adopted.touches(start, end) {

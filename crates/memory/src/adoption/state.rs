@@ -6,8 +6,8 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use nonic_sys::{
-    AddressFile, AreaMap, Backing, PageMap, Reach, SharedMemory, Userfault, fork_generation, is_locked,
-    keep_from_children, lock_pages, thread_count,
+    AddressFile, AreaMap, Backing, PageMap, Reach, SharedMemory, Threads, Userfault, fork_generation,
+    is_locked, keep_from_children, lock_pages,
 };
 
 use super::file_cell::FileCell;
@@ -34,6 +34,7 @@ struct Tools {
     areas: AreaMap,
     pages: PageMap,
     status: Status,
+    threads: Threads,
     /// Opened when other threads run for the first time; `None` inside if it is refused.
     userfault: Option<Option<Userfault>>,
 }
@@ -45,6 +46,7 @@ impl Tools {
             areas: AreaMap::open()?,
             pages: PageMap::open()?,
             status: Status::open()?,
+            threads: Threads::open()?,
             userfault: None,
         })
     }
@@ -310,7 +312,8 @@ impl State {
     }
 
     fn is_alone(&self) -> bool {
-        self.shield == Shield::Best && thread_count().is_ok_and(|count| count <= 1 + self.own_threads)
+        let count = || self.tools.as_ref().and_then(|tools| tools.threads.count().ok());
+        self.shield == Shield::Best && count().is_some_and(|count| count <= 1 + self.own_threads)
     }
 
     fn protection(&mut self) -> Result<Protection<'_>, PlainReason> {
@@ -482,11 +485,15 @@ impl State {
         let alone = self.is_alone();
         let Some(file) = self.tools.as_ref().map(|tools| tools.file) else { return };
         let Ok(spans) = self.mappings_of(from, to) else { return };
+        self.places.forget_gone_children(file);
+        // Piece by piece, if this is all there is to it.
+        let is_all = |span: &Span| span.offset == from && span.end - span.start == (to - from) as usize;
+        let empty = alone && matches!(&spans[..], [span] if is_all(span)) && !self.places.children_read();
         let (mut kept, mut failed) = (Vec::new(), false);
         for span in spans {
             let locked = is_locked(span.start, span.end - span.start);
             let given = if alone {
-                switching::give_back_alone(file, span)
+                switching::give_back_alone(file, span, empty)
             } else {
                 kept.push((span.offset, span.offset + (span.end - span.start) as u64));
                 switching::give_back_running(file, span, stopped_peer)
@@ -508,9 +515,10 @@ impl State {
         if stopped_peer {
             self.places.stopped.keep(from, to);
         }
-        self.places.forget_gone_children(file);
-        self.places.leave_to_children(from, to);
-        self.places.clear(file, from, to);
+        if !empty {
+            self.places.leave_to_children(from, to);
+            self.places.clear(file, from, to);
+        }
     }
 
     /// Every shared mapping in this process of a range of the file: at its own address, or where the program moved it.

@@ -18,8 +18,9 @@ const PIECE_PAGES: usize = 64;
 const PIECE_PAGES_ALONE: usize = 512;
 /// Bytes of a piece, untouched pages included.
 const PIECE_BYTES: usize = 64 << 20;
-/// Bytes that are given back with signals held.
-const BACK_BYTES: usize = 4 << 20;
+/// Bytes from the first that holds data on that are given back with signals held; few enough that the pages just freed are still in the caches when they are
+/// used for the next ones.
+const BACK_BYTES: usize = 512 << 10;
 
 /// What keeps the program off the pages meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -123,8 +124,9 @@ fn share_piece(
     let mut copied = 0;
     for run in &found[..count] {
         copied += (run.end - run.start) as usize / PAGE;
-        // Only spares the program the page faults.
-        let _ = populate(run.start as usize, (run.end - run.start) as usize, span.rights.write);
+        // Only spares the program the page faults. For reading: the kernel then enters many pages at once, and what it enters
+        // of a shared mapping can be written too.
+        let _ = populate(run.start as usize, (run.end - run.start) as usize, false);
     }
     Ok((span.end, copied))
 }
@@ -164,30 +166,49 @@ fn copy_in(file: &AddressFile, span: &Span, runs: &[PageRun]) -> io::Result<()> 
 }
 
 /// Makes memory that maps the file anonymous again, as it was made by `mmap`. No other thread of the program may exist. The
-/// file keeps its pages; an error leaves the memory a mapping of the file from some address on.
-pub(super) fn give_back_alone(file: &AddressFile, span: Span) -> io::Result<()> {
+/// file keeps its pages, unless it is to be emptied (`empty`); an error leaves the memory a mapping of the file from some
+/// address on, and the pages from there in the file.
+pub(super) fn give_back_alone(file: &AddressFile, span: Span, empty: bool) -> io::Result<()> {
+    let end = span.offset_of(span.end);
+    let mut data = file.next_data(span.offset, end)?;
     let mut at = span.start;
     while at < span.end {
-        let part = span.part(at, span.end.min(at + BACK_BYTES));
+        let hole = data.map_or(span.end - at, |(from, _)| from.saturating_sub(span.offset_of(at)) as usize);
+        let part = span.part(at, span.end.min(at.saturating_add(hole).saturating_add(BACK_BYTES)));
         let _held = SignalsHeld::hold();
         // SAFETY: the file holds what the memory holds; no other thread exists, no signal handler runs until it is copied back.
         unsafe { map_zeros_over(part.start, part.length(), part.writable())? };
-        if let Err(error) = copy_out(file, &part) {
+        if let Err(error) = copy_out(file, &part, &mut data, end) {
             // SAFETY: the file still holds everything.
             unsafe { file.map_over(part.start, part.length(), part.rights, part.offset, true)? };
             return Err(error);
         }
         restore_rights(&part)?;
+        if empty {
+            let _ = file.punch(part.offset, part.length() as u64);
+        }
         at = part.end;
     }
     Ok(())
 }
 
-fn copy_out(file: &AddressFile, span: &Span) -> io::Result<()> {
-    for_data(file, span, |start, length, offset| {
+/// Reads what the file holds into new memory. `data` is the next run of pages up to `end`, which may go on after this part:
+/// finding the end of a run takes the longer the longer it is.
+fn copy_out(file: &AddressFile, span: &Span, data: &mut Option<(u64, u64)>, end: u64) -> io::Result<()> {
+    let stop = span.offset_of(span.end);
+    while let Some((from, to)) = data.filter(|(from, _)| *from < stop) {
+        let (low, high) = (from.max(span.offset), to.min(stop));
+        let (start, length) = (span.start + (low - span.offset) as usize, (high - low) as usize);
+        // Only spares the copy the page faults.
+        let _ = populate(start, length, true);
         // SAFETY: the memory is new and nobody else's yet.
-        unsafe { file.read_into(start, length, offset) }
-    })
+        unsafe { file.read_into(start, length, low)? };
+        if to > stop {
+            break;
+        }
+        *data = file.next_data(to, end)?;
+    }
+    Ok(())
 }
 
 /// Makes memory that maps the file private while other threads use it, in one step that no system call can fail at: a private
@@ -198,7 +219,7 @@ pub(super) fn give_back_running(file: &AddressFile, span: Span, all: bool) -> io
     if all {
         populate(span.start, span.length(), true)?;
     } else {
-        for_data(file, &span, |start, length, _| populate(start, length, true))?;
+        for_data(file, &span, |start, length| populate(start, length, true))?;
     }
     restore_rights(&span)
 }
@@ -220,14 +241,14 @@ fn restore_rights(span: &Span) -> io::Result<()> {
 fn for_data(
     file: &AddressFile,
     span: &Span,
-    mut each: impl FnMut(usize, usize, u64) -> io::Result<()>,
+    mut each: impl FnMut(usize, usize) -> io::Result<()>,
 ) -> io::Result<()> {
     let end = span.offset + span.length() as u64;
     let mut at = span.offset;
     while let Some((from, to)) = file.next_data(at, end)? {
         // A file of one page size: what has pages has whole pages.
         debug_assert!(from.is_multiple_of(PAGE as u64) && to.is_multiple_of(PAGE as u64));
-        each(span.start + (from - span.offset) as usize, (to - from) as usize, from)?;
+        each(span.start + (from - span.offset) as usize, (to - from) as usize)?;
         at = to;
     }
     Ok(())
