@@ -1,7 +1,11 @@
 //! Adopts and gives back under writers, readers by system call, purges, forks and exits, and counts what is lost.
 //!
 //! `ADOPTIONS` (2,000,000): how many in all. `SHIELD` (`best`, `everything`, `user-mode`): what holds the writers back.
-//! Prints counts and ends with 1 if a byte was lost, or a system call failed where none may.
+//! `SEED` (1): which regions, in which order. Prints counts and ends with 1 if a byte was lost, or a system call failed where
+//! none may.
+//!
+//! Most regions have 1 to 16 pages, one of 256 has up to 224. Whoever writes gives way to the adopting thread where there are
+//! not enough processors for all: so it comes round often, and they wait for it at every page.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -11,8 +15,11 @@ use nonic_memory::{Adopter, AdoptionPolicy, Purpose, Shield};
 const PAGE: usize = 4096;
 /// Pages of the memory that is registered in pieces.
 const PAGES: usize = 256;
-/// Words of a page: each of the two writers has one, then come the reader's bytes.
+/// Words of a page: each of the two writers has one, one is for threads that come and go, then come the reader's bytes.
 const WRITERS: usize = 2;
+const VISITORS: usize = 2;
+/// Writes of a thread before it ends.
+const VISIT: u64 = 512;
 const READ_AT: usize = 2048;
 /// Pages at the end that the purger owns: written, forgotten, expected to be zero.
 const PURGED: usize = 32;
@@ -46,6 +53,7 @@ struct Counts {
     calls: AtomicU64,
     failed_calls: AtomicU64,
     not_zero: AtomicU64,
+    visits: AtomicU64,
     forks: AtomicU64,
     wrong_children: AtomicU64,
 }
@@ -60,11 +68,18 @@ impl Random {
     }
 }
 
+/// From now on the calling thread runs when no other wants to.
+fn give_way() {
+    // SAFETY: no memory is touched.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+}
+
 /// Counts in its own word of every page by plain loads and stores, and returns how often.
-fn write(memory: &Memory, counts: &Counts, word: usize) -> u64 {
-    let mut random = Random(word as u64 + 1);
+fn write(memory: &Memory, counts: &Counts, word: usize, most: u64) -> u64 {
+    give_way();
+    let mut random = Random(word as u64 + 1 + most);
     let mut done = 0;
-    while !counts.stop.load(Relaxed) {
+    while done < most && !counts.stop.load(Relaxed) {
         let word = memory.word(random.below(PAGES - PURGED), word);
         word.store(word.load(Relaxed) + 1, Relaxed);
         done += 1;
@@ -72,7 +87,22 @@ fn write(memory: &Memory, counts: &Counts, word: usize) -> u64 {
     done
 }
 
+/// Threads that count and end, one after the other; returns how often they counted.
+fn visit(memory: &Memory, counts: &Counts) -> u64 {
+    give_way();
+    let mut done = 0;
+    while !counts.stop.load(Relaxed) {
+        done += std::thread::scope(|scope| {
+            let visitor = scope.spawn(|| write(memory, counts, VISITORS, VISIT));
+            visitor.join().expect("a visitor only writes")
+        });
+        counts.visits.fetch_add(1, Relaxed);
+    }
+    done
+}
+
 fn read(memory: &Memory, counts: &Counts) {
+    give_way();
     use std::os::fd::AsRawFd;
     let zeros = std::fs::File::open("/dev/zero").expect("/dev/zero");
     let mut random = Random(77);
@@ -123,7 +153,8 @@ fn fork(memory: &Memory, counts: &Counts, round: u64) {
 }
 
 fn main() {
-    let wanted: u64 = std::env::var("ADOPTIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000_000);
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (wanted, seed) = (number("ADOPTIONS").unwrap_or(2_000_000), number("SEED").unwrap_or(1));
     let shield = match std::env::var("SHIELD").as_deref() {
         Ok("everything") => Shield::Everything,
         Ok("user-mode") => Shield::UserMode,
@@ -132,17 +163,19 @@ fn main() {
     let adopter = Adopter::new(AdoptionPolicy::Always);
     adopter.set_shield(shield);
     let (memory, counts, begin) = (Memory::map(), Counts::default(), Instant::now());
-    let (mut adoptions, mut plain, mut lost) = (0u64, 0u64, 0u64);
+    let (mut adoptions, mut plain, mut written, mut lost) = (0u64, 0u64, 0u64, 0u64);
     std::thread::scope(|scope| {
         let (memory, counts) = (&memory, &counts);
         let writers: Vec<_> =
-            (0..WRITERS).map(|word| scope.spawn(move || write(memory, counts, word))).collect();
+            (0..WRITERS).map(|word| scope.spawn(move || write(memory, counts, word, u64::MAX))).collect();
+        let visitors = scope.spawn(|| visit(memory, counts));
         scope.spawn(|| read(memory, counts));
-        let mut random = Random(wanted);
+        let mut random = Random(seed);
         let mut live = std::collections::VecDeque::new();
         while adoptions < wanted {
             let first = random.below(PAGES - PURGED);
-            let pages = 1 + random.below(8).min(PAGES - PURGED - first - 1);
+            let most = if adoptions % 256 == 255 { PAGES } else { 1 << random.below(5) };
+            let pages = 1 + random.below(most).min(PAGES - PURGED - first - 1);
             let adoption = adopter.adopt(memory.0 + first * PAGE, pages * PAGE, Purpose::Remote);
             plain += u64::from(adoption.pages.is_none());
             live.push_back(adoption);
@@ -161,17 +194,19 @@ fn main() {
         }
         live.into_iter().for_each(|adoption| adopter.give_back(adoption, false));
         counts.stop.store(true, Relaxed);
-        for (word, writer) in writers.into_iter().enumerate() {
+        for (word, writer) in writers.into_iter().chain([visitors]).enumerate() {
             let done = writer.join().expect("a writer only writes");
+            written += done;
             lost += done - memory.sum(word).min(done);
         }
     });
     let failed = counts.failed_calls.load(Relaxed);
     println!(
-        "{shield:?}: {adoptions} adoptions ({plain} left plain) in {:.0} s, {lost} writes lost, {failed} of {} system calls \
-         failed with EFAULT, {} pages not zero after MADV_DONTNEED or not kept, {} forks of which {} went wrong",
+        "{shield:?}: {adoptions} adoptions ({plain} left plain) in {:.0} s, {lost} of {written} writes lost, {failed} of {} system \
+         calls failed with EFAULT, {} threads ended, {} pages not zero after MADV_DONTNEED or not kept, {} forks of which {} went wrong",
         begin.elapsed().as_secs_f64(),
         counts.calls.load(Relaxed),
+        counts.visits.load(Relaxed),
         counts.not_zero.load(Relaxed),
         counts.forks.load(Relaxed),
         counts.wrong_children.load(Relaxed),
