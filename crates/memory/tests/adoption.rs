@@ -158,6 +158,51 @@ fn no_write_is_lost_while_pages_go_back_and_forth() {
     }
 }
 
+/// Two threads write to each page once, from both ends, while memory that nobody has touched is adopted: a page that appears
+/// between the copy and the switch must not be lost.
+#[test]
+fn no_first_touch_is_lost_while_untouched_pages_are_adopted() {
+    const PAGES: usize = 512;
+    for shield in shields() {
+        let adopter = adopter(shield);
+        let mut beside = 0;
+        for round in 1..50 {
+            let memory = Anonymous::new(PAGES);
+            let (barrier, touched) = (std::sync::Barrier::new(3), AtomicU64::new(0));
+            std::thread::scope(|scope| {
+                for id in 0..2 {
+                    let (memory, barrier, touched) = (&memory, &barrier, &touched);
+                    scope.spawn(move || {
+                        barrier.wait();
+                        for step in 0..PAGES {
+                            let page = if id == 0 { step } else { PAGES - 1 - step };
+                            memory.word(page, id).store(round, Ordering::Relaxed);
+                            touched.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+                barrier.wait();
+                let before = touched.load(Ordering::Relaxed);
+                let adoption = adopter.adopt(memory.address(), PAGES * PAGE, Purpose::Remote);
+                assert!(adoption.pages.is_some(), "{shield:?}: {:?}", adoption.reason);
+                beside += touched.load(Ordering::Relaxed) - before;
+                adopter.give_back(adoption, false);
+            });
+            for page in 0..PAGES {
+                for id in 0..2 {
+                    assert_eq!(
+                        memory.word(page, id).load(Ordering::Relaxed),
+                        round,
+                        "{shield:?} page {page}"
+                    );
+                }
+            }
+        }
+        assert!(beside > 0, "{shield:?}: no thread ran beside an adoption");
+        println!("{shield:?}: {beside} pages touched for the first time during adoptions");
+    }
+}
+
 #[test]
 fn memory_mapped_anew_under_a_live_region_goes_to_another_layer() {
     for shield in shields() {

@@ -29,7 +29,7 @@ fn alone(test: impl FnOnce() + std::panic::UnwindSafe) {
 
 /// Runs of pages with data between holes, of many lengths: they begin, end and go on across every piece of a switch.
 fn holds_data(page: usize) -> bool {
-    page % 701 > 40 && page % 97 != 0
+    page % 701 > 40 && !page.is_multiple_of(97)
 }
 
 const PAGES: usize = 2000;
