@@ -33,6 +33,10 @@ fn main() -> ExitCode {
     suite.test("threads that register what they allocate run under AddressSanitizer", || {
         judge(&under_address_sanitizer("allocators", &["60", "1"])?).map(drop)
     });
+    suite.test(
+        "a child that goes on with the device loses nothing of its parent's under AddressSanitizer",
+        || judge(&under_address_sanitizer("generations", &[])?).map(drop),
+    );
     for (mode, finding) in [("overflow", "heap-buffer-overflow"), ("use-after-free", "heap-use-after-free")] {
         suite.test(format!("AddressSanitizer finds an {mode} in registered memory"), move || {
             finds(&under_address_sanitizer("debuggee", &[mode])?, finding)

@@ -8,7 +8,8 @@ use nonic_sys::{AddressFile, AsFd, forget_in_children, fork_generation};
 /// Log2 of the bytes of the file.
 const FILE_BITS: u32 = 62;
 
-type Made = Option<(u32, &'static AddressFile)>;
+/// Each with the generation that made it: the last one counts. Files of parents stay, so that nothing is lost track of.
+type Made = Vec<(u32, &'static AddressFile)>;
 
 /// The cell's lock.
 pub(super) type FileGuard = MutexGuard<'static, Made>;
@@ -20,7 +21,7 @@ pub(super) struct FileCell(Mutex<Made>);
 
 impl FileCell {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(None))
+        Self(Mutex::new(Vec::new()))
     }
 
     /// Nobody makes a file while this is held.
@@ -32,13 +33,13 @@ impl FileCell {
     pub(super) fn file(&'static self) -> io::Result<&'static AddressFile> {
         let mut made = self.hold();
         let generation = fork_generation();
-        if let Some((_, file)) = made.filter(|(made_in, _)| *made_in == generation) {
+        if let Some((_, file)) = made.last().filter(|(made_in, _)| *made_in == generation) {
             return Ok(file);
         }
         let file: &'static AddressFile = Box::leak(Box::new(AddressFile::create("nonic-pages", FILE_BITS)?));
         // A child that had it would keep the pages of a dead parent.
         forget_in_children(file.as_fd());
-        *made = Some((generation, file));
+        made.push((generation, file));
         Ok(file)
     }
 }

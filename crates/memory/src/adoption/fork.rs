@@ -5,8 +5,7 @@
 //! that are given back in the parent stay as they are until no child looks at them any more. The same holds for memory that
 //! the parent had given back as a private mapping of the file: a place that a child may still look at is not used again.
 
-use std::cell::RefCell;
-use std::mem::ManuallyDrop;
+use std::cell::{Cell, RefCell};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -62,8 +61,8 @@ pub(super) fn return_slot(shared: &'static Shared) {
 #[derive(Debug)]
 pub(super) struct Child {
     /// The child, and its children, have it mapped until they end or run another program. Closing descriptors, as daemons
-    /// do, changes nothing about that.
-    pub(super) sign: SharedMemory,
+    /// do, changes nothing about that. `None` where this was another child's to watch.
+    pub(super) sign: Option<SharedMemory>,
     /// Whether it reads adopted pages from the file, not only holes.
     pub(super) reads: bool,
     /// The holes it looks at.
@@ -73,7 +72,7 @@ pub(super) struct Child {
 impl Child {
     /// Whether nobody has the sign any more.
     pub(super) fn is_gone(&self) -> bool {
-        self.sign.seal_writes().is_ok()
+        self.sign.as_ref().is_none_or(|sign| sign.seal_writes().is_ok())
     }
 }
 
@@ -87,7 +86,11 @@ struct UnderWay {
     sign: Option<(SharedMemory, SharedMapping)>,
 }
 
+type Lists = (Vec<MutexGuard<'static, State>>, Vec<FileGuard>);
+
 thread_local! {
+    /// Empty lists that an earlier fork left.
+    static LISTS: Cell<Lists> = const { Cell::new((Vec::new(), Vec::new())) };
     static UNDER_WAY: RefCell<Option<UnderWay>> = const { RefCell::new(None) };
 }
 
@@ -100,11 +103,14 @@ struct Watcher;
 impl ForkHandler for Watcher {
     fn prepare(&self) {
         let slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let states: Vec<_> = slots
-            .iter()
-            .map(|slot| slot.shared.state.lock().unwrap_or_else(PoisonError::into_inner))
-            .collect();
-        let files: Vec<_> = slots.iter().map(|slot| slot.shared.file.hold()).collect();
+        let (mut states, mut files) = LISTS.take();
+        let lock = |slot: &Slot| slot.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        states.extend(slots.iter().map(lock));
+        for state in &mut states {
+            // A child that forks again has nothing of its parent's.
+            state.refresh();
+        }
+        files.extend(slots.iter().map(|slot| slot.shared.file.hold()));
         let adopted = states.iter().any(|state| state.has_adopted());
         let leaves = states.iter().any(|state| state.leaves_places_to_children());
         let copied = if adopted { pipe().ok() } else { None };
@@ -133,9 +139,8 @@ impl ForkHandler for Watcher {
     }
 
     fn child(&self) {
-        let Some(UnderWay { slots, states, files, copied, sign }) = take_under_way() else { return };
+        let Some(UnderWay { slots, mut states, mut files, copied, sign }) = take_under_way() else { return };
         // Nothing may be freed here: another thread of the parent may have held the allocator's lock.
-        let mut states = ManuallyDrop::new(states);
         for state in states.iter_mut() {
             state.become_child();
         }
@@ -146,10 +151,10 @@ impl ForkHandler for Watcher {
             std::mem::forget(mapping);
             drop(memory);
         }
-        let mut files = ManuallyDrop::new(files);
-        // Unlocks them; the lists themselves stay allocated.
+        // Unlocks them; the lists themselves stay allocated, for the next fork.
         files.clear();
         states.clear();
+        LISTS.set((states, files));
         drop(slots);
     }
 }

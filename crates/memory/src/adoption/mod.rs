@@ -54,7 +54,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use fork::Shared;
-use nonic_sys::{AsFd, BorrowedFd, PAGE, fork_generation};
+use nonic_sys::{AsFd, BorrowedFd, PAGE};
 use state::{Outcome, State};
 
 use crate::{AdoptedPages, LAYER_BITS, PlainReason};
@@ -141,9 +141,7 @@ impl Adopter {
 
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !state.is_current(fork_generation()) {
-            *state = State::new(self.shared.file);
-        }
+        state.refresh();
         state
     }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use nonic_sys::{
@@ -166,19 +165,30 @@ impl State {
         }
         let reads = self.child_reads();
         if reads || !holes.is_empty() {
-            self.places.children.push(Child { sign, reads, holes });
+            self.places.children.push(Child { sign: Some(sign), reads, holes });
         }
     }
 
-    /// This is the child now: nothing is adopted any more, and nothing known. Frees nothing.
+    /// This is the child now: nothing is adopted any more. Frees nothing; what the parent knew is dropped by
+    /// [`State::refresh`].
     pub(super) fn become_child(&mut self) {
         if let Some(tools) = &self.tools
             && (self.has_adopted() || !self.places.once.is_empty())
         {
             leave_file(tools.file, self.child_reads());
         }
-        let mut before = ManuallyDrop::new(std::mem::replace(self, Self::new(self.file)));
-        drop(before.tools.take());
+        drop(self.tools.take());
+        // Closed now: later their numbers may be the program's.
+        for child in &mut self.places.children {
+            drop(child.sign.take());
+        }
+    }
+
+    /// In a child: takes a new state for what the parent left.
+    pub(super) fn refresh(&mut self) {
+        if !self.is_current(fork_generation()) {
+            *self = Self::new(self.file);
+        }
     }
 
     /// From now on adopted memory is not in children at all.
