@@ -2,7 +2,7 @@
 
 mod common;
 
-use nonic_device::{Operation, RemoteRange};
+use nonic_device::{AttributeMask, Operation, QpAttributes, QpState, RemoteRange, Status};
 
 /// The first byte of an end's buffer, which the device may be writing.
 fn first_byte(end: &common::End) -> u8 {
@@ -30,4 +30,22 @@ fn a_program_whose_polls_always_succeed_still_serves_its_peers() {
         busy.completion();
     }
     panic!("the message still waits after 100,000 successful polls");
+}
+
+#[test]
+fn a_queue_pair_that_is_reset_or_destroyed_has_acknowledged_what_its_program_saw() {
+    for destroyed in [false, true] {
+        let (sender, receiver) = common::connected();
+        receiver.post_receive(1);
+        sender.post(2, Operation::Send { immediate: None }, &[sender.piece(0, 8)]);
+        assert_eq!(receiver.completion().status, Status::Success);
+        // Nobody looked at the rings since: the acknowledgement is still owed.
+        if destroyed {
+            receiver.pair.destroy().unwrap();
+        } else {
+            let reset = QpAttributes { state: QpState::Reset, ..QpAttributes::default() };
+            receiver.pair.modify(&reset, AttributeMask::STATE).unwrap();
+        }
+        assert_eq!(sender.completion().status, Status::Success, "destroyed: {destroyed}");
+    }
 }

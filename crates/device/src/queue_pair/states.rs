@@ -121,6 +121,8 @@ impl QueuePair {
     }
 
     pub(super) fn reset(&self, inner: &mut Inner) {
+        // What was received was received: its sender is told first.
+        self.answer(inner);
         self.withdraw();
         *inner = Inner::new(&self.capabilities);
         self.engine().credits(self.account).store(0, Ordering::Release);
