@@ -29,7 +29,12 @@ fn main() -> ExitCode {
             move || endures(environment),
         );
     }
-    suite.test("a perftest server that is killed under load does not hang its client", server_killed);
+    suite.test("a perftest server that is killed under load does not hang its client", || {
+        server_killed("ib_write_bw", &["-D", "30"])
+    });
+    suite.test("a perftest server that is killed does not hang a client that waits for events", || {
+        server_killed("ib_send_bw", &["-e", "-n", "100000000"])
+    });
     suite.test("a port and a device are free again after both sides of a pair were killed", start_again);
     suite.run()
 }
@@ -97,14 +102,14 @@ fn endures(environment: Environment) -> Verdict {
 }
 
 /// The client of a killed server ends by itself, by an error, within its timeouts.
-fn server_killed() -> Verdict {
+fn server_killed(name: &str, more: &[&str]) -> Verdict {
     // Line by line, so that the beginning of the load can be seen.
     let place =
         Place::prepare(AS_IT_COMES)?.wrapped([program("stdbuf")?.display().to_string(), "-oL".into()]);
     let port = TcpPort::claim()?;
-    let words = ["-F", "-D", "30", "-u", "14", "-p"].map(String::from);
-    let mut command = vec![program("ib_write_bw")?.display().to_string()];
-    command.extend(words);
+    let words = ["-F", "-u", "14"].iter().chain(more).chain(&["-p"]);
+    let mut command = vec![program(name)?.display().to_string()];
+    command.extend(words.map(ToString::to_string));
     command.push(port.number().to_string());
     let mut server = place.nonic_run(command.clone())?.start()?;
     server.listens_on(port.number())?;
