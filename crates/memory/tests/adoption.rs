@@ -108,6 +108,27 @@ fn the_pages_stay_until_the_last_region_on_them_ends() {
     }
 }
 
+/// Memory at chosen addresses that is adopted, given back while another thread runs, and unmapped leaves its places in the
+/// file behind. New memory there must not be divided by them.
+#[test]
+fn places_of_memory_that_is_gone_do_not_divide_what_is_mapped_there_later() {
+    for shield in shields() {
+        let adopter = adopter(shield);
+        let memory = Anonymous::new(30);
+        let at = |page: usize| memory.address() + page * PAGE;
+        // Given back, page 7 stays a private mapping of the file, in the layer that comes first.
+        adopter.give_back(adopter.adopt(at(7), PAGE, Purpose::Remote), false);
+        memory.map_anew();
+        let first = adopter.adopt(at(10), 10 * PAGE, Purpose::Remote);
+        let second = adopter.adopt(at(5), 10 * PAGE, Purpose::Remote);
+        assert_eq!(second.reason, PlainReason::None);
+        assert_eq!(second.pages.unwrap().layer, first.pages.unwrap().layer);
+        assert_eq!(second.pages.unwrap().start, at(5));
+        adopter.give_back(first, false);
+        adopter.give_back(second, false);
+    }
+}
+
 /// Two threads count in every page, one reads into it by system calls, while it is adopted and given back.
 #[test]
 fn no_write_is_lost_while_pages_go_back_and_forth() {

@@ -207,8 +207,17 @@ impl State {
         let Some(tools) = &self.tools else { return };
         self.places.forget_gone_children(tools.file);
         self.since_search += 1;
-        if !self.places.is_crowded() || self.since_search < self.search_after {
-            return;
+        if self.places.is_crowded() {
+            self.search_once_adopted();
+        }
+    }
+
+    /// Forgets places where memory was once adopted that no mapping looks at any more; not if that was of no use lately.
+    /// Whether there were any.
+    fn search_once_adopted(&mut self) -> bool {
+        let Some(tools) = &self.tools else { return false };
+        if self.since_search < self.search_after {
+            return false;
         }
         let (mut once, mut at) = (Runs::new(), 0);
         while let Ok(Some(area)) = tools.areas.at_or_above(at) {
@@ -223,6 +232,7 @@ impl State {
         let found_some = self.places.replace_once(tools.file, once);
         self.search_after = if found_some { 1 } else { (self.search_after * 2).min(MOST_PATIENCE) };
         self.since_search = 0;
+        found_some
     }
 
     fn tools(&mut self) -> Option<&mut Tools> {
@@ -271,7 +281,11 @@ impl State {
             }
         }
         self.tidy();
-        let (plan, reason) = self.places.plan(file, &segments);
+        let (mut plan, mut reason) = self.places.plan(file, &segments);
+        // What is in the way may be memory that was adopted once and is long unmapped.
+        if reason == PlainReason::OtherRegion && self.search_once_adopted() {
+            (plan, reason) = self.places.plan(file, &segments);
+        }
         let Some(pages) = whole(&plan) else { return Outcome::plain(reason) };
         let mut copied_pages = 0;
         if plan.iter().any(|planned| planned.new.is_some()) {
