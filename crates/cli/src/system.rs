@@ -7,8 +7,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::mm::UserfaultfdFlags;
-
 /// Reads eight bytes of another process, without its help.
 pub(crate) fn read_process(pid: u32, address: usize) -> io::Result<u64> {
     let mut value = 0_u64;
@@ -70,14 +68,6 @@ pub(crate) fn query_mapping(maps: &std::fs::File, address: usize) -> io::Result<
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// Whether a userfaultfd can be had, and whether it may also hold back system calls.
-pub(crate) fn try_userfaultfd(user_mode_only: bool) -> io::Result<()> {
-    let mode = if user_mode_only { UserfaultfdFlags::from_bits_retain(1) } else { UserfaultfdFlags::empty() };
-    // SAFETY: the descriptor is closed at once and no memory is ever registered with it.
-    unsafe { rustix::mm::userfaultfd(UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | mode) }?;
-    Ok(())
 }
 
 /// Lets the program be killed when the thread that starts it ends, however that happens.

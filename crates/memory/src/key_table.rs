@@ -102,6 +102,9 @@ pub struct KeyTableView {
 }
 
 impl KeyTableView {
+    /// Bytes of one entry.
+    pub const ENTRY: usize = ENTRY;
+
     /// Bytes a table of `capacity` entries takes.
     pub const fn length(capacity: u32) -> usize {
         capacity as usize * ENTRY
@@ -154,6 +157,12 @@ impl KeyTableView {
             KIND_SHARED_FILE => Translation::SharedFile { file: number, offset, address: address as usize },
             _ => return None,
         })
+    }
+
+    /// Whether an entry is live at `index`, whatever it says.
+    pub fn is_live(&self, index: u32) -> bool {
+        let at = self.offset + index as usize * ENTRY;
+        index < self.capacity && self.mapping.word(at + CONTROL).load(Ordering::Acquire) & LIVE != 0
     }
 
     /// The live entry at `index`.

@@ -38,6 +38,20 @@ impl Rights {
     }
 }
 
+/// The first range of a sparse file at or after `start` and before `end` that has pages, as start and end offset.
+pub fn sparse_data(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
+    if start >= end {
+        return Ok(None);
+    }
+    let data = match rustix::fs::seek(file, SeekFrom::Data(start)) {
+        Ok(data) if data < end => data,
+        Ok(_) | Err(rustix::io::Errno::NXIO) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let hole = rustix::fs::seek(file, SeekFrom::Hole(data))?;
+    Ok(Some((data, hole.min(end))))
+}
+
 /// The file. Pages exist once they are written; the length never changes.
 #[derive(Debug)]
 pub struct AddressFile {

@@ -24,7 +24,9 @@ mod thread;
 mod userfault;
 mod virtual_memory;
 
-pub use address_file::{AddressFile, Rights, keep_from_children, map_zeros_over, populate, set_rights};
+pub use address_file::{
+    AddressFile, Rights, keep_from_children, map_zeros_over, populate, set_rights, sparse_data,
+};
 pub use area_flags::{grows_down, is_hidden, is_locked, lock_pages};
 pub use asymmetric::{FenceReach, heavy_fence, light_fence, light_fences_are_free, prepare_light_fences};
 pub use atomics::{compare_swap_u64, fetch_add_u64};

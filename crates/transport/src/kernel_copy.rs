@@ -10,10 +10,13 @@ use nonic_sys::{Piece, read_process, write_process};
 /// Pieces in one call at most; longer lists take several.
 const PIECES: usize = 32;
 
-/// Reads a word of a peer into a local one; whether that worked.
-pub(crate) fn read_word(pid: i32, local: &[Piece], remote: &[Piece]) -> bool {
+/// Reads a word of a peer into a local one.
+pub(crate) fn read_word(pid: i32, local: &[Piece], remote: &[Piece]) -> io::Result<()> {
     // SAFETY: the only caller passes a local variable of its own.
-    unsafe { read_process(pid, local, remote) }.is_ok_and(|copied| copied == 8)
+    match unsafe { read_process(pid, local, remote) }? {
+        8 => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(EFAULT)),
+    }
 }
 
 /// Which way bytes go.

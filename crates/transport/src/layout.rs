@@ -5,7 +5,7 @@ use nonic_memory::{KeyTableView, OperationSlots};
 /// First word of every shared memory of this project.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"nonicRDM");
 /// Changes whenever a layout or a message changes; peers of another version are refused, with a message.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 4;
 
 pub(crate) const PAGE: usize = nonic_sys::PAGE;
 
@@ -21,7 +21,19 @@ pub(crate) const SEGMENT_VERSION: usize = 8;
 pub(crate) const SEGMENT_BLOCK_COUNT: usize = 16;
 /// 1 if the owner passes heavy fences that reach other processes when it revokes.
 pub(crate) const SEGMENT_HEAVY_FENCES: usize = 24;
+/// The limits the owner works under.
+pub(crate) const SEGMENT_SETTINGS: usize = 32;
+/// Links that found the table of links full.
+pub(crate) const SEGMENT_LINKS_BEYOND: usize = 40;
+/// The owner's process id.
+pub(crate) const SEGMENT_OWNER: usize = 48;
 pub(crate) const SEGMENT_BLOCKS: usize = 64;
+/// What the owner says of its links, for people who look. No device reads it.
+pub(crate) const SEGMENT_LINKS: usize = 512;
+/// Links of a process that are shown.
+pub const LINKS_SHOWN: usize = 64;
+/// Bytes of one of them: a stamp and two words.
+pub(crate) const LINK_RECORD: usize = 32;
 pub(crate) const SEGMENT_QP_SLOTS: usize = PAGE;
 pub(crate) const SEGMENT_KEYS: usize = SEGMENT_QP_SLOTS + BLOCKS_MAX * BLOCK_SIZE as usize * 8;
 pub(crate) const SEGMENT_LENGTH: usize = SEGMENT_KEYS + KeyTableView::length(KEYS_MAX);
@@ -50,7 +62,8 @@ pub(crate) const fn direction(number: usize) -> usize {
 }
 
 const _: () = {
-    assert!(SEGMENT_BLOCKS + BLOCKS_MAX * 4 <= PAGE);
+    assert!(SEGMENT_BLOCKS + BLOCKS_MAX * 4 <= SEGMENT_LINKS);
+    assert!(SEGMENT_LINKS + LINKS_SHOWN * LINK_RECORD <= PAGE);
     assert!(RING_SLOTS + OperationSlots::LENGTH <= RING_CELLS);
     assert!(CELLS.is_power_of_two());
 };

@@ -8,6 +8,7 @@ mod directory;
 mod kernel_copy;
 mod layout;
 mod link;
+mod link_record;
 mod message;
 mod party;
 mod psn;
@@ -16,14 +17,16 @@ mod qp_slot;
 mod refusal;
 mod ring;
 mod segment;
+mod segment_copy;
 mod target;
 mod windows;
 
 pub use control::{ControlMessage, Introduction, Malformed, ProcessToken};
 pub use direct::{DirectAccess, DirectRequest};
 pub use directory::{Block, block_name, claim_block, connect_owner};
-pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, VERSION};
+pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
 pub use link::{Link, LinkEvent, PeerIdentity, PeerView};
+pub use link_record::{LinkFacts, Probe};
 pub use message::{FRAGMENT, Header, MessageKind};
 pub use party::{Party, Tier};
 pub use psn::Psn;
@@ -31,4 +34,7 @@ pub use pull::{PullError, PullPiece};
 pub use qp_slot::QpSlot;
 pub use refusal::Refusal;
 pub use ring::{Consumer, Incoming, Producer, RingCorrupt, RingFull, Sleeper};
-pub use segment::{Segment, SegmentView, SlotPlace};
+pub use segment::{SEGMENT_NAME, Segment, SegmentView, SlotPlace};
+pub use segment_copy::{
+    SegmentFault, SegmentHead, SegmentRegions, Settings, read_segment_head, read_segment_regions,
+};

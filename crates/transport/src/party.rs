@@ -10,6 +10,7 @@ use nonic_sys::{
 
 use crate::control::{Introduction, ProcessToken};
 use crate::segment::Segment;
+use crate::segment_copy::Settings;
 
 /// The best way bytes may take to a peer; each is a limit, never a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +60,7 @@ impl Party {
             Some(file) => Some((file.try_clone_to_owned()?, file_identity(file)?)),
             None => None,
         };
+        segment.publish_settings(Settings { tier, adoption, has_file: adopted_file.is_some() });
         Ok(Self {
             token: ProcessToken([random_u64(), random_u64()]),
             segment,

@@ -13,9 +13,12 @@ use nonic_sys::{
 
 use crate::layout::{
     BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_HEAVY_FENCES,
-    SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_QP_SLOTS, SEGMENT_VERSION, VERSION,
+    SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_OWNER, SEGMENT_QP_SLOTS, SEGMENT_SETTINGS, SEGMENT_VERSION,
+    VERSION,
 };
+use crate::link_record::{LinkFacts, LinkRecord, LinkTable};
 use crate::qp_slot::QpSlot;
+use crate::segment_copy::Settings;
 
 /// This process's own segment.
 #[derive(Debug)]
@@ -23,21 +26,37 @@ pub struct Segment {
     memory: SharedMemory,
     mapping: Arc<SharedMapping>,
     keys: KeyTable,
+    links: Arc<LinkTable>,
 }
+
+/// Name of the file, as `/proc` shows it.
+pub const SEGMENT_NAME: &str = "nonic-segment";
 
 impl Segment {
     /// An empty one, sealed so that nobody else can ever write to it.
     pub fn create() -> io::Result<Self> {
-        let memory = SharedMemory::create("nonic-segment", SEGMENT_LENGTH)?;
+        let memory = SharedMemory::create(SEGMENT_NAME, SEGMENT_LENGTH)?;
         let mapping = Arc::new(memory.map(Protection::ReadWrite)?);
         // A kernel without this seal (before 5.1) only leaves a same-user peer the freedom to write.
         let _ = memory.seal_future_writes();
         mapping.word(SEGMENT_VERSION).store(u64::from(VERSION), Ordering::Relaxed);
         let heavy_fences = prepare_light_fences();
         mapping.word(SEGMENT_HEAVY_FENCES).store(u64::from(heavy_fences), Ordering::Relaxed);
+        mapping.word(SEGMENT_OWNER).store(u64::from(std::process::id()), Ordering::Relaxed);
         mapping.word(0).store(MAGIC, Ordering::Release);
         let keys = KeyTable::new(KeyTableView::new(Arc::clone(&mapping), SEGMENT_KEYS, KEYS_MAX));
-        Ok(Self { memory, mapping, keys })
+        let links = Arc::new(LinkTable::new(Arc::clone(&mapping)));
+        Ok(Self { memory, mapping, keys, links })
+    }
+
+    /// Says under which limits the owner works.
+    pub(crate) fn publish_settings(&self, settings: Settings) {
+        self.mapping.word(SEGMENT_SETTINGS).store(settings.to_word(), Ordering::Relaxed);
+    }
+
+    /// Shows a link to those who look at the segment, until the record is dropped.
+    pub(crate) fn record_link(&self, facts: LinkFacts) -> LinkRecord {
+        LinkTable::enter(&self.links, facts)
     }
 
     /// The key table.

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nonic_memory::SharedSlice;
 use nonic_sys::{OwnedFd, Protection, SharedMapping, SharedMemory};
+
+use crate::link_record::LinkRecord;
 
 /// Log2 of the bytes of a window. A program's heap, its mapped areas and its stacks are in a few of them.
 const LARGE: u32 = 36;
@@ -25,6 +27,8 @@ pub(crate) struct Windows {
     file: SharedMemory,
     large: Table,
     small: Table,
+    /// Where it is shown what is mapped.
+    record: Option<Arc<LinkRecord>>,
     /// Held while a window is mapped.
     mapping: Mutex<()>,
 }
@@ -74,6 +78,14 @@ impl Table {
         Found::Full
     }
 
+    fn show(&self, record: &LinkRecord, refused: Option<&io::Error>) {
+        record.update(|facts| match refused {
+            Some(error) => facts.window_error = error.raw_os_error().unwrap_or(ENOMEM) as u16,
+            None if self.shift == LARGE => facts.large_windows = facts.large_windows.saturating_add(1),
+            None => facts.small_windows = facts.small_windows.saturating_add(1),
+        });
+    }
+
     fn map(&self, file: &SharedMemory, start: u64, length: usize) -> io::Result<SharedMapping> {
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
             return Err(io::Error::other("as many windows are mapped as may be"));
@@ -85,7 +97,7 @@ impl Table {
 
     /// The window with the byte at `offset` of the file, mapped now if it is not yet.
     #[cold]
-    fn open(&self, file: &SharedMemory, offset: u64) -> Option<&SharedMapping> {
+    fn open(&self, file: &SharedMemory, offset: u64, record: Option<&LinkRecord>) -> Option<&SharedMapping> {
         let number = offset >> self.shift;
         match self.find(number) {
             Found::Mapped(mapping) => Some(mapping),
@@ -97,11 +109,17 @@ impl Table {
                 if let Err(error) = &mapping {
                     tracing::debug!(start, length, %error, "a window onto a peer's memory cannot be mapped");
                 }
+                if let Some(record) = record {
+                    self.show(record, mapping.as_ref().err());
+                }
                 place.get_or_init(|| Window { number, mapping: mapping.ok() }).mapping.as_ref()
             }
         }
     }
 }
+
+/// What a window lacks that this process may not map any more: room.
+const ENOMEM: i32 = 12;
 
 impl Drop for Table {
     fn drop(&mut self) {
@@ -113,12 +131,13 @@ impl Drop for Table {
 
 impl Windows {
     /// Onto the file a peer sent, if it cannot shrink. Nothing is mapped yet.
-    pub(crate) fn new(file: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(file: OwnedFd, record: Option<Arc<LinkRecord>>) -> io::Result<Self> {
         let file = SharedMemory::from_peer_whole(file)?;
         Ok(Self {
             file,
             large: Table::new(LARGE, &LARGE_LEFT),
             small: Table::new(SMALL, &SMALL_LEFT),
+            record,
             mapping: Mutex::new(()),
         })
     }
@@ -146,7 +165,7 @@ impl Windows {
         }
         let _mapping = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         for table in [&self.large, &self.small] {
-            if let Some(mapping) = table.open(&self.file, offset) {
+            if let Some(mapping) = table.open(&self.file, offset, self.record.as_deref()) {
                 return SharedSlice::of_mapping(mapping, part(table), length);
             }
         }
@@ -161,7 +180,7 @@ mod tests {
 
     fn file_of(length: usize) -> (SharedMemory, Windows) {
         let memory = SharedMemory::create("windows", length).unwrap();
-        let windows = Windows::new(memory.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let windows = Windows::new(memory.as_fd().try_clone_to_owned().unwrap(), None).unwrap();
         (memory, windows)
     }
 
@@ -206,7 +225,7 @@ mod tests {
     #[test]
     fn a_file_that_could_shrink_is_refused() {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        assert!(Windows::new(file.into()).is_err());
+        assert!(Windows::new(file.into(), None).is_err());
     }
 
     #[test]

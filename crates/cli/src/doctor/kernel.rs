@@ -10,17 +10,7 @@ use crate::system;
 
 /// All findings about the kernel.
 pub(super) fn examine() -> Vec<Line> {
-    vec![
-        version(),
-        memfd(),
-        sealing(),
-        eventfd(),
-        proc_present(),
-        mapping_query(),
-        membarrier(),
-        userfaultfd(),
-        seccomp(),
-    ]
+    vec![version(), memfd(), sealing(), eventfd(), proc_present(), mapping_query(), membarrier(), seccomp()]
 }
 
 fn version() -> Line {
@@ -106,19 +96,6 @@ fn membarrier() -> Line {
             "no global expedited command: every direct operation pays a fence (some 10 ns)",
         )
         .fix("allow membarrier in the seccomp profile (it needs Linux 4.16 or newer)")
-    }
-}
-
-fn userfaultfd() -> Line {
-    const NAME: &str = "userfaultfd";
-    match (system::try_userfaultfd(false), system::try_userfaultfd(true)) {
-        (Ok(()), _) => {
-            Line::ok(NAME, "yes, system calls included (for a later release; not used by this one)")
-        }
-        (Err(_), Ok(())) => Line::ok(NAME, "yes, in user mode (for a later release; not used by this one)"),
-        (Err(error), Err(_)) => {
-            Line::ok(NAME, format!("refused: {error} (for a later release; not used by this one)"))
-        }
     }
 }
 

@@ -1,20 +1,16 @@
 //! Whether programs would find and load the library, and what it then shows them.
 
-use std::io::Read;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::peer::wait_readable;
+use super::peer::ask_helper;
 use super::report::Line;
 use crate::device_options::complaint_about;
-use crate::library::{LibraryFolder, own_program};
+use crate::library::LibraryFolder;
 use crate::verbs::{Library, Session};
-
-/// How long loading the library and opening a device may take.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the helper process saw.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -53,8 +49,8 @@ pub(super) fn examine() -> (Vec<Line>, bool) {
 fn loaded(folder: &LibraryFolder) -> Result<Vec<Line>, Line> {
     const NAME: &str = "loads";
     let fix = "build again (cargo build --release); nonic needs glibc 2.36 or newer";
-    let seen =
-        ask_helper(&folder.verbs_library()).map_err(|error| Line::problem(NAME, error.to_string(), fix))?;
+    let seen = ask_helper::<Seen>(&["library".as_ref(), folder.verbs_library().as_os_str()])
+        .map_err(|error| Line::problem(NAME, error.to_string(), fix))?;
     if let Some(error) = seen.error {
         return Err(Line::problem(NAME, error, fix));
     }
@@ -64,22 +60,6 @@ fn loaded(folder: &LibraryFolder) -> Result<Vec<Line>, Line> {
         Line::ok("devices", format!("{}; {open}; {} port", seen.devices.join(", "), seen.link_layer)),
         Line::ok("GIDs", seen.gids.join(", ")),
     ])
-}
-
-fn ask_helper(library: &Path) -> std::io::Result<Seen> {
-    let mut command = Command::new(own_program()?);
-    command.args(["doctor-peer", "library"]).arg(library).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = command.spawn()?;
-    let mut answer = String::new();
-    let mut output = child.stdout.take().expect("stdout was asked to be a pipe");
-    let read = wait_readable(&output, PATIENCE).and_then(|()| output.read_to_string(&mut answer));
-    if read.is_err() {
-        child.kill()?;
-    }
-    let status = child.wait()?;
-    read?;
-    serde_json::from_str(&answer)
-        .map_err(|_| std::io::Error::other(format!("the process that loaded it ended: {status}")))
 }
 
 /// In the helper process: loads the library, opens the first device and prints what was seen.

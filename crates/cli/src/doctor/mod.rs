@@ -1,5 +1,7 @@
 //! `nonic doctor`: what works on this machine, and why not.
 
+mod adoption;
+mod inspect;
 mod kernel;
 mod library;
 mod network;
@@ -31,6 +33,12 @@ pub(crate) struct DoctorArguments {
     #[arg(long)]
     json: bool,
 
+    /// Explain this running process instead: its regions, its peers, which way bytes take and why
+    ///
+    /// Given twice, explains this pair of processes, both ways. Needs the same user, or root.
+    #[arg(long, value_name = "PID", conflicts_with = "program", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Vec<i32>,
+
     /// Also say whether this program would use nonic's libraries
     #[arg(value_name = "PROGRAM")]
     program: Option<OsString>,
@@ -50,6 +58,8 @@ Ways of moving bytes, best first:
 Examples:
   nonic doctor
   nonic doctor ib_write_bw
+  nonic doctor --pid 4711             regions and peers of a running process
+  nonic doctor --pid 4711 --pid 4712  this pair, both ways
   nonic doctor --json | jq .tiers
 
 Environment:
@@ -58,12 +68,15 @@ Environment:
   NO_COLOR       no colours
 
 Exit status:
-  0  nonic works here, perhaps with notes
-  1  something makes nonic unusable
+  0  nonic works here, perhaps with notes; the processes asked about were explained
+  1  something makes nonic unusable; a process could not be looked at
   2  bad usage";
 
 /// Examines the machine and prints what was found.
 pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
+    if !arguments.pid.is_empty() {
+        return inspect::main(&arguments.pid, arguments.json);
+    }
     let (mut copying, permission) = process::examine_copying();
     let (library, loads) = library::examine();
     let tried = loads.then(reach::examine);
@@ -71,14 +84,15 @@ pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
     let tiers = tiers::conclude(&permission, bound.as_deref(), &tried);
     copying.extend(process::examine_limits());
     let mut sections = vec![
-        Section { title: "Library", lines: library },
-        Section { title: "Kernel", lines: kernel::examine() },
-        Section { title: "Processes", lines: copying },
-        Section { title: "Network", lines: network::examine() },
-        Section { title: "How bytes would move", lines: tiers::explain(&tiers, bound.as_deref(), &tried) },
+        Section::new("Library", library),
+        Section::new("Kernel", kernel::examine()),
+        Section::new("Adoption", adoption::examine()),
+        Section::new("Processes", copying),
+        Section::new("Network", network::examine()),
+        Section::new("How bytes would move", tiers::explain(&tiers, bound.as_deref(), &tried)),
     ];
     if let Some(program) = &arguments.program {
-        sections.push(Section { title: "Program", lines: examine_program(program) });
+        sections.push(Section::new("Program", examine_program(program)));
     }
     let report = Report::new(sections, tiers);
     let style = Style::of_standard_output();

@@ -1,14 +1,16 @@
 //! Small processes that the doctor starts to try things out between processes, as two programs would.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
 
-use super::{library, reach};
+use super::{adoption, library, reach};
 use crate::library::own_program;
 use crate::system;
 
@@ -32,6 +34,8 @@ pub(crate) struct PeerArguments {
 enum Role {
     /// Load the library, open a device, say what was seen.
     Library { file: PathBuf },
+    /// Adopt memory, say what was seen.
+    Adoption,
     /// Write to the other process's memory, or have that memory, through the library.
     Reach { side: reach::Side, file: PathBuf },
     /// Read and write other processes on request.
@@ -45,9 +49,27 @@ enum Role {
 pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
     match &arguments.role {
         Role::Library { file } => library::load_and_tell(file),
+        Role::Adoption => adoption::try_and_tell(),
         Role::Reach { side, file } => reach::take_part(*side, file),
         Role::Memory { allow_ptrace } => serve_memory(*allow_ptrace),
     }
+}
+
+/// Runs a helper to its end and takes what it prints.
+pub(super) fn ask_helper<T: DeserializeOwned>(role: &[&OsStr]) -> io::Result<T> {
+    let mut command = Command::new(own_program()?);
+    command.arg("doctor-peer").args(role).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn()?;
+    let mut answer = String::new();
+    let mut output = child.stdout.take().expect("stdout was asked to be a pipe");
+    let read = wait_readable(&output, PATIENCE).and_then(|()| output.read_to_string(&mut answer));
+    if read.is_err() {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    read?;
+    serde_json::from_str(&answer)
+        .map_err(|_| io::Error::other(format!("the process that tried it ended: {status}")))
 }
 
 fn serve_memory(allow_ptrace: bool) -> ExitCode {

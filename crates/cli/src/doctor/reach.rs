@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::inspect;
 use crate::demo::endpoint::Endpoint;
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Failure, Outcome, ensure};
@@ -51,6 +52,9 @@ pub(super) struct Reach {
     pub(super) ordinary: bool,
     /// Device memory.
     pub(super) device: bool,
+    /// The ordinary memory was adopted, and the initiator had it mapped.
+    #[serde(default)]
+    pub(super) adopted: bool,
 }
 
 /// Lets two processes try it; a failure is a sentence.
@@ -73,7 +77,9 @@ fn direct() -> Outcome<Reach> {
     initiator.exchange.hear::<()>()?; // It has written, and they know each other.
     target.stop()?;
     initiator.exchange.tell(&())?;
-    initiator.exchange.hear()
+    let reach: Reach = initiator.exchange.hear()?;
+    let adopted = inspect::maps_adopted_memory(initiator.child.id() as i32, target.child.id() as i32);
+    Ok(Reach { adopted, ..reach })
 }
 
 fn pass_on(from: &mut Helper, to: &mut Helper) -> Outcome<()> {
@@ -183,6 +189,7 @@ fn initiate(library: &Path, exchange: &mut Exchange) -> Outcome<()> {
     let reach = Reach {
         ordinary: ordinary.write_within(pieces[0], WITHOUT_HELP)?,
         device: device.write_within(pieces[1], WITHOUT_HELP)?,
+        adopted: false, // The doctor looks itself.
     };
     exchange.tell(&reach)
 }

@@ -1,5 +1,7 @@
 //! What the doctor found, for people and for machines.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::style::{Style, wrapped};
@@ -25,7 +27,7 @@ pub(crate) enum Mark {
 /// One finding.
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
-    name: &'static str,
+    name: Cow<'static, str>,
     mark: Mark,
     value: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,17 +36,21 @@ pub(crate) struct Line {
 
 impl Line {
     /// Something that is as it should be.
-    pub(crate) fn ok(name: &'static str, value: impl Into<String>) -> Self {
-        Self { name, mark: Mark::Ok, value: value.into(), fix: None }
+    pub(crate) fn ok(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), mark: Mark::Ok, value: value.into(), fix: None }
     }
 
     /// Something worth knowing.
-    pub(crate) fn note(name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn note(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
         Self { mark: Mark::Note, ..Self::ok(name, value) }
     }
 
     /// Something that makes nonic unusable, and the one line that mends it.
-    pub(crate) fn problem(name: &'static str, value: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn problem(
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Self { mark: Mark::Problem, ..Self::ok(name, value) }.fix(fix)
     }
 
@@ -58,9 +64,16 @@ impl Line {
 #[derive(Debug, Serialize)]
 pub(crate) struct Section {
     /// What they are about.
-    pub(crate) title: &'static str,
+    pub(crate) title: Cow<'static, str>,
     /// The findings.
     pub(crate) lines: Vec<Line>,
+}
+
+impl Section {
+    /// These findings under this title.
+    pub(crate) fn new(title: impl Into<Cow<'static, str>>, lines: Vec<Line>) -> Self {
+        Self { title: title.into(), lines }
+    }
 }
 
 /// Which ways bytes can take between two processes here.
@@ -127,12 +140,7 @@ impl Report {
     /// The report as a person reads it.
     pub(crate) fn to_text(&self, style: Style) -> String {
         let mut text = format!("{}\n", style.strong(format_args!("nonic {}", self.version)));
-        for section in &self.sections {
-            text.push_str(&format!("\n{}\n", style.strong(section.title)));
-            for line in &section.lines {
-                render(line, style, &mut text);
-            }
-        }
+        render_sections(&self.sections, style, &mut text);
         let count = |mark| {
             self.sections.iter().flat_map(|section| &section.lines).filter(|line| line.mark == mark).count()
         };
@@ -150,6 +158,16 @@ impl Report {
         };
         text.push_str(&format!("\n{verdict}\n"));
         text
+    }
+}
+
+/// Appends sections as a person reads them.
+pub(crate) fn render_sections(sections: &[Section], style: Style, text: &mut String) {
+    for section in sections {
+        text.push_str(&format!("\n{}\n", style.strong(&section.title)));
+        for line in &section.lines {
+            render(line, style, text);
+        }
     }
 }
 
@@ -184,7 +202,7 @@ mod tests {
         Tiers { same_user: Tier::Kernel, same_user_shared_memory: Tier::Mapped, other_user: Tier::Ring };
 
     fn report(lines: Vec<Line>) -> Report {
-        Report::new(vec![Section { title: "Kernel", lines }], TIERS)
+        Report::new(vec![Section::new("Kernel", lines)], TIERS)
     }
 
     #[test]

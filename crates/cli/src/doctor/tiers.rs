@@ -15,10 +15,15 @@ pub(super) fn conclude(copying: &Copying, bound: Option<&str>, tried: &Tried) ->
         _ => Reach {
             ordinary: copying.siblings && bound != Some("ring"),
             device: !matches!(bound, Some("ring" | "kernel")),
+            adopted: false,
         },
     };
     Tiers {
-        same_user: if reach.ordinary { Tier::Kernel } else { Tier::Ring },
+        same_user: match (reach.ordinary, reach.adopted) {
+            (true, true) => Tier::Mapped,
+            (true, false) => Tier::Kernel,
+            (false, _) => Tier::Ring,
+        },
         same_user_shared_memory: if reach.device { Tier::Mapped } else { Tier::Ring },
         other_user: Tier::Ring,
     }
@@ -35,8 +40,12 @@ pub(super) fn explain(tiers: &Tiers, bound: Option<&str>, tried: &Tried) -> Vec<
     };
     let ordinary = shows(tiers.same_user != Tier::Ring);
     let shared = shows(tiers.same_user_shared_memory == Tier::Mapped);
+    let pages = match tiers.same_user {
+        Tier::Mapped => " (its whole pages, which are adopted; what lies beside them: kernel copy or ring)",
+        _ => "",
+    };
     let mut lines = vec![
-        Line::ok("ordinary memory", format!("{}: {ordinary}{bound}", tiers.same_user.words())),
+        Line::ok("ordinary memory", format!("{}{pages}: {ordinary}{bound}", tiers.same_user.words())),
         Line::ok("device memory", format!("{}: {shared}{bound}", tiers.same_user_shared_memory.words())),
         Line::ok("memfd, shm", format!("{}: as device memory", tiers.same_user_shared_memory.words())),
         Line::ok(
@@ -60,9 +69,11 @@ mod tests {
 
     #[test]
     fn what_the_engine_did_counts_more_than_what_the_kernel_allows() {
-        let tried = Some(Ok(Reach { ordinary: false, device: true }));
+        let tried = Some(Ok(Reach { ordinary: false, device: true, adopted: false }));
         assert_eq!(conclude(&FREE, None, &tried).same_user, Tier::Ring);
         assert_eq!(conclude(&FREE, None, &tried).same_user_shared_memory, Tier::Mapped);
+        let tried = Some(Ok(Reach { ordinary: true, device: true, adopted: true }));
+        assert_eq!(conclude(&BARRED, None, &tried).same_user, Tier::Mapped);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::{Link, PeerView};
 use crate::control::{ControlMessage, Introduction, LONGEST};
 use crate::directory::connect_owner;
 use crate::layout::{LINK_LENGTH, LINK_VERSION, MAGIC, VERSION};
+use crate::link_record::Probe;
 use crate::party::{Party, Tier};
 use crate::segment::SegmentView;
 use crate::windows::Windows;
@@ -121,7 +122,7 @@ impl Link {
                 let file = descriptors.next().ok_or_else(missing)?;
                 // Mapped only from a peer that this process could not hide from anyway, as with its other files.
                 if self.party.tier == Tier::Mapped && self.party.could_trace(self.credentials.uid) {
-                    adopted = Some(Windows::new(file)?);
+                    adopted = Some(Windows::new(file, self.record.clone())?);
                 }
             }
             if self.party.tier > Tier::Ring {
@@ -129,6 +130,12 @@ impl Link {
             }
         }
         self.probe(&introduction);
+        self.note(|facts| {
+            facts.met = true;
+            facts.shown = self.view().is_some();
+            facts.adopts = introduction.adopts;
+            facts.can_map = self.can_map();
+        });
         let _ = self.token.set(introduction.token);
         let _ = self.blocks.set(introduction.blocks);
         Ok(())
@@ -154,6 +161,13 @@ impl Link {
         let remote = [Piece { address: introduction.probe_address as usize, length: 8 }];
         // A process of the same number in another pid namespace does not hold the random value.
         let read = crate::kernel_copy::read_word(self.credentials.pid, &local, &remote);
-        self.can_reach.store(read && seen == introduction.probe_value, Ordering::Release);
+        let reached = read.is_ok() && seen == introduction.probe_value;
+        self.can_reach.store(reached, Ordering::Release);
+        let outcome = match read {
+            Ok(()) if reached => Probe::Reached,
+            Ok(()) => Probe::OtherProcess,
+            Err(error) => Probe::Refused(error.raw_os_error().unwrap_or_default() as u16),
+        };
+        self.note(|facts| facts.probe = outcome);
     }
 }

@@ -18,6 +18,7 @@ use nonic_sys::{
 
 use crate::control::{ControlMessage, ProcessToken};
 use crate::layout::{RING_SLOTS, direction};
+use crate::link_record::{LinkFacts, LinkRecord};
 use crate::message::Header;
 use crate::party::Party;
 use crate::ring::{Consumer, Producer, RingFull, RingMemory, Sleeper};
@@ -86,6 +87,8 @@ pub struct Link {
     departed: AtomicBool,
     stalled: Mutex<Vec<QpNumber>>,
     has_stalled: AtomicBool,
+    /// What is shown of it; nothing of a link to this process itself.
+    record: Option<Arc<LinkRecord>>,
     /// Messages of the peer that made no sense and were dropped.
     pub refused_messages: AtomicU64,
 }
@@ -101,7 +104,9 @@ impl Link {
     ) -> Self {
         let ring = |number| RingMemory::new(Arc::clone(&mapping), direction(number));
         let slots = |number| OperationSlots::new(Arc::clone(&mapping), direction(number) + RING_SLOTS);
+        let facts = LinkFacts { pid: credentials.pid, uid: credentials.uid, ..LinkFacts::default() };
         Self {
+            record: socket.as_ref().map(|_| Arc::new(party.segment.record_link(facts))),
             party,
             process: socket.as_ref().and_then(|_| open_process(credentials.pid)),
             socket,
@@ -125,6 +130,13 @@ impl Link {
             stalled: Mutex::new(Vec::new()),
             has_stalled: AtomicBool::new(false),
             refused_messages: AtomicU64::new(0),
+        }
+    }
+
+    /// Changes what is shown of this link to people who look.
+    fn note(&self, change: impl FnOnce(&mut LinkFacts)) {
+        if let Some(record) = &self.record {
+            record.update(change);
         }
     }
 
@@ -223,6 +235,7 @@ impl Link {
     pub fn stop_pulls(&self) {
         self.peer_can_reach.store(false, Ordering::Release);
         self.peer_can_map.store(false, Ordering::Release);
+        self.note(|facts| facts.pulls_stopped = true);
     }
 
     /// Puts a message into the ring; [`Link::ring_bell`] afterwards, once for several.
@@ -341,6 +354,9 @@ impl Link {
     pub fn close(&self) {
         if self.dead.swap(true, Ordering::SeqCst) {
             return;
+        }
+        if let Some(record) = &self.record {
+            record.leave();
         }
         nonic_sys::heavy_fence(FenceReach::Process);
         if let Some(socket) = &self.socket

@@ -64,6 +64,10 @@ impl Link {
                 let tier = self.party.tier;
                 self.peer_can_reach.store(kernel && tier >= Tier::Kernel, Ordering::Release);
                 self.peer_can_map.store(mapping && tier == Tier::Mapped, Ordering::Release);
+                self.note(|facts| {
+                    facts.peer_can_reach = self.peer_can_reach();
+                    facts.peer_can_map = self.peer_can_map();
+                });
                 Ok(())
             }
             ControlMessage::WantFile { file } => self.give_file(file),

@@ -1,0 +1,140 @@
+//! A running process and its port segment, found among its descriptors. It belongs to somebody else, may be anything, and
+//! may end at any moment.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use nonic_transport::{
+    SEGMENT_NAME, SegmentFault, SegmentHead, SegmentRegions, read_segment_head, read_segment_regions,
+};
+
+/// What `/proc` and the segment say of a process.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    /// Its own name for itself (`/proc/PID/comm`).
+    pub(super) name: String,
+    /// Effective user.
+    pub(super) uid: u32,
+    /// Variables of nonic that it was started with.
+    pub(super) variables: Vec<String>,
+    /// Its pid namespace, as the kernel names it.
+    pub(super) namespace: Option<PathBuf>,
+    /// Its process id in that namespace.
+    pub(super) inner_pid: i32,
+    pub(super) head: SegmentHead,
+    segment: File,
+}
+
+/// Why a process cannot be explained.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unexplained {
+    #[error("/proc is not mounted, so no process can be looked at: mount -t proc proc /proc")]
+    NoProc,
+    #[error("there is no process {pid}")]
+    NoProcess { pid: i32 },
+    #[error(
+        "process {pid} ({name}) belongs to user {uid}, and this command runs as user {own}: only that user and root \
+         may look at it: sudo nonic doctor --pid {pid}"
+    )]
+    OtherUser { pid: i32, name: String, uid: u32, own: u32 },
+    #[error(
+        "process {pid} ({name}) may not be looked at, though it is of the same user (it is not dumpable): \
+         sudo nonic doctor --pid {pid}"
+    )]
+    Forbidden { pid: i32, name: String },
+    #[error(
+        "process {pid} ({name}) has no device of nonic open: it has no port segment (memfd \"{SEGMENT_NAME}\")"
+    )]
+    NoDevice { pid: i32, name: String },
+    #[error(
+        "process {pid} ({name}) only holds the segment of process {owner}, whose child it is: it has opened no device itself"
+    )]
+    Inherited { pid: i32, name: String, owner: u32 },
+    #[error("process {pid} ({name}) holds a file named \"{SEGMENT_NAME}\" that is no port segment: {fault}")]
+    NoSegment { pid: i32, name: String, fault: SegmentFault },
+}
+
+impl Process {
+    /// Looks at a process.
+    pub(super) fn find(pid: i32) -> Result<Self, Unexplained> {
+        let place = PathBuf::from(format!("/proc/{pid}"));
+        let Ok(status) = fs::read_to_string(place.join("status")) else {
+            let mounted = fs::exists("/proc/self/status").unwrap_or(false);
+            return Err(if mounted { Unexplained::NoProcess { pid } } else { Unexplained::NoProc });
+        };
+        let name = fs::read_to_string(place.join("comm")).unwrap_or_default().trim_end().to_owned();
+        let field = |field: &str| status.lines().find_map(|line| line.strip_prefix(field));
+        let uid = field("Uid:").and_then(|ids| ids.split_ascii_whitespace().nth(1)?.parse().ok());
+        let uid: u32 = uid.unwrap_or(u32::MAX);
+        let inner = field("NSpid:").and_then(|pids| pids.split_ascii_whitespace().last()?.parse().ok());
+        let inner_pid: i32 = inner.unwrap_or(pid);
+        let segments = match candidates(&place) {
+            Ok(segments) => segments,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let own = rustix::process::geteuid().as_raw();
+                return Err(if uid == own {
+                    Unexplained::Forbidden { pid, name }
+                } else {
+                    Unexplained::OtherUser { pid, name, uid, own }
+                });
+            }
+            Err(_) => return Err(Unexplained::NoProcess { pid }),
+        };
+        let mut why = Unexplained::NoDevice { pid, name: name.clone() };
+        for segment in segments {
+            match read_segment_head(&segment) {
+                Ok(head) if head.owner == inner_pid as u32 => {
+                    let variables = variables(&place);
+                    let namespace = fs::read_link(place.join("ns/pid")).ok();
+                    return Ok(Self { pid, name, uid, variables, namespace, inner_pid, head, segment });
+                }
+                Ok(head) => why = Unexplained::Inherited { pid, name: name.clone(), owner: head.owner },
+                Err(fault) => why = Unexplained::NoSegment { pid, name: name.clone(), fault },
+            }
+        }
+        Err(why)
+    }
+
+    /// Its regions as they are now.
+    pub(super) fn regions(&self) -> Result<SegmentRegions, Unexplained> {
+        let (pid, name) = (self.pid, self.name.clone());
+        read_segment_regions(&self.segment).map_err(|fault| Unexplained::NoSegment { pid, name, fault })
+    }
+
+    /// The process behind a link of this one, if it can be looked at: that is so within one pid namespace.
+    pub(super) fn peer(&self, pid: i32) -> Option<Self> {
+        let own = fs::read_link("/proc/self/ns/pid").ok();
+        (pid > 0 && own.is_some() && self.namespace == own).then(|| Self::find(pid).ok()).flatten()
+    }
+
+    /// As it is called in a report.
+    pub(super) fn title(&self) -> String {
+        format!("{} ({})", self.pid, self.name)
+    }
+}
+
+/// Files of that name among the process's descriptors, opened for reading.
+fn candidates(place: &std::path::Path) -> std::io::Result<Vec<File>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(place.join("fd"))?.flatten() {
+        let path = entry.path();
+        let named = fs::read_link(&path).is_ok_and(|target| {
+            target.to_string_lossy().strip_prefix("/memfd:").is_some_and(|rest| {
+                rest == SEGMENT_NAME || rest.strip_prefix(SEGMENT_NAME) == Some(" (deleted)")
+            })
+        });
+        // Asking before opening: a pipe or a device can go by any name, too, and opening it can block.
+        if named && fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
+            found.extend(File::open(&path));
+        }
+    }
+    Ok(found)
+}
+
+fn variables(place: &std::path::Path) -> Vec<String> {
+    let environment = fs::read(place.join("environ")).unwrap_or_default();
+    let words = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    words.filter(|word| word.starts_with("NONIC_")).map(|word| word.escape_debug().to_string()).collect()
+}

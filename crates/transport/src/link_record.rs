@@ -1,0 +1,278 @@
+//! What a process says of its links in its segment, for people who ask why bytes take the way they take. Written when a
+//! link comes, when its reach changes and when it goes; no device reads it.
+
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nonic_sys::{SharedMapping, current_generation, fork_generation};
+
+use crate::layout::{LINK_RECORD, LINKS_SHOWN, SEGMENT_LINKS, SEGMENT_LINKS_BEYOND};
+
+/// What came of trying to read a peer's memory through the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Probe {
+    /// It was not tried: a limit, or the peer has not introduced itself.
+    #[default]
+    NotTried,
+    /// The peer's memory was read.
+    Reached,
+    /// The kernel refused, with this error number.
+    Refused(u16),
+    /// Some other process has that process id here: the peer is in another pid namespace.
+    OtherProcess,
+}
+
+/// One link, as its owner sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkFacts {
+    /// The peer's process id in the owner's pid namespace; 0 if it has none there.
+    pub pid: i32,
+    /// The peer's user, in the owner's user namespace.
+    pub uid: u32,
+    /// The peer has introduced itself.
+    pub met: bool,
+    /// The peer shows its keys, and this side looks at them.
+    pub shown: bool,
+    /// The peer has a file of adopted pages.
+    pub adopts: bool,
+    /// The owner can map the peer's adopted pages.
+    pub can_map: bool,
+    /// The peer said that it can map the owner's adopted pages.
+    pub peer_can_map: bool,
+    /// The peer said that the kernel lets it into the owner's memory.
+    pub peer_can_reach: bool,
+    /// The peer once found no way to bytes it was to fetch; long sends to it travel in the ring since.
+    pub pulls_stopped: bool,
+    /// Whether the kernel lets the owner into the peer's memory.
+    pub probe: Probe,
+    /// Large windows (64 GiB) the owner has mapped onto the peer's adopted pages.
+    pub large_windows: u8,
+    /// Small windows (1 GiB), where large ones are refused.
+    pub small_windows: u8,
+    /// Error number of the last window that could not be mapped; 0: none.
+    pub window_error: u16,
+}
+
+const WINDOW_ERROR_SHIFT: u32 = 40;
+const PROBE_ERROR_SHIFT: u32 = 52;
+const ERROR_MASK: u16 = 0xfff;
+
+impl LinkFacts {
+    /// In two words. Error numbers are below 4096 (`MAX_ERRNO`, include/linux/err.h).
+    fn to_words(self) -> [u64; 2] {
+        let flags = [
+            self.met,
+            self.shown,
+            self.adopts,
+            self.can_map,
+            self.peer_can_map,
+            self.peer_can_reach,
+            self.pulls_stopped,
+        ];
+        let flags = flags.iter().enumerate().map(|(bit, set)| u64::from(*set) << bit).sum::<u64>();
+        let (probe, error) = match self.probe {
+            Probe::NotTried => (0, 0),
+            Probe::Reached => (1, 0),
+            Probe::Refused(error) => (2, error & ERROR_MASK),
+            Probe::OtherProcess => (3, 0),
+        };
+        let second = flags
+            | probe << 16
+            | u64::from(self.large_windows) << 24
+            | u64::from(self.small_windows) << 32
+            | u64::from(self.window_error & ERROR_MASK) << WINDOW_ERROR_SHIFT
+            | u64::from(error) << PROBE_ERROR_SHIFT;
+        [u64::from(self.pid as u32) | u64::from(self.uid) << 32, second]
+    }
+
+    /// From the words of a record, which may be another process's: any two words are some facts.
+    pub(crate) fn from_words([first, second]: [u64; 2]) -> Self {
+        let flag = |bit: u32| second >> bit & 1 != 0;
+        Self {
+            pid: first as u32 as i32,
+            uid: (first >> 32) as u32,
+            met: flag(0),
+            shown: flag(1),
+            adopts: flag(2),
+            can_map: flag(3),
+            peer_can_map: flag(4),
+            peer_can_reach: flag(5),
+            pulls_stopped: flag(6),
+            probe: match second >> 16 & 3 {
+                0 => Probe::NotTried,
+                1 => Probe::Reached,
+                2 => Probe::Refused((second >> PROBE_ERROR_SHIFT) as u16 & ERROR_MASK),
+                _ => Probe::OtherProcess,
+            },
+            large_windows: (second >> 24) as u8,
+            small_windows: (second >> 32) as u8,
+            window_error: (second >> WINDOW_ERROR_SHIFT) as u16 & ERROR_MASK,
+        }
+    }
+}
+
+/// The table in this process's own segment.
+#[derive(Debug)]
+pub(crate) struct LinkTable {
+    segment: Arc<SharedMapping>,
+    /// A bit for each place that is taken.
+    taken: Mutex<u64>,
+    generation: u32,
+}
+
+const _: () = assert!(LINKS_SHOWN == u64::BITS as usize);
+
+impl LinkTable {
+    pub(crate) fn new(segment: Arc<SharedMapping>) -> Self {
+        Self { segment, taken: Mutex::new(0), generation: fork_generation() }
+    }
+
+    /// Shows a link; where all places are taken it is only counted.
+    pub(crate) fn enter(table: &Arc<Self>, facts: LinkFacts) -> LinkRecord {
+        let mut taken = table.lock();
+        let free = taken.trailing_ones();
+        let place = (free < u64::BITS).then_some(free as usize);
+        match place {
+            Some(place) => *taken |= 1 << place,
+            None => {
+                table.segment.word(SEGMENT_LINKS_BEYOND).fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        drop(taken);
+        let record = LinkRecord { table: Arc::clone(table), place, facts: Mutex::new(Some(facts)) };
+        record.write(Some(facts));
+        record
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A child has its parent's segment mapped, and must leave it alone.
+    fn is_own(&self) -> bool {
+        self.generation == current_generation()
+    }
+}
+
+/// The place of a link in the table.
+#[derive(Debug)]
+pub(crate) struct LinkRecord {
+    table: Arc<LinkTable>,
+    place: Option<usize>,
+    /// Nothing once the link has gone.
+    facts: Mutex<Option<LinkFacts>>,
+}
+
+impl LinkRecord {
+    /// Changes what is shown of the link, unless it has gone.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut LinkFacts)) {
+        if !self.table.is_own() {
+            return;
+        }
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(facts) = facts.as_mut() {
+            change(facts);
+            self.write(Some(*facts));
+        }
+    }
+
+    /// The link has gone: its place is free for another one.
+    pub(crate) fn leave(&self) {
+        if !self.table.is_own() {
+            return;
+        }
+        let gone = self.facts.lock().unwrap_or_else(PoisonError::into_inner).take().is_some();
+        if !gone {
+            return;
+        }
+        self.write(None);
+        match self.place {
+            Some(place) => *self.table.lock() &= !(1 << place),
+            None => {
+                self.table.segment.word(SEGMENT_LINKS_BEYOND).fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// One writer at a time: whoever has the facts, or makes the record. The stamp is odd meanwhile, and another one after.
+    fn write(&self, facts: Option<LinkFacts>) {
+        let Some(place) = self.place else { return };
+        let at = SEGMENT_LINKS + place * LINK_RECORD;
+        let word = |number: usize| self.table.segment.word(at + number * 8);
+        let stamp = word(0).load(Ordering::Relaxed) & !1;
+        word(0).store(stamp | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let [first, second] = facts.map_or([0; 2], LinkFacts::to_words);
+        word(1).store(first, Ordering::Relaxed);
+        word(2).store(second, Ordering::Relaxed);
+        word(3).store(u64::from(facts.is_some()), Ordering::Relaxed);
+        word(0).store(stamp.wrapping_add(2), Ordering::Release);
+    }
+}
+
+impl Drop for LinkRecord {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::PAGE;
+    use proptest::prelude::*;
+
+    fn table() -> Arc<LinkTable> {
+        Arc::new(LinkTable::new(Arc::new(SharedMapping::anonymous(PAGE).unwrap())))
+    }
+
+    fn shown(table: &LinkTable, place: usize) -> Option<LinkFacts> {
+        let word = |number: usize| {
+            let at = SEGMENT_LINKS + place * LINK_RECORD + number * 8;
+            table.segment.word(at).load(Ordering::Acquire)
+        };
+        assert!(word(0).is_multiple_of(2));
+        (word(3) == 1).then(|| LinkFacts::from_words([word(1), word(2)]))
+    }
+
+    proptest! {
+        #[test]
+        fn any_two_words_are_facts_that_survive(first: u64, second: u64) {
+            let facts = LinkFacts::from_words([first, second]);
+            prop_assert_eq!(LinkFacts::from_words(facts.to_words()), facts);
+        }
+    }
+
+    #[test]
+    fn a_link_is_shown_until_it_goes_and_its_place_is_used_again() {
+        let table = table();
+        let facts = LinkFacts { pid: 7, uid: 1000, probe: Probe::Refused(1), ..LinkFacts::default() };
+        let first = LinkTable::enter(&table, facts);
+        let second = LinkTable::enter(&table, LinkFacts { pid: 8, ..facts });
+        assert_eq!(shown(&table, 0), Some(facts));
+        first.update(|facts| facts.can_map = true);
+        assert_eq!(shown(&table, 0), Some(LinkFacts { can_map: true, ..facts }));
+        first.leave();
+        first.update(|facts| facts.met = true);
+        assert_eq!(shown(&table, 0), None);
+        let third = LinkTable::enter(&table, LinkFacts { pid: 9, ..facts });
+        drop(first); // It left its place before: the third has it now.
+        assert_eq!(shown(&table, 0).unwrap().pid, 9);
+        assert_eq!(shown(&table, 1).unwrap().pid, 8);
+        drop((second, third));
+        assert_eq!((shown(&table, 0), shown(&table, 1)), (None, None));
+    }
+
+    #[test]
+    fn links_beyond_the_table_are_counted() {
+        let table = table();
+        let beyond = || table.segment.word(SEGMENT_LINKS_BEYOND).load(Ordering::Relaxed);
+        let mut records: Vec<_> =
+            (0..LINKS_SHOWN + 3).map(|_| LinkTable::enter(&table, LinkFacts::default())).collect();
+        assert_eq!(beyond(), 3);
+        records.truncate(LINKS_SHOWN + 1);
+        assert_eq!(beyond(), 1);
+        drop(records);
+        assert_eq!((beyond(), *table.lock()), (0, 0));
+    }
+}
