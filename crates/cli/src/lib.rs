@@ -2,8 +2,9 @@
 //! machine.
 //!
 //! Each command is one module with one definition per flag; help, man page test and parser all come from that
-//! definition ([`definition`]). The command links nothing of the engine: it finds the C libraries that are shipped
-//! beside it and hands them to programs (`run`) or loads them as any program would (`demo`, `bench`, `doctor`).
+//! definition ([`definition`]). The command does not move data with an engine of its own: it finds the C libraries that
+//! are shipped beside it and hands them to programs (`run`) or loads them as any program would (`demo`, `bench`, `doctor`).
+//! Only the doctor links parts of the engine: to read the segments of running processes, and to try adoption.
 #![deny(unsafe_code)]
 
 mod bench;

@@ -40,7 +40,11 @@ fn an_ordinary_user_learns_that_nonic_works_and_by_which_tiers() {
     says(&report, "devices", "nonic0");
     assert_eq!(report["tiers"]["same_user_shared_memory"], "mapped");
     assert_eq!(report["tiers"]["other_user"], "ring");
-    let ordinary = if line(&report, "copy to a peer")["mark"] == "ok" { "kernel" } else { "ring" };
+    let ordinary = match (&line(&report, "adoption")["mark"], &line(&report, "copy to a peer")["mark"]) {
+        (Value::String(adoption), _) if adoption == "ok" => "mapped",
+        (_, Value::String(copying)) if copying == "ok" => "kernel",
+        _ => "ring",
+    };
     assert_eq!(report["tiers"]["same_user"], ordinary);
 }
 
@@ -102,11 +106,37 @@ fn a_filter_on_copying_between_processes_leaves_the_ring_and_is_named() {
     let mut command = nonic_as_ordinary_user();
     deny(&mut command, &[libc::SYS_process_vm_readv, libc::SYS_process_vm_writev]);
     let report = report(&mut command, 0);
-    assert_eq!(report["tiers"]["same_user"], "ring");
+    let adopts = line(&report, "adoption")["mark"] == "ok";
+    assert_eq!(report["tiers"]["same_user"], if adopts { "mapped" } else { "ring" });
     assert_eq!(report["tiers"]["same_user_shared_memory"], "mapped");
     assert_eq!(line(&report, "copy to a peer")["mark"], "note");
     says(&report, "copy to a peer", "seccomp profile");
     says(&report, "seccomp", "a filter is in force");
+}
+
+#[test]
+fn a_filter_on_userfaultfd_leaves_memory_of_threaded_programs_plain_and_the_profile_line_is_printed() {
+    let mut command = nonic_as_ordinary_user();
+    deny(&mut command, &[libc::SYS_userfaultfd]);
+    let report = report(&mut command, 0);
+    if line(&report, "userfaultfd")["mark"] == "ok" {
+        return skip("/dev/userfaultfd may be opened here, which a filter on the system call does not touch");
+    }
+    says(&report, "userfaultfd", "SCMP_ACT_ALLOW");
+    says(&report, "adoption", "userfaultfd is refused, and other threads ran");
+}
+
+#[test]
+fn limits_on_files_and_on_address_space_are_tried_and_named() {
+    let report = report(&mut nonic_behind(&["prlimit", "--fsize=1000000000"]), 0);
+    says(&report, "file of pages", "RLIMIT_FSIZE is 1000000000 bytes");
+    says(&report, "adoption", "ulimit -f unlimited");
+    assert_ne!(report["tiers"]["same_user"], "mapped");
+    let report = self::report(&mut nonic_behind(&["prlimit", "--as=8000000000"]), 0);
+    if line(&report, "adoption")["mark"] == "ok" {
+        says(&report, "address space", "windows of 1 GiB");
+        says(&report, "address space", "ulimit -v unlimited");
+    }
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub(in crate::doctor) fn reason(reason: PlainReason) -> &'static str {
         PlainReason::LocalOnly => "peers have no rights on it, and it is too small for its sends to gain",
         PlainReason::NoWholePage => "no whole page lies in it",
         PlainReason::NotOrdinary => {
-            "it is no ordinary private memory: a private file mapping, huge pages, or the kernel's own"
+            "it is no ordinary private memory: a private file mapping, huge pages, the kernel's own, or memory \
+             kept out of children or core dumps (madvise)"
         }
         PlainReason::Stack => "it lies on a stack",
         PlainReason::Locked => "the process has locked memory (mlock), which would not stay locked",
