@@ -185,6 +185,17 @@ fn a_link_is_shown_until_the_peer_is_gone() {
     peer_when(&[target.pid()], Value::is_null);
 }
 
+/// `cat`, once it is that: a child is born with the name and the files of its parent.
+fn cat(output: Stdio) -> Child {
+    let child = spawn(Command::new("cat").stdin(Stdio::piped()).stdout(output));
+    let begun = Instant::now();
+    while std::fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap() != "cat\n" {
+        assert!(begun.elapsed() < PATIENCE, "cat does not begin");
+        std::thread::yield_now();
+    }
+    child
+}
+
 /// A process that holds a memfd of the segment's name with these bytes in it. Ends with this object.
 struct Holder(Child);
 
@@ -194,7 +205,7 @@ impl Holder {
             rustix::fs::memfd_create("nonic-segment", MemfdFlags::CLOEXEC).unwrap().into();
         file.set_len(length).unwrap();
         file.write_all_at(bytes, 0).unwrap();
-        Self(spawn(Command::new("cat").stdin(Stdio::piped()).stdout(OwnedFd::from(file))))
+        Self(cat(OwnedFd::from(file).into()))
     }
 
     fn pid(&self) -> i32 {
@@ -240,7 +251,7 @@ fn a_garbage_segment_is_an_error_in_words_whatever_it_holds() {
 
 #[test]
 fn a_process_without_a_device_and_one_that_is_not_there_are_told_apart() {
-    let mut idle = spawn(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()));
+    let mut idle = cat(Stdio::null());
     explain(&[idle.id() as i32]).exits(1).complains_of(&["(cat)", "no device of nonic open"]);
     idle.kill().unwrap();
     let pid = idle.id() as i32;
