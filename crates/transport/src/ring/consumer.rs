@@ -110,7 +110,7 @@ impl Consumer {
     /// Tells the producer how far the consumer is. True if the producer waits for room and must be rung for.
     ///
     /// No fence stands between telling and looking: a producer that begins to wait at this very moment is found at the
-    /// next look, of which a consumer takes one before it sleeps ([`Consumer::set_sleeping`] is followed by a fence).
+    /// next look, of which a consumer takes one before it sleeps (`Consumer::set_sleeping` is followed by a fence).
     #[inline]
     pub fn report(&mut self) -> bool {
         if self.reported != self.head {
