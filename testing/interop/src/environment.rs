@@ -116,6 +116,11 @@ impl Place {
         Ok(Self { environment, namespace, user: ORDINARY_USER, wrappers: Vec::new(), variables: Vec::new() })
     }
 
+    /// What becomes of registered memory here, if that is said.
+    pub fn pages(&self) -> Option<Pages> {
+        self.environment.pages
+    }
+
     /// Runs what follows as this user instead of `nobody`. Needs root.
     pub fn user(mut self, user: u32) -> Self {
         self.user = user;
