@@ -3,10 +3,11 @@
 
 mod meeting;
 mod socket;
+mod stalled;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use nonic_memory::{KeyTableView, OperationGuard, OperationSlots, SharedSlice};
@@ -321,32 +322,6 @@ impl Link {
             // Whoever reads right now will not see the flag: do not sleep.
             None => true,
         }
-    }
-
-    /// Remembers a queue pair that waits for room in the ring.
-    pub fn add_stalled(&self, number: QpNumber) {
-        let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        if !stalled.contains(&number) {
-            stalled.push(number);
-        }
-        self.has_stalled.store(true, Ordering::Release);
-    }
-
-    /// The queue pairs that wait for room, if there is room now.
-    #[inline]
-    pub fn take_stalled(&self) -> Vec<QpNumber> {
-        if !self.has_stalled.load(Ordering::Acquire) || !self.has_room() {
-            return Vec::new();
-        }
-        let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        self.has_stalled.store(false, Ordering::Release);
-        std::mem::take(&mut *stalled)
-    }
-
-    /// Whether queue pairs wait for room.
-    #[inline]
-    pub fn has_stalled(&self) -> bool {
-        self.has_stalled.load(Ordering::Acquire)
     }
 
     /// Ends the link: nothing is sent, received or reached any more. The peer learns of it when no operation of this

@@ -1,0 +1,188 @@
+//! Taking pages into the file.
+
+use nonic_sys::{AddressFile, Reach, Userfault, keep_from_children};
+
+use super::{Outcome, State, quietly};
+use crate::adoption::places::{Planned, offset_of, whole};
+use crate::adoption::survey::{Kind, Segment, adopted_layer, survey};
+use crate::adoption::switching::{self, Protection, Span};
+use crate::adoption::{AdoptedPages, PlainReason, Shield};
+
+impl State {
+    /// If live regions have adopted all of `start..end` and it is still mapped: one more.
+    pub(in crate::adoption) fn share_covered(&mut self, start: usize, end: usize) -> Option<AdoptedPages> {
+        let tools = self.tools.as_ref()?;
+        let area = tools.areas.at_or_above(start).ok()??;
+        let layer = adopted_layer(tools.file, &area)?;
+        if area.start > start || area.end < end {
+            return None;
+        }
+        self.places.adopted.add(offset_of(layer, start), offset_of(layer, end));
+        Some(AdoptedPages { layer, start, end })
+    }
+
+    /// Adopts what can be adopted of `start..end`; `new` says whether pages may be that are not yet.
+    pub(in crate::adoption) fn adopt(
+        &mut self,
+        start: usize,
+        end: usize,
+        new: Result<(), PlainReason>,
+    ) -> Outcome {
+        self.settle_held_back();
+        let Some(tools) = self.tools() else { return Outcome::plain(PlainReason::NoFile) };
+        let file = tools.file;
+        let Ok(mut segments) = survey(&tools.areas, file, (start, end)) else {
+            return Outcome::plain(PlainReason::Failed);
+        };
+        self.refuse_plain(&mut segments);
+        let is_new = |segment: &Segment| matches!(segment.kind, Kind::Ordinary(_));
+        if segments.iter().any(is_new)
+            && let Err(why) = new.and_then(|()| self.may_adopt())
+        {
+            for segment in segments.iter_mut().filter(|segment| is_new(segment)) {
+                segment.kind = Kind::Refused(why);
+            }
+        }
+        self.tidy();
+        let (mut plan, mut reason) = self.places.plan(file, &segments);
+        // What is in the way may be memory that was adopted once and is long unmapped.
+        if reason == PlainReason::OtherRegion && self.search_once_adopted() {
+            (plan, reason) = self.places.plan(file, &segments);
+        }
+        let Some(pages) = whole(&plan) else { return Outcome::plain(reason) };
+        let mut copied_pages = 0;
+        if plan.iter().any(|planned| planned.new.is_some()) {
+            let quiet = self.quiet.clone();
+            match quietly(quiet, || self.adopt_new(&plan)) {
+                Ok(copied) => copied_pages = copied,
+                Err(why) => return Outcome::plain(why),
+            }
+        }
+        self.places.adopted.add(offset_of(pages.layer, pages.start), offset_of(pages.layer, pages.end));
+        Outcome { pages: Some(pages), reason, copied_pages, covered: false }
+    }
+
+    /// Takes out of `segments` the pages that peers of another live region reach through the kernel: what they write while
+    /// the pages move could be lost.
+    fn refuse_plain(&self, segments: &mut Vec<Segment>) {
+        if self.places.plain.is_empty() {
+            return;
+        }
+        let mut out = Vec::with_capacity(segments.len());
+        for segment in segments.drain(..) {
+            let mut at = segment.start;
+            if let Kind::Ordinary(_) = segment.kind {
+                for (from, to, _) in self.places.plain.within(segment.start as u64, segment.end as u64) {
+                    if at < from as usize {
+                        out.push(Segment { start: at, end: from as usize, ..segment });
+                    }
+                    let kind = Kind::Refused(PlainReason::OtherRegion);
+                    out.push(Segment { start: from as usize, end: to as usize, kind });
+                    at = to as usize;
+                }
+            }
+            if at < segment.end {
+                out.push(Segment { start: at, ..segment });
+            }
+        }
+        *segments = out;
+    }
+
+    /// Whether pages may be adopted now that are not yet.
+    fn may_adopt(&mut self) -> Result<(), PlainReason> {
+        if !AddressFile::any_size_allowed() {
+            return Err(PlainReason::NoFile);
+        }
+        let Some(tools) = self.tools() else { return Err(PlainReason::NoFile) };
+        tools.status.check()?;
+        self.protection().map(|_| ())
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        let count = || self.tools.as_ref().and_then(|tools| tools.threads.count().ok());
+        self.shield == Shield::Best && count().is_some_and(|count| count <= 1 + self.own_threads)
+    }
+
+    fn protection(&mut self) -> Result<Protection<'_>, PlainReason> {
+        if self.is_alone() {
+            return Ok(Protection::Alone);
+        }
+        let shield = self.shield;
+        let tools = self.tools.as_mut().ok_or(PlainReason::NoFile)?;
+        let userfault = tools.userfault.get_or_insert_with(|| match shield {
+            Shield::Best => Userfault::open().ok(),
+            Shield::Everything => Userfault::open_with(Reach::Everything).ok(),
+            Shield::UserMode => Userfault::open_with(Reach::UserMode).ok(),
+            Shield::None => None,
+        });
+        userfault.as_ref().map(Protection::Userfault).ok_or(PlainReason::NoProtection)
+    }
+
+    /// Adopts the parts of a plan that are not yet; returns the pages copied.
+    fn adopt_new(&mut self, plan: &[Planned]) -> Result<usize, PlainReason> {
+        let mut copied = 0;
+        // Asked again: the hook may have taken its time.
+        let alone = self.is_alone();
+        if !alone {
+            self.protection()?;
+        }
+        for (index, planned) in plan.iter().enumerate() {
+            let Some(ordinary) = planned.new else { continue };
+            let tools = self.tools.as_mut().ok_or(PlainReason::NoFile)?;
+            let protection = match &tools.userfault {
+                _ if alone => Protection::Alone,
+                Some(Some(userfault)) => Protection::Userfault(userfault),
+                _ => return Err(PlainReason::NoProtection),
+            };
+            let span = Span {
+                start: planned.start,
+                end: planned.end,
+                offset: offset_of(planned.layer, planned.start),
+                rights: ordinary.rights,
+            };
+            match switching::share(tools.file, &mut tools.pages, protection, span, ordinary.of_file) {
+                Ok(pages) => copied += pages,
+                Err((reached, _)) => {
+                    self.undo(&plan[..index], planned, reached);
+                    return Err(PlainReason::Failed);
+                }
+            }
+            if self.out_of_children {
+                let _ = keep_from_children(span.start, span.end - span.start);
+            }
+            self.replaced_once(planned);
+        }
+        Ok(copied)
+    }
+
+    /// Pages that were private mappings of the file look there no more.
+    fn replaced_once(&mut self, planned: &Planned) {
+        let Some(Planned { start, end, layer, .. }) = planned.new.and(Some(planned)) else { return };
+        let Some(home) = planned.new.and_then(|ordinary| ordinary.layer) else { return };
+        let (from, to) = (offset_of(home, *start), offset_of(home, *end));
+        self.places.once.remove(from, to);
+        if home != *layer
+            && let Some(tools) = &self.tools
+        {
+            self.places.clear(tools.file, from, to);
+        }
+    }
+
+    /// Gives back what a failed adoption had switched: `done`, and `failed` as far as `reached`.
+    fn undo(&mut self, done: &[Planned], failed: &Planned, reached: usize) {
+        let reached_part = Planned { end: reached, ..*failed };
+        for planned in done.iter().chain([&reached_part]).filter(|planned| planned.new.is_some()) {
+            let (from, to) = (offset_of(planned.layer, planned.start), offset_of(planned.layer, planned.end));
+            if from < to {
+                self.places.adopted.keep(from, to);
+                self.give_back_places(from, to, false);
+            }
+        }
+        let (from, to) = (offset_of(failed.layer, reached), offset_of(failed.layer, failed.end));
+        if let Some(tools) = &self.tools
+            && !self.places.once.overlaps(from, to)
+        {
+            self.places.clear(tools.file, from, to);
+        }
+    }
+}
