@@ -15,12 +15,14 @@ fn adopter() -> Adopter {
 
 #[track_caller]
 fn refused(adopter: &Adopter, address: usize, length: usize, reason: PlainReason) {
-    let before = mapped_as(address);
+    // Without its bounds: a mapping grows and shrinks with what other tests map beside it.
+    let kind = || mapped_as(address).split_once(' ').map(|(_, kind)| kind.to_owned());
+    let before = kind();
     let adoption = adopter.adopt(address, length, Purpose::Remote);
     assert_eq!((adoption.pages, adoption.reason), (None, reason));
-    assert_eq!(mapped_as(address), before);
+    assert_eq!(kind(), before);
     adopter.give_back(adoption, false);
-    assert_eq!(mapped_as(address), before);
+    assert_eq!(kind(), before);
 }
 
 #[test]

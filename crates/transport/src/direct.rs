@@ -6,7 +6,7 @@ use std::io;
 use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, SharedSlice, admit, resolve};
 use nonic_queue::{QpNumber, QpType};
 
-use crate::link::Link;
+use crate::link::{Entered, Link};
 use crate::segment::SlotPlace;
 use crate::target::Target;
 
@@ -30,7 +30,7 @@ pub struct DirectRequest {
 /// The peer's bytes, held so that revocation waits.
 #[derive(Debug)]
 pub struct DirectAccess<'a> {
-    guard: OperationGuard<'a>,
+    entered: Entered<'a>,
     link: &'a Link,
     target: Target<'a>,
 }
@@ -39,7 +39,7 @@ impl Link {
     /// The peer's bytes, if the operation is allowed beyond doubt and they can be reached from here.
     pub fn direct(&self, request: &DirectRequest) -> Option<DirectAccess<'_>> {
         let (view, keys) = (self.view()?, self.keys()?);
-        let guard = self.enter(view)?;
+        let entered = self.enter(view)?;
         let slot = view.segment.slot(request.target)?;
         if !slot.allows(request.source, request.transport, request.want) {
             return None;
@@ -47,13 +47,19 @@ impl Link {
         let place =
             resolve(keys, slot.zone, request.key, KeyUse::Remote, request.range, request.want).ok()?;
         let target = self.target(&place, request.range.length)?;
-        Some(DirectAccess { guard, link: self, target })
+        Some(DirectAccess { entered, link: self, target })
     }
 
     /// Runs `act` on the peer's bytes if the operation is allowed beyond doubt and they are all mapped here: what
-    /// [`Link::direct`] does, for the operations that are over in a moment. `None`: nothing was done.
+    /// [`Link::direct`] does, for the operations that are over in a moment. `None`: nothing was done. The caller is inside an
+    /// operation of this process, which `_own` proves: whoever closes the link waits for that.
     #[inline(always)]
-    pub fn at_once<R>(&self, request: &DirectRequest, act: impl FnOnce(SharedSlice<'_>) -> R) -> Option<R> {
+    pub fn at_once<R>(
+        &self,
+        _own: &OperationGuard<'_>,
+        request: &DirectRequest,
+        act: impl FnOnce(SharedSlice<'_>) -> R,
+    ) -> Option<R> {
         let view = self.view()?;
         // (`enter` would return an option, which goes through memory.)
         let guard = self.own_operations.enter(view.segment.light_fences());
@@ -74,17 +80,17 @@ impl Link {
 impl DirectAccess<'_> {
     /// Writes `local` slices there, one after the other. The last byte comes last.
     pub fn write(&self, local: &[SharedSlice<'_>]) -> io::Result<()> {
-        self.target.write(self.link, &self.guard, local)
+        self.target.write(self.link, &self.entered.guard, local)
     }
 
     /// Reads from there into `local` slices, one after the other.
     pub fn read(&self, local: &[SharedSlice<'_>]) -> io::Result<()> {
-        self.target.read(self.link, &self.guard, local)
+        self.target.read(self.link, &self.entered.guard, local)
     }
 
     /// The bytes as an aligned word for an atomic, if they are mapped here.
     pub fn atomic_word(&self) -> Option<SharedSlice<'_>> {
-        let slice = self.target.slice(self.link, &self.guard)?;
+        let slice = self.target.slice(self.link, &self.entered.guard)?;
         (slice.length() == 8 && slice.address().is_multiple_of(8)).then_some(slice)
     }
 }

@@ -69,7 +69,7 @@ impl Link {
         local: &[SharedSlice<'_>],
     ) -> Result<(), PullError> {
         let view = self.view().ok_or(PullError::Unreachable)?;
-        let guard = self.enter(view).ok_or(PullError::Revoked)?;
+        let entered = self.enter(view).ok_or(PullError::Revoked)?;
         let mut pieces = pieces.iter();
         let (mut skip, mut range, mut key) = (offset, AddressRange::new(0, 0), Key(0));
         for slice in local {
@@ -84,7 +84,7 @@ impl Link {
                 }
                 let count = range.length.min(slice.length() as u64);
                 let target = self.pull_target(view, sender, key, AddressRange { length: count, ..range })?;
-                target.read(self, &guard, &[slice.part(0, count as usize)])?;
+                target.read(self, &entered.guard, &[slice.part(0, count as usize)])?;
                 slice = slice.part(count as usize, slice.length() - count as usize);
                 range = rest(range, count)?;
             }

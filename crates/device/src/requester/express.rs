@@ -140,7 +140,7 @@ impl QueuePair {
             range: AddressRange::new(remote.address, piece.length.into()),
             want,
         };
-        let done = path.link.at_once(&wanted, |bytes| match request.operation {
+        let done = path.link.at_once(&guard, &wanted, |bytes| match request.operation {
             Operation::Write { .. } => {
                 bytes.copy_from(local);
                 true

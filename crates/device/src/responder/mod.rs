@@ -120,7 +120,12 @@ impl QueuePair {
         if !inner.state().receives() || !self.is_peer(inner, link, header.source) {
             if reliable {
                 // Behind what was already said to this peer, if it is the peer.
-                let own = inner.path.as_ref().map(|path| &path.link).filter(|own| own.leads_where(link));
+                let own = inner
+                    .path
+                    .as_ref()
+                    .map(|path| &path.link)
+                    // A link that has ended carries nothing any more, though another to the same process may live.
+                    .filter(|own| !own.is_dead() && own.leads_where(link));
                 Self::refuse_unknown(own.unwrap_or(link), header);
             }
             return Delivery::Quiet;

@@ -200,11 +200,12 @@ impl Link {
     }
 
     /// Begins an operation of this process on the peer's memory; `None` if the link has ended. The look comes after the
-    /// slot was taken: whoever closes the link waits for the slots.
-    #[inline(always)]
-    pub(crate) fn enter(&self, view: &PeerView) -> Option<OperationGuard<'_>> {
+    /// slots were taken, one that the peer waits for and one of this process: whoever closes the link waits for the latter,
+    /// which no peer can write to.
+    pub(crate) fn enter(&self, view: &PeerView) -> Option<Entered<'_>> {
+        let own = self.party.memory.enter();
         let guard = self.own_operations.enter(view.segment.light_fences());
-        (!self.is_dead()).then_some(guard)
+        (!self.is_dead()).then_some(Entered { guard, _own: own })
     }
 
     pub(crate) fn keys(&self) -> Option<&KeyTableView> {
@@ -335,7 +336,7 @@ impl Link {
         }
         nonic_sys::heavy_fence(FenceReach::Process);
         if let Some(socket) = &self.socket
-            && self.own_operations.wait_idle(OWN_PATIENCE, &|| false)
+            && self.party.memory.slots().wait_idle(OWN_PATIENCE, &|| false)
         {
             socket.stop_sending();
         }
@@ -382,6 +383,13 @@ impl Link {
         let Some(socket) = &self.socket else { return false };
         self.party.trusts(self.credentials.uid) && !socket.is_hung_up() && !self.process_ended()
     }
+}
+
+/// An operation of this process on a peer's memory; over when dropped.
+#[derive(Debug)]
+pub(crate) struct Entered<'a> {
+    pub(crate) guard: OperationGuard<'a>,
+    _own: OperationGuard<'a>,
 }
 
 /// How long closing a link waits for this process's own operations on the peer's memory.

@@ -27,7 +27,16 @@ impl Link {
                 Err(malformed) => Err(io::Error::new(io::ErrorKind::InvalidData, malformed)),
             };
             if let Err(error) = handled {
-                tracing::warn!(pid = self.credentials.pid, %error, "a peer broke the rules; its link is closed");
+                let pid = self.credentials.pid;
+                let ended =
+                    [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset].contains(&error.kind());
+                if ended {
+                    tracing::debug!(pid, "a peer ended while it was being answered");
+                } else if error.raw_os_error().is_some() {
+                    tracing::warn!(pid, %error, "this process has no room for a link to a peer; it is closed");
+                } else {
+                    tracing::warn!(pid, %error, "a peer broke the rules; its link is closed");
+                }
                 return LinkEvent::Ended;
             }
         }
