@@ -191,7 +191,10 @@ fn initiate(library: &Path, exchange: &mut Exchange) -> Outcome<()> {
         device: device.write_within(pieces[1], WITHOUT_HELP)?,
         adopted: false, // The doctor looks itself.
     };
-    exchange.tell(&reach)
+    exchange.tell(&reach)?;
+    // The doctor looks at this process now, and ends it when it has seen enough.
+    let _ = exchange.hear::<()>();
+    Ok(())
 }
 
 fn serve(library: &Path, exchange: &mut Exchange) -> Outcome<()> {
