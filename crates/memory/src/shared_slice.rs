@@ -146,12 +146,15 @@ impl<'a> SharedSlice<'a> {
         unsafe { nonic_sys::fetch_add_u64(self.start.cast(), add) }
     }
 
+    /// Whether it is 8 aligned bytes, as an atomic needs them.
+    #[inline]
+    pub fn is_word(&self) -> bool {
+        self.length == 8 && (self.start as usize).is_multiple_of(8)
+    }
+
     #[inline]
     fn assert_word(&self) {
-        assert!(
-            self.length == 8 && (self.start as usize).is_multiple_of(8),
-            "an atomic needs 8 aligned bytes"
-        );
+        assert!(self.is_word(), "an atomic needs 8 aligned bytes");
     }
 }
 

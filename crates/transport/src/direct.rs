@@ -6,6 +6,7 @@ use std::io;
 use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, SharedSlice, admit, resolve};
 use nonic_queue::{QpNumber, QpType};
 
+use crate::kernel_copy::Way;
 use crate::link::{Entered, Link};
 use crate::segment::SlotPlace;
 use crate::target::Target;
@@ -80,17 +81,17 @@ impl Link {
 impl DirectAccess<'_> {
     /// Writes `local` slices there, one after the other. The last byte comes last.
     pub fn write(&self, local: &[SharedSlice<'_>]) -> io::Result<()> {
-        self.target.write(self.link, &self.entered.guard, local)
+        self.target.copy(Way::Out, self.link, &self.entered.guard, local)
     }
 
     /// Reads from there into `local` slices, one after the other.
     pub fn read(&self, local: &[SharedSlice<'_>]) -> io::Result<()> {
-        self.target.read(self.link, &self.entered.guard, local)
+        self.target.copy(Way::In, self.link, &self.entered.guard, local)
     }
 
     /// The bytes as an aligned word for an atomic, if they are mapped here.
     pub fn atomic_word(&self) -> Option<SharedSlice<'_>> {
         let slice = self.target.slice(self.link, &self.entered.guard)?;
-        (slice.length() == 8 && slice.address().is_multiple_of(8)).then_some(slice)
+        slice.is_word().then_some(slice)
     }
 }

@@ -20,36 +20,22 @@ pub(crate) fn read_word(pid: i32, local: &[Piece], remote: &[Piece]) -> io::Resu
 }
 
 /// Which way bytes go.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To the peer.
     Out,
+    /// From the peer.
     In,
 }
 
-/// Writes `local` slices, one after the other, to `address` of process `pid`.
-pub(crate) fn write<'a>(
-    pid: i32,
-    local: impl IntoIterator<Item = SharedSlice<'a>>,
-    address: usize,
-) -> io::Result<()> {
-    copy(pid, local.into_iter(), address, Way::Out)
-}
-
-/// Reads from `address` of process `pid` into `local` slices, one after the other.
-pub(crate) fn read<'a>(
-    pid: i32,
-    local: impl IntoIterator<Item = SharedSlice<'a>>,
-    address: usize,
-) -> io::Result<()> {
-    copy(pid, local.into_iter(), address, Way::In)
-}
-
-fn copy<'a>(
-    pid: i32,
-    mut local: impl Iterator<Item = SharedSlice<'a>>,
-    mut address: usize,
+/// Copies between `local` slices, one after the other, and `address` of process `pid`.
+pub(crate) fn copy<'a>(
     way: Way,
+    pid: i32,
+    local: impl IntoIterator<Item = SharedSlice<'a>>,
+    mut address: usize,
 ) -> io::Result<()> {
+    let mut local = local.into_iter();
     let mut pieces = [Piece { address: 0, length: 0 }; PIECES];
     loop {
         let (mut count, mut length) = (0, 0);

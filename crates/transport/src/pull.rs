@@ -4,6 +4,7 @@ use std::io;
 
 use nonic_memory::{Access, AddressRange, Key, KeyUse, SharedSlice, resolve};
 
+use crate::kernel_copy::Way;
 use crate::link::{Link, PeerView};
 use crate::segment::SlotPlace;
 use crate::target::Target;
@@ -84,7 +85,7 @@ impl Link {
                 }
                 let count = range.length.min(slice.length() as u64);
                 let target = self.pull_target(view, sender, key, AddressRange { length: count, ..range })?;
-                target.read(self, &entered.guard, &[slice.part(0, count as usize)])?;
+                target.copy(Way::In, self, &entered.guard, &[slice.part(0, count as usize)])?;
                 slice = slice.part(count as usize, slice.length() - count as usize);
                 range = rest(range, count)?;
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nonic_memory::{AdoptedPages, OperationGuard, Place, SharedSlice, Translation};
 use nonic_sys::SharedMapping;
 
-use crate::kernel_copy;
+use crate::kernel_copy::{self, Way};
 use crate::link::{Link, PeerFile, PeerView};
 use crate::party::Tier;
 
@@ -53,21 +53,7 @@ impl Link {
         if self.is_loopback() {
             return self.party().memory.bytes(guard, place, length);
         }
-        let count = usize::try_from(length).ok()?;
-        match place.translation {
-            Translation::Adopted { address, pages } => {
-                let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
-                if !pages.contain(address, count) {
-                    return None;
-                }
-                view.adopted.as_ref()?.slice(pages.file_offset(address), count)
-            }
-            Translation::Device { device, offset } => {
-                let start = usize::try_from(offset.checked_add(place.offset)?).ok()?;
-                SharedSlice::of_mapping(view.arenas.get(device as usize)?, start, count)
-            }
-            Translation::Plain { .. } | Translation::SharedFile { .. } => None,
-        }
+        mapped_slice(view, place, usize::try_from(length).ok()?)
     }
 
     #[inline]
@@ -80,14 +66,9 @@ impl Link {
                 if !pages.contain(address, length) {
                     return self.mixed(address, length, &pages);
                 }
-                let windows = self.view()?.adopted.as_ref()?;
-                windows.slice(pages.file_offset(address), length).map(Target::Mapped)
+                mapped_slice(self.view()?, place, length).map(Target::Mapped)
             }
-            Translation::Device { device, offset } => {
-                let arena = self.view()?.arenas.get(device as usize)?;
-                let start = usize::try_from(offset.checked_add(place.offset)?).ok()?;
-                SharedSlice::of_mapping(arena, start, length).map(Target::Mapped)
-            }
+            Translation::Device { .. } => mapped_slice(self.view()?, place, length).map(Target::Mapped),
             Translation::SharedFile { file, offset, .. } => {
                 let mapping = self.peer_file(file)?;
                 let offset = usize::try_from(offset.checked_add(place.offset)?).ok()?;
@@ -135,6 +116,25 @@ impl Link {
     }
 }
 
+/// Bytes of a peer that lie in its adopted pages or an arena, if all of them do and are mapped here.
+#[inline(always)]
+fn mapped_slice<'a>(view: &'a PeerView, place: &Place, length: usize) -> Option<SharedSlice<'a>> {
+    match place.translation {
+        Translation::Adopted { address, pages } => {
+            let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
+            if !pages.contain(address, length) {
+                return None;
+            }
+            view.adopted.as_ref()?.slice(pages.file_offset(address), length)
+        }
+        Translation::Device { device, offset } => {
+            let start = usize::try_from(offset.checked_add(place.offset)?).ok()?;
+            SharedSlice::of_mapping(view.arenas.get(device as usize)?, start, length)
+        }
+        Translation::Plain { .. } | Translation::SharedFile { .. } => None,
+    }
+}
+
 impl<'a> Target<'a> {
     /// The bytes, if all of them are mapped here. `guard` is the slot under which they were found.
     #[inline]
@@ -151,47 +151,22 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Writes `local` slices there, one after the other, from the first byte to the last.
+    /// Copies between `local` slices, one after the other, and there, from the first byte to the last.
     #[inline]
-    pub(crate) fn write(
+    pub(crate) fn copy(
         &self,
+        way: Way,
         link: &Link,
         guard: &OperationGuard<'_>,
         local: &[SharedSlice<'_>],
     ) -> io::Result<()> {
+        let pid = link.credentials().pid;
         match self {
-            Self::Kernel { address } => {
-                kernel_copy::write(link.credentials().pid, local.iter().copied(), *address)
-            }
-            Self::Mixed { address, head, pages } => {
-                write_mixed(link.credentials().pid, local, *address, *head, *pages)
-            }
+            Self::Kernel { address } => kernel_copy::copy(way, pid, local.iter().copied(), *address),
+            Self::Mixed { address, head, pages } => copy_mixed(way, pid, local, *address, *head, *pages),
             _ => {
-                let target = self.slice(link, guard).ok_or(io::ErrorKind::NotFound)?;
-                write_mapped(target, local.iter().copied());
-                Ok(())
-            }
-        }
-    }
-
-    /// Reads from there into `local` slices, one after the other.
-    #[inline]
-    pub(crate) fn read(
-        &self,
-        link: &Link,
-        guard: &OperationGuard<'_>,
-        local: &[SharedSlice<'_>],
-    ) -> io::Result<()> {
-        match self {
-            Self::Kernel { address } => {
-                kernel_copy::read(link.credentials().pid, local.iter().copied(), *address)
-            }
-            Self::Mixed { address, head, pages } => {
-                read_mixed(link.credentials().pid, local, *address, *head, *pages)
-            }
-            _ => {
-                let source = self.slice(link, guard).ok_or(io::ErrorKind::NotFound)?;
-                read_mapped(source, local.iter().copied());
+                let bytes = self.slice(link, guard).ok_or(io::ErrorKind::NotFound)?;
+                copy_mapped(way, bytes, local.iter().copied());
                 Ok(())
             }
         }
@@ -199,25 +174,21 @@ impl<'a> Target<'a> {
 }
 
 #[inline]
-fn write_mapped<'a>(target: SharedSlice<'_>, local: impl Iterator<Item = SharedSlice<'a>>) {
+fn copy_mapped<'a>(way: Way, bytes: SharedSlice<'_>, local: impl Iterator<Item = SharedSlice<'a>>) {
     let mut at = 0;
     for piece in local {
-        target.part(at, piece.length()).copy_from(piece);
-        at += piece.length();
-    }
-}
-
-#[inline]
-fn read_mapped<'a>(source: SharedSlice<'_>, local: impl Iterator<Item = SharedSlice<'a>>) {
-    let mut at = 0;
-    for piece in local {
-        piece.copy_near_from(source.part(at, piece.length()));
+        let part = bytes.part(at, piece.length());
+        match way {
+            Way::Out => part.copy_from(piece),
+            Way::In => piece.copy_near_from(part),
+        }
         at += piece.length();
     }
 }
 
 #[cold]
-fn write_mixed(
+fn copy_mixed(
+    way: Way,
     pid: i32,
     local: &[SharedSlice<'_>],
     address: usize,
@@ -225,23 +196,9 @@ fn write_mixed(
     pages: SharedSlice<'_>,
 ) -> io::Result<()> {
     let tail = head + pages.length();
-    kernel_copy::write(pid, parts(local, 0, head), address)?;
-    write_mapped(pages, parts(local, head, pages.length()));
-    kernel_copy::write(pid, parts(local, tail, usize::MAX), address + tail)
-}
-
-#[cold]
-fn read_mixed(
-    pid: i32,
-    local: &[SharedSlice<'_>],
-    address: usize,
-    head: usize,
-    pages: SharedSlice<'_>,
-) -> io::Result<()> {
-    let tail = head + pages.length();
-    kernel_copy::read(pid, parts(local, 0, head), address)?;
-    read_mapped(pages, parts(local, head, pages.length()));
-    kernel_copy::read(pid, parts(local, tail, usize::MAX), address + tail)
+    kernel_copy::copy(way, pid, parts(local, 0, head), address)?;
+    copy_mapped(way, pages, parts(local, head, pages.length()));
+    kernel_copy::copy(way, pid, parts(local, tail, usize::MAX), address + tail)
 }
 
 /// `count` bytes, or as many as there are, from `offset` of slices that stand one after the other.
@@ -300,7 +257,7 @@ mod tests {
         let (first, rest) = bytes.split_at_mut(37);
         let (second, third) = rest.split_at_mut(1000);
         let local = [first, second, third].map(SharedSlice::of_private);
-        write_mixed(pid, &local, address, head, pages).unwrap();
+        copy_mixed(Way::Out, pid, &local, address, head, pages).unwrap();
         let seen = |slice: SharedSlice<'_>| {
             let mut seen = vec![0; slice.length()];
             slice.read(&mut seen);
@@ -317,7 +274,7 @@ mod tests {
         let mut back = vec![0; expected.len()];
         let (first, rest) = back.split_at_mut(4000);
         let local = [first, rest].map(SharedSlice::of_private);
-        read_mixed(pid, &local, address, head, pages).unwrap();
+        copy_mixed(Way::In, pid, &local, address, head, pages).unwrap();
         assert_eq!(back, expected);
     }
 }

@@ -210,6 +210,12 @@ impl Inner {
     pub(crate) fn state(&self) -> QpState {
         self.attributes.state
     }
+
+    /// Whether requests may be started now.
+    #[inline]
+    pub(crate) fn may_start(&self) -> bool {
+        self.state() == QpState::ReadyToSend && self.requester.wait.is_none()
+    }
 }
 
 impl QueuePair {
@@ -247,12 +253,6 @@ impl QueuePair {
     pub fn attributes(&self) -> QpAttributes {
         let attributes = self.lock().attributes;
         QpAttributes { current_state: attributes.state, ..attributes }
-    }
-
-    /// Where the engine counts its send slots.
-    #[inline]
-    pub(crate) fn account(&self) -> u32 {
-        self.account
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {

@@ -165,13 +165,26 @@ impl QueuePair {
         let slot = inner.send.slot(inner.send.finished);
         inner.send.finished += 1;
         inner.send.started = inner.send.started.max(inner.send.finished);
-        if !(slot.flags.signaled || self.signal_all || status != Status::Success) {
-            return;
+        if slot.flags.signaled || self.signal_all || status != Status::Success {
+            let opcode = slot.operation.completion_opcode();
+            self.complete_send_request(inner, slot.id, opcode, status, slot.total as u32);
         }
+    }
+
+    /// Shows the program the end of the request that has just finished.
+    #[inline]
+    pub(crate) fn complete_send_request(
+        &self,
+        inner: &Inner,
+        id: u64,
+        opcode: CompletionOpcode,
+        status: Status,
+        length: u32,
+    ) {
         let credit = SendCredit { account: self.account, next: inner.send.finished };
         self.send_completions.push(credit, false, |completion| {
-            completion.set_bare(slot.id, slot.operation.completion_opcode(), status, self.number);
-            completion.byte_length = slot.total as u32;
+            completion.set_bare(id, opcode, status, self.number);
+            completion.byte_length = length;
         });
     }
 

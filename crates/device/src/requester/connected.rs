@@ -80,14 +80,12 @@ impl QueuePair {
                 return self.push_list(inner, &path.link, header, number);
             }
             // A message that is sent whole and has no immediate data can say what is owed besides.
-            let owed = match immediate {
-                None if slot.total <= FRAGMENT as u64 => inner.responder.take_acknowledge(),
-                _ => None,
-            };
-            header.acknowledges = owed;
+            if immediate.is_none() && slot.total <= FRAGMENT as u64 {
+                header.acknowledges = inner.responder.acknowledge();
+            }
             let step = self.push_fragments(inner, &path.link, header, source);
-            if owed.is_some() && matches!(step, Step::Blocked) {
-                inner.responder.owe_acknowledge(owed);
+            if header.acknowledges.is_some() && !matches!(step, Step::Blocked) {
+                inner.responder.has_acknowledged();
             }
             step
         });

@@ -3,15 +3,11 @@
 //! before anything has moved. A short send takes its slot, for it may have to be repeated, but is not looked at twice.
 
 use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
-use nonic_queue::{Operation, QpState, QpType, RemoteRange, SendRequest, Status};
+use nonic_queue::{Operation, QpType, RemoteRange, SendRequest, Status};
 use nonic_transport::{DirectRequest, FRAGMENT, Header, MessageKind};
 
-use super::one_sided::DIRECT_CHUNK;
-use crate::completion_queue::SendCredit;
+use super::one_sided::{DIRECT_CHUNK, WORD, change};
 use crate::queue_pair::{Inner, QueuePair};
-
-/// Bytes of an atomic.
-const WORD: u64 = 8;
 
 impl QueuePair {
     /// Carries a request out at once, if it is of a kind and nothing stands in its way. False: nothing was done, and the
@@ -44,11 +40,7 @@ impl QueuePair {
         inner.send.skip_one();
         if request.flags.signaled || self.signals_all() {
             let opcode = request.operation.completion_opcode();
-            let credit = SendCredit { account: self.account(), next: inner.send.finished };
-            self.send_completions.push(credit, false, |completion| {
-                completion.set_bare(request.id, opcode, Status::Success, self.number);
-                completion.byte_length = piece.length;
-            });
+            self.complete_send_request(inner, request.id, opcode, Status::Success, piece.length);
         }
         true
     }
@@ -61,8 +53,7 @@ impl QueuePair {
         let number = inner.send.started;
         let next = number + 1 == inner.send.posted
             && self.transport == QpType::ReliableConnection
-            && inner.state() == QpState::ReadyToSend
-            && inner.requester.wait.is_none()
+            && inner.may_start()
             && inner.requester.sent == 0
             && !inner.responder.owes_more()
             && !(request.flags.fence && inner.requester.reads > 0);
@@ -100,7 +91,7 @@ impl QueuePair {
             return false;
         }
         if header.acknowledges.is_some() {
-            inner.responder.take_acknowledge();
+            inner.responder.has_acknowledged();
         }
         inner.requester.rings = true;
         inner.send.set_psn(number, psn);
@@ -114,8 +105,7 @@ impl QueuePair {
     fn is_idle(&self, inner: &Inner) -> bool {
         self.transport == QpType::ReliableConnection
             && inner.send.is_empty()
-            && inner.state() == QpState::ReadyToSend
-            && inner.requester.wait.is_none()
+            && inner.may_start()
             && !inner.responder.owes()
     }
 
@@ -149,26 +139,9 @@ impl QueuePair {
                 local.copy_near_from(bytes);
                 true
             }
-            Operation::CompareSwap { compare, swap, .. } => {
-                change(bytes, local, |word| word.compare_swap(compare, swap))
-            }
-            Operation::FetchAdd { add, .. } => change(bytes, local, |word| word.fetch_add(add)),
-            Operation::Send { .. } => false,
+            _ if !bytes.is_word() => false,
+            atomic => change(bytes, &atomic).map(|old| local.write(&old.to_ne_bytes())).is_some(),
         });
         done == Some(true)
     }
-}
-
-/// An atomic on mapped memory; false if the word is not aligned there.
-#[inline]
-fn change(
-    word: SharedSlice<'_>,
-    result: SharedSlice<'_>,
-    atomic: impl FnOnce(&SharedSlice<'_>) -> u64,
-) -> bool {
-    let aligned = word.address().is_multiple_of(WORD as usize);
-    if aligned {
-        result.write(&atomic(&word).to_ne_bytes());
-    }
-    aligned
 }

@@ -129,10 +129,7 @@ impl QueuePair {
             rings |= self.push_owed(inner);
         }
         let mut pushed = None;
-        while inner.state() == QpState::ReadyToSend
-            && inner.requester.wait.is_none()
-            && inner.send.started < inner.send.posted
-        {
+        while inner.may_start() && inner.send.started < inner.send.posted {
             let number = inner.send.started;
             let slot = inner.send.slot(number);
             let step = if self.transport == QpType::UnreliableDatagram {
@@ -190,8 +187,7 @@ impl QueuePair {
         inner.responder.owes()
             && !inner.responder.owes_more()
             && self.transport == QpType::ReliableConnection
-            && inner.state() == QpState::ReadyToSend
-            && inner.requester.wait.is_none()
+            && inner.may_start()
             && inner.requester.sent == 0
             && inner.send.started < inner.send.posted
             && {

@@ -209,7 +209,6 @@ impl QueuePair {
         slot: &Slot,
         remote: RemoteRange,
     ) -> Step {
-        const WORD: u64 = 8;
         if inner.attributes.max_rd_atomic == 0 {
             return Step::Failed(Status::LocalQpOperation);
         }
@@ -229,10 +228,8 @@ impl QueuePair {
             if self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut target).is_err() {
                 return Step::Failed(Status::LocalProtection);
             }
-            let old = match slot.operation {
-                Operation::CompareSwap { compare, swap, .. } => word.compare_swap(compare, swap),
-                Operation::FetchAdd { add, .. } => word.fetch_add(add),
-                _ => return Step::Failed(Status::LocalQpOperation),
+            let Some(old) = change(word, &slot.operation) else {
+                return Step::Failed(Status::LocalQpOperation);
             };
             scatter(&target, &old.to_ne_bytes());
             return Step::Finished;
@@ -253,6 +250,19 @@ impl QueuePair {
     pub(super) fn takes_result(&self, inner: &Inner, number: u64) -> bool {
         let guard = self.engine().party().memory.enter();
         self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut Slices::new()).is_ok()
+    }
+}
+
+/// Bytes of an atomic.
+pub(super) const WORD: u64 = 8;
+
+/// Carries an atomic out on a word; what was there. `None`: the operation is no atomic.
+#[inline]
+pub(super) fn change(word: SharedSlice<'_>, operation: &Operation) -> Option<u64> {
+    match *operation {
+        Operation::CompareSwap { compare, swap, .. } => Some(word.compare_swap(compare, swap)),
+        Operation::FetchAdd { add, .. } => Some(word.fetch_add(add)),
+        _ => None,
     }
 }
 

@@ -62,21 +62,16 @@ impl Responder {
         self.refuse.is_some() || !self.responses.is_empty()
     }
 
-    /// The acknowledgement that is owed.
+    /// The acknowledgement that is owed, for a message that says it as well.
     #[inline]
     pub(crate) fn acknowledge(&self) -> Option<Psn> {
         self.acknowledge
     }
 
-    /// Takes the acknowledgement that is owed, for a message that says it as well.
+    /// That message was sent.
     #[inline]
-    pub(crate) fn take_acknowledge(&mut self) -> Option<Psn> {
-        self.acknowledge.take()
-    }
-
-    /// Owes it again: the message was not sent.
-    pub(crate) fn owe_acknowledge(&mut self, psn: Option<Psn>) {
-        self.acknowledge = psn;
+    pub(crate) fn has_acknowledged(&mut self) {
+        self.acknowledge = None;
     }
 
     /// Whether something is owed to the peer.

@@ -101,7 +101,7 @@ impl QueuePair {
         let Some(word) = self.remote_bytes(&guard, header.key, range, Access::REMOTE_ATOMIC) else {
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         };
-        if !word.address().is_multiple_of(8) {
+        if !word.is_word() {
             return misaligned;
         }
         let old = match header.swap {

@@ -35,7 +35,7 @@ impl QueuePair {
         let Some(place) = memory.find(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE) else {
             return false;
         };
-        place.copy_from(payload);
+        place.copy_near_from(payload);
         drop(guard);
         inner.receives.pass_first();
         inner.responder.held_since = None;
