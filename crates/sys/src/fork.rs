@@ -24,13 +24,26 @@ pub trait ForkHandler: Sync {
     fn child(&self);
 }
 
-static WATCHER: OnceLock<&'static dyn ForkHandler> = OnceLock::new();
+/// Whose handler it is. What stands higher takes its locks first, because it calls what stands lower with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkLayer {
+    /// Adopted memory.
+    Memory,
+    /// SCIF endpoints.
+    Scif,
+}
 
-/// Has `handler` called around every fork from now on (`fork(3)`; not `vfork`, `posix_spawn` or a bare system call). There is
-/// one; later ones are ignored.
-pub fn on_fork(handler: &'static dyn ForkHandler) {
-    let _ = WATCHER.set(handler);
+static WATCHERS: [OnceLock<&'static dyn ForkHandler>; 2] = [const { OnceLock::new() }; 2];
+
+/// Has `handler` called around every fork from now on (`fork(3)`; not `vfork`, `posix_spawn` or a bare system call). Each
+/// layer has one; later ones are ignored.
+pub fn on_fork(layer: ForkLayer, handler: &'static dyn ForkHandler) {
+    let _ = WATCHERS[layer as usize].set(handler);
     let _ = fork_generation();
+}
+
+fn watchers() -> impl DoubleEndedIterator<Item = &'static dyn ForkHandler> {
+    WATCHERS.iter().filter_map(|place| place.get().copied())
 }
 
 /// How many forks lie between the first process that used nonic and this one. What was made in an earlier generation
@@ -73,22 +86,16 @@ pub fn keep_in_children(descriptor: BorrowedFd<'_>) {
 }
 
 extern "C" fn prepare() {
-    if let Some(watcher) = WATCHER.get() {
-        watcher.prepare();
-    }
+    watchers().rev().for_each(ForkHandler::prepare);
 }
 
 extern "C" fn parent() {
-    if let Some(watcher) = WATCHER.get() {
-        watcher.parent();
-    }
+    watchers().for_each(ForkHandler::parent);
 }
 
 extern "C" fn child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    if let Some(watcher) = WATCHER.get() {
-        watcher.child();
-    }
+    watchers().for_each(ForkHandler::child);
     let mut inert = FREE;
     for slot in &DESCRIPTORS {
         let raw = slot.swap(FREE, Ordering::AcqRel);

@@ -15,6 +15,7 @@ mod mapping;
 #[cfg(loom)]
 mod model;
 mod page_map;
+mod poll;
 mod process_memory;
 mod raw_lock;
 mod signals;
@@ -34,7 +35,8 @@ pub use biased_mutex::{BiasedGuard, BiasedMutex};
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, pipe, read_byte, wait_readable, write_byte};
 pub use fork::{
-    ForkHandler, current_generation, forget_in_children, fork_generation, keep_in_children, on_fork,
+    ForkHandler, ForkLayer, current_generation, forget_in_children, fork_generation, keep_in_children,
+    on_fork,
 };
 pub use interface::{InterfaceAddress, interface_addresses};
 #[cfg(not(loom))]
@@ -43,6 +45,9 @@ pub use mapping::{Protection, SharedMemory};
 #[cfg(loom)]
 pub use model::{AtomicU64, SharedMapping};
 pub use page_map::{Holding, PageMap, PageRun};
+pub use poll::{
+    POLL_ERROR, POLL_HANG_UP, POLL_IN, POLL_INVALID, POLL_OUT, PollEntry, poll, poll_at, poll_now,
+};
 pub use process_memory::{
     Piece, allow_any_tracer, effective_user, open_process, read_process, write_process,
 };

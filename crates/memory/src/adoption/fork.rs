@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nonic_sys::{
-    AddressFile, AreaMap, AsFd, Backing, ForkHandler, OwnedFd, Protection, SharedMapping, SharedMemory,
-    on_fork, pipe, read_byte, wait_readable, write_byte,
+    AddressFile, AreaMap, AsFd, Backing, ForkHandler, ForkLayer, OwnedFd, Protection, SharedMapping,
+    SharedMemory, on_fork, pipe, read_byte, wait_readable, write_byte,
 };
 
 use super::file_cell::{FileCell, FileGuard};
@@ -37,7 +37,7 @@ static SLOTS: Mutex<Vec<Slot>> = Mutex::new(Vec::new());
 
 /// A state that no adopter has: one of before, with all it knows, or a new one.
 pub(super) fn take_slot() -> &'static Shared {
-    on_fork(&Watcher);
+    on_fork(ForkLayer::Memory, &Watcher);
     let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(slot) = slots.iter_mut().find(|slot| !slot.taken) {
         slot.taken = true;
