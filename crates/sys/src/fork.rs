@@ -10,6 +10,8 @@ const SLOTS: usize = 1024;
 const FREE: i32 = -1;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// Children of this process, and forks of its ancestors.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 static DESCRIPTORS: [AtomicI32; SLOTS] = [const { AtomicI32::new(FREE) }; SLOTS];
 static HANDLER: Once = Once::new();
 
@@ -63,6 +65,13 @@ pub fn current_generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
+/// Grows with every fork, in the parent and in the child: what was made when it was smaller may be in use by other processes
+/// of the family. Counts from when somebody first asked this or [`fork_generation`].
+#[inline]
+pub fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// Has `descriptor` replaced by an inert one in every child: a peer then sees this process die even while a child
 /// lives. The number stays taken in the child, so that closing it there closes nothing else.
 pub fn forget_in_children(descriptor: BorrowedFd<'_>) {
@@ -86,6 +95,7 @@ pub fn keep_in_children(descriptor: BorrowedFd<'_>) {
 }
 
 extern "C" fn prepare() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
     watchers().rev().for_each(ForkHandler::prepare);
 }
 

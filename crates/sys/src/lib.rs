@@ -15,9 +15,11 @@ mod mapping;
 #[cfg(loom)]
 mod model;
 mod page_map;
+mod per_process;
 mod poll;
 mod process_memory;
 mod raw_lock;
+mod record_lock;
 mod signals;
 mod socket;
 mod spin;
@@ -35,7 +37,7 @@ pub use biased_mutex::{BiasedGuard, BiasedMutex};
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, pipe, read_byte, wait_readable, write_byte};
 pub use fork::{
-    ForkHandler, ForkLayer, current_generation, forget_in_children, fork_generation, keep_in_children,
+    ForkHandler, ForkLayer, current_generation, forget_in_children, fork_generation, forks, keep_in_children,
     on_fork,
 };
 pub use interface::{InterfaceAddress, interface_addresses};
@@ -45,12 +47,14 @@ pub use mapping::{Protection, SharedMemory};
 #[cfg(loom)]
 pub use model::{AtomicU64, SharedMapping};
 pub use page_map::{Holding, PageMap, PageRun};
+pub use per_process::PerProcess;
 pub use poll::{
     POLL_ERROR, POLL_HANG_UP, POLL_IN, POLL_INVALID, POLL_OUT, PollEntry, poll, poll_at, poll_now,
 };
 pub use process_memory::{
     Piece, allow_any_tracer, effective_user, open_process, read_process, write_process,
 };
+pub use record_lock::{RecordLock, lock_record};
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub use signals::SignalsHeld;
 pub use socket::{Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_abstract};
