@@ -446,8 +446,8 @@ MICACCESSAPI int scif_fence_signal(scif_epd_t epd, off_t loff, uint64_t lval, of
 
 /*
  * Answers how many nodes can be reached, the own one included. Stores the lowest len of their numbers in nodes,
- * ascending, and the own number in *self. With len 0 nodes may be NULL; self may be NULL.
- *   EFAULT  nodes or self is not writable memory
+ * ascending, and the own number in *self. With len 0 nodes may be NULL.
+ *   EFAULT  nodes or self is not writable memory, or self is NULL
  *   EINVAL  len is negative
  */
 MICACCESSAPI int scif_get_nodeIDs(uint16_t *nodes, int len, uint16_t *self);

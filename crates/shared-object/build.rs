@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Names under which programs ask for the library.
-const NAMES: [&str; 2] = ["libibverbs.so.1", "libibverbs.so"];
+/// Names under which programs, and `libscif.so.0`, ask for the library.
+const NAMES: [&str; 3] = ["libibverbs.so.1", "libibverbs.so", "libnonic.so"];
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));

@@ -1,7 +1,9 @@
 //! `libnonic.so`: the faces of nonic in one shared object.
 //!
-//! A process that loads several of its names (`libibverbs.so.1` and others to come) has one engine behind
-//! them: the loader knows a file by its inode, whatever it is called. The build makes a folder of such names,
-//! `nonic-lib`, beside the library.
+//! The verbs face is in it under the name and the version nodes of `libibverbs.so.1`. The SCIF face is in it behind one
+//! table, which the small library `libscif.so.0` (`nonic-scif-library`) finds and forwards to. A process that loads
+//! several of these names has one engine behind them: the loader knows a file by its inode, whatever it is called. The
+//! build makes a folder of the names, `nonic-lib`, beside the library.
 
+pub use nonic_scif_face as scif;
 pub use nonic_verbs as verbs;

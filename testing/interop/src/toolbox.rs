@@ -130,6 +130,9 @@ fn stage(found: &Toolbox) -> io::Result<Toolbox> {
     for entry in fs::read_dir(&found.libraries)? {
         let name = entry?.file_name();
         let file = fs::canonicalize(found.libraries.join(&name))?;
+        if file.is_dir() {
+            continue; // What programs are compiled with; these run.
+        }
         let copy = root.join(file.file_name().expect("a library has a name"));
         if !copy.exists() {
             fs::copy(&file, &copy)?;
