@@ -1,41 +1,16 @@
 //! The dynamic symbol table of the built library, against the list and against the distribution's library.
 
+mod elf;
 mod library;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use object::read::elf::{ElfFile64, FileHeader};
-use object::{Endianness, elf};
+use elf::versioned_symbols;
 
 /// Where Debian installs the original.
 const ORIGINAL: &str = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
-
-/// Every symbol a shared object defines under a version, as `name@@VERSION` (default) or `name@VERSION`.
-fn versioned_symbols(path: &Path) -> BTreeSet<String> {
-    let data = fs::read(path).expect("the library can be read");
-    let file = ElfFile64::<Endianness>::parse(&*data).expect("it is an ELF file");
-    let (endian, header) = (file.endian(), file.elf_header());
-    let sections = header.sections(endian, &*data).expect("it has sections");
-    let symbols = sections.symbols(endian, &*data, elf::SHT_DYNSYM).expect("it has a dynamic symbol table");
-    let versions =
-        sections.versions(endian, &*data).expect("its versions are sound").expect("it has versions");
-    let mut found = BTreeSet::new();
-    for (index, symbol) in symbols.enumerate() {
-        let version = versions.version_index(endian, index);
-        let defined =
-            symbol.st_shndx.get(endian) != elf::SHN_UNDEF && symbol.st_shndx.get(endian) != elf::SHN_ABS;
-        let Some(node) = versions.version(version).expect("the version exists").filter(|_| defined) else {
-            continue;
-        };
-        let name = String::from_utf8_lossy(symbols.symbol_name(endian, symbol).expect("it has a name"));
-        let node = String::from_utf8_lossy(node.name());
-        let at = if version.is_hidden() { "@" } else { "@@" };
-        found.insert(format!("{name}{at}{node}"));
-    }
-    found
-}
 
 fn listed() -> BTreeSet<String> {
     let list = include_str!("../../faces/verbs/symbols.txt");
@@ -68,24 +43,13 @@ fn every_symbol_of_the_distributions_library_is_in_ours_under_the_same_version()
 
 #[test]
 fn the_library_answers_to_the_originals_name() {
-    let data = fs::read(library::path()).expect("the library can be read");
-    let file = ElfFile64::<Endianness>::parse(&*data).expect("it is an ELF file");
-    let (endian, header) = (file.endian(), file.elf_header());
-    let sections = header.sections(endian, &*data).expect("it has sections");
-    let (entries, strings) = sections.dynamic(endian, &*data).expect("it is sound").expect("it is dynamic");
-    let strings = sections.strings(endian, &*data, strings).expect("it has strings");
-    let name = entries
-        .iter()
-        .find(|entry| entry.d_tag.get(endian) == u64::from(elf::DT_SONAME))
-        .expect("it has a name");
-    let name = strings.get(name.d_val.get(endian) as u32).expect("the name is in the strings");
-    assert_eq!(name, b"libibverbs.so.1");
+    assert_eq!(elf::name(&library::path()), "libibverbs.so.1");
 }
 
 #[test]
 fn the_names_programs_load_lead_to_the_library() {
     let folder = library::profile_folder().join("nonic-lib");
-    for name in ["libibverbs.so.1", "libibverbs.so"] {
+    for name in ["libibverbs.so.1", "libibverbs.so", "libnonic.so"] {
         let target = fs::read_link(folder.join(name)).expect("the build made the link");
         assert_eq!(target, Path::new("../libnonic.so"));
     }

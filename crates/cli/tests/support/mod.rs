@@ -188,11 +188,12 @@ pub(crate) fn library() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let folder = Path::new(env!("CARGO_BIN_EXE_nonic")).parent().expect("it is in a folder");
-        if folder.join("nonic-lib/libibverbs.so.1").exists() {
+        let built = |name: &str| folder.join("nonic-lib").join(name).exists();
+        if built("libibverbs.so.1") && built("libscif.so.0") {
             return;
         }
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--package", "nonic-shared-object"]);
+        cargo.args(["build", "--package", "nonic-shared-object", "--package", "nonic-scif-library"]);
         cargo.args(folder.ends_with("release").then_some("--release"));
         cargo.arg("--target-dir").arg(folder.parent().expect("the profile's folder is in the target folder"));
         let status = spawn(&mut cargo).wait().expect("cargo ends");

@@ -1,4 +1,4 @@
-//! The library under test. Cargo builds a shared object for `cargo build` but not for the tests of its own
+//! The libraries under test. Cargo builds a shared object for `cargo build` but not for the tests of its own
 //! package, so the tests ask for it.
 
 use std::env;
@@ -14,7 +14,7 @@ pub(crate) fn profile_folder() -> PathBuf {
     deps.parent().expect("`deps` is in a folder").to_path_buf()
 }
 
-/// `libnonic.so`, built from the sources as they are, in the profile of the tests.
+/// `libnonic.so`, built with `libscif.so.0` from the sources as they are, in the profile of the tests.
 pub(crate) fn path() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(build).clone()
@@ -26,11 +26,18 @@ fn build() -> PathBuf {
     // The one profile whose folder has another name.
     let profile = if profile == "debug" { "dev".to_owned() } else { profile };
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "nonic-shared-object", "--profile", &profile, "--target-dir"])
+        .args(["build", "--quiet", "--package", "nonic-shared-object", "--package", "nonic-scif-library"])
+        .args(["--profile", &profile, "--target-dir"])
         .arg(folder.parent().expect("a profile is in the target folder"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .expect("cargo runs");
-    assert!(status.success(), "libnonic.so does not build");
+    assert!(status.success(), "libnonic.so and libscif.so.0 do not build");
     folder.join("libnonic.so")
+}
+
+/// The folder with the names that programs load.
+#[allow(dead_code)] // Not every test loads them by name.
+pub(crate) fn names() -> PathBuf {
+    path().with_file_name("nonic-lib")
 }
