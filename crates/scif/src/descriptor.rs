@@ -1,8 +1,16 @@
 //! An endpoint as programs name it: by the number of its descriptor.
 
-use nonic_sys::{AsRawFd, RawFd};
+use std::os::fd::IntoRawFd;
 
+use nonic_sys::{AsRawFd, BorrowedFd, ErrnoKept, RawFd, open_stream};
+
+use crate::connecting::{self, system};
+use crate::identity::cookie_of;
+use crate::lease::with_connection;
+use crate::program_memory::checked_bytes;
+use crate::stream_socket::StreamSocket;
 use crate::{Initiator, PortId, Protection, RmaFlags, ScifError};
+use crate::{closing, memory, registry};
 
 /// An endpoint named by its number. It may be no endpoint at all, or a closed one: every call looks.
 ///
@@ -23,48 +31,68 @@ impl Descriptor {
         self.0
     }
 
+    /// Whether it is an endpoint at all, in whatever state.
+    pub fn verify(self) -> Result<(), ScifError> {
+        let _errno = ErrnoKept::new();
+        registry::find(self.0).map(|_| ())
+    }
+
     /// Takes a port of this node: `port`, or a free one from 1089 up if it is 0. Returns the port.
     pub fn bind(self, port: u16) -> Result<u16, ScifError> {
-        let _ = port;
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        connecting::bind(self.0, port)
     }
 
     /// Lets others connect; at most `backlog` requests wait to be accepted, and never more than 1024.
     pub fn listen(self, backlog: i32) -> Result<(), ScifError> {
-        let _ = backlog;
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        connecting::listen(self.0, backlog)
     }
 
     /// Connects, binding itself to a free port first if it has none; returns its own port. Waits until the other side
     /// accepts, unless the descriptor is `O_NONBLOCK`: then [`ScifError::InProgress`], the descriptor is writable when it is
     /// decided, and another call collects.
     pub fn connect(self, peer: PortId) -> Result<u16, ScifError> {
-        let _ = peer;
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        connecting::connect(self.0, peer)
     }
 
     /// Takes the next request; returns the new, connected endpoint, which programs this one starts inherit, and who asked.
     /// If none is there, waits for one or refuses with [`ScifError::TryAgain`].
     pub fn accept(self, wait: bool) -> Result<(Endpoint, PortId), ScifError> {
-        let _ = wait;
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        let (descriptor, peer) = connecting::accept(self.0, wait)?;
+        Ok((Endpoint { descriptor: Self(descriptor.into_raw_fd()) }, peer))
     }
 
     /// Closes the number. With the last copy of the endpoint its windows end and the peer is disconnected.
     pub fn close(self) -> Result<(), ScifError> {
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        closing::close(self.0)
     }
 
     /// Sends bytes of the program: all of them if `block`, else as many as there is room for. Returns how many.
     pub fn send(self, address: usize, length: usize, block: bool) -> Result<usize, ScifError> {
-        let _ = (address, length, block);
-        Err(ScifError::NotOpen)
+        if length == 0 {
+            return self.verify().map(|()| 0);
+        }
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| {
+            let bytes = checked_bytes(address, length, false)?;
+            connection.send(StreamSocket(self.0), bytes, block)
+        })
     }
 
     /// Receives bytes into memory of the program: all of them if `block`, else as many as are there. Returns how many.
     pub fn receive(self, address: usize, length: usize, block: bool) -> Result<usize, ScifError> {
-        let _ = (address, length, block);
-        Err(ScifError::NotOpen)
+        if length == 0 {
+            return self.verify().map(|()| 0);
+        }
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, false, |connection| {
+            let bytes = checked_bytes(address, length, true)?;
+            connection.receive(StreamSocket(self.0), bytes, block)
+        })
     }
 
     /// Opens a window on `length` bytes at `address`; returns its offset in the registered address space, which is `offset`
@@ -77,14 +105,22 @@ impl Descriptor {
         protection: Protection,
         fixed: bool,
     ) -> Result<i64, ScifError> {
-        let _ = (address, length, offset, protection, fixed);
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| {
+            let endpoint = open_number(self.0);
+            let memory = connection.memory();
+            let offset = memory.register(endpoint, address, length, offset, protection, fixed)?;
+            closing::watch_windows(endpoint, self.0);
+            Ok(offset)
+        })
     }
 
     /// Closes all windows that lie in a range.
     pub fn unregister(self, offset: i64, length: usize) -> Result<(), ScifError> {
-        let _ = (offset, length);
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| {
+            connection.memory().unregister(open_number(self.0), offset, length)
+        })
     }
 
     /// Maps the peer's windows into this process; returns where.
@@ -96,20 +132,24 @@ impl Descriptor {
         fixed: bool,
         offset: i64,
     ) -> Result<usize, ScifError> {
-        let _ = (address, length, protection, fixed, offset);
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| {
+            connection.memory().map(address, length, protection, fixed, offset)
+        })
     }
 
     /// Copies from the peer's windows at `remote` to own windows at `local`.
     pub fn read_from(self, local: i64, length: usize, remote: i64, flags: RmaFlags) -> Result<(), ScifError> {
-        let _ = (local, length, remote, flags);
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| {
+            connection.memory().read_from(local, length, remote, flags)
+        })
     }
 
     /// Copies from own windows at `local` to the peer's windows at `remote`.
     pub fn write_to(self, local: i64, length: usize, remote: i64, flags: RmaFlags) -> Result<(), ScifError> {
-        let _ = (local, length, remote, flags);
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| connection.memory().write_to(local, length, remote, flags))
     }
 
     /// Copies from the peer's windows at `remote` to memory of the program.
@@ -120,8 +160,10 @@ impl Descriptor {
         remote: i64,
         flags: RmaFlags,
     ) -> Result<(), ScifError> {
-        let _ = (address, length, remote, flags);
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| {
+            connection.memory().read_into(address, length, remote, flags)
+        })
     }
 
     /// Copies from memory of the program to the peer's windows at `remote`.
@@ -132,20 +174,22 @@ impl Descriptor {
         remote: i64,
         flags: RmaFlags,
     ) -> Result<(), ScifError> {
-        let _ = (address, length, remote, flags);
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| {
+            connection.memory().write_out(address, length, remote, flags)
+        })
     }
 
     /// Marks the remote reads and writes that a side has started so far.
     pub fn fence_mark(self, initiator: Initiator) -> Result<i32, ScifError> {
-        let _ = initiator;
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| connection.memory().fence_mark(initiator))
     }
 
     /// Waits until all that was marked is complete.
     pub fn fence_wait(self, mark: i32) -> Result<(), ScifError> {
-        let _ = mark;
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| connection.memory().fence_wait(mark))
     }
 
     /// Stores 8 bytes into own windows, then into the peer's (each an offset and the value), when all remote reads and writes
@@ -156,8 +200,8 @@ impl Descriptor {
         remote: Option<(i64, u64)>,
         initiator: Initiator,
     ) -> Result<(), ScifError> {
-        let _ = (local, remote, initiator);
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| connection.memory().fence_signal(local, remote, initiator))
     }
 }
 
@@ -170,7 +214,11 @@ pub struct Endpoint {
 impl Endpoint {
     /// A new one, which programs this one starts do not inherit.
     pub fn open() -> Result<Self, ScifError> {
-        Err(ScifError::NotOpen)
+        let _errno = ErrnoKept::new();
+        let socket = open_stream().map_err(|error| system(&error))?;
+        let cookie = cookie_of(socket.as_raw_fd())?;
+        registry::lock().insert(cookie, socket.as_raw_fd());
+        Ok(Self { descriptor: Descriptor(socket.into_raw_fd()) })
     }
 
     /// Gives the number away: whoever has it closes it.
@@ -203,6 +251,14 @@ impl Drop for Endpoint {
 
 /// Ends mappings, made by [`Descriptor::map`] or otherwise: `munmap(2)`.
 pub fn unmap(address: usize, length: usize) -> Result<(), ScifError> {
-    let _ = (address, length);
-    Err(ScifError::NotOpen)
+    let _errno = ErrnoKept::new();
+    memory::unmap(address, length)
+}
+
+/// The number as the crates below take it. It was looked at during this call.
+#[allow(unsafe_code)]
+fn open_number<'a>(number: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: the number was an open endpoint when this call began; a program that closes it meanwhile gets an error of the
+    // kernel, or a change of what it has put there that only endpoints notice (a record lock).
+    unsafe { BorrowedFd::borrow_raw(number) }
 }

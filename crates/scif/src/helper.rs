@@ -27,12 +27,10 @@ const LINGER: Duration = Duration::from_millis(200);
 struct State {
     added: Vec<Task>,
     running: bool,
-    prodded: bool,
     bell: Option<EventFd>,
 }
 
-static STATE: Mutex<State> =
-    Mutex::new(State { added: Vec::new(), running: false, prodded: false, bell: None });
+static STATE: Mutex<State> = Mutex::new(State { added: Vec::new(), running: false, bell: None });
 
 fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,17 +52,6 @@ pub(crate) fn add(task: Task) {
     }
 }
 
-/// Has every task run now, whatever it waits for.
-pub(crate) fn prod() {
-    let mut state = lock();
-    if state.running {
-        state.prodded = true;
-        if let Some(bell) = &state.bell {
-            bell.signal();
-        }
-    }
-}
-
 /// Keeps the list as it is while the process forks.
 pub(crate) struct Held(MutexGuard<'static, State>);
 
@@ -78,7 +65,7 @@ impl Held {
     pub(crate) fn become_child(mut self) {
         std::mem::forget(std::mem::take(&mut self.0.added));
         std::mem::forget(self.0.bell.take());
-        (self.0.running, self.0.prodded) = (false, false);
+        self.0.running = false;
     }
 }
 
@@ -93,7 +80,7 @@ fn run() {
     let mut entries: Vec<PollEntry> = Vec::new();
     let mut idle_since: Option<Instant> = None;
     loop {
-        let (added, prodded, bell) = {
+        let (added, bell) = {
             let mut state = lock();
             let idle = waiting.is_empty() && state.added.is_empty();
             if idle && idle_since.is_some_and(|since| since.elapsed() >= LINGER) {
@@ -104,13 +91,11 @@ fn run() {
                 state.running = false;
                 return;
             };
-            (std::mem::take(&mut state.added), std::mem::take(&mut state.prodded), bell)
+            (std::mem::take(&mut state.added), bell)
         };
         let now = Instant::now();
         let due = |task: &Waiting, entry: Option<&PollEntry>| {
-            prodded
-                || task.until.is_some_and(|until| until <= now)
-                || entry.is_some_and(|entry| entry.revents != 0)
+            task.until.is_some_and(|until| until <= now) || entry.is_some_and(|entry| entry.revents != 0)
         };
         // The first entry is the bell's.
         let mut turn: Vec<Task> = added;
@@ -175,13 +160,5 @@ mod tests {
         while lock().running {
             std::thread::yield_now();
         }
-        let (sender, receiver) = mpsc::channel();
-        add(Box::new(move || {
-            sender.send(()).unwrap();
-            Next::WhenReadable(-1, None)
-        }));
-        receiver.recv().unwrap();
-        prod();
-        receiver.recv().unwrap();
     }
 }

@@ -1,14 +1,31 @@
 //! SCIF (Symmetric Communications Interface) without cards: endpoints that are real descriptors, byte streams between
 //! them, registered address spaces, remote reads, writes and mappings, and fences.
 
+mod attempt;
+mod closing;
+mod connecting;
+mod connection;
 mod descriptor;
+mod direction;
 mod error;
+mod fork;
 mod helper;
+mod identity;
+mod incoming;
+mod kept_descriptor;
+mod last_close;
+mod lease;
 mod memory;
 mod node;
 mod options;
+mod outgoing;
+mod patience;
 mod poll;
 mod port_id;
+mod program_memory;
+mod registry;
+mod segment;
+mod stream_socket;
 
 pub use descriptor::{Descriptor, Endpoint, unmap};
 pub use error::ScifError;

@@ -130,6 +130,12 @@ impl Epoll {
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), interest)?)
     }
 
+    /// Has `fd` listed until its last copy, here or in another process, is closed; nothing of it is ever reported but its
+    /// hang-up, once.
+    pub fn add_silently(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), epoll::EventFlags::ET)?)
+    }
+
     /// Stops watching `fd`.
     pub fn remove(&self, fd: BorrowedFd<'_>) {
         let _ = epoll::delete(&self.fd, fd);

@@ -101,6 +101,11 @@ impl SharedMemory {
         Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::WRITE)?)
     }
 
+    /// The descriptor alone.
+    pub fn into_descriptor(self) -> OwnedFd {
+        self.fd
+    }
+
     /// The same memory by another descriptor.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()?, length: self.length })

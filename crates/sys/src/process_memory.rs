@@ -63,6 +63,12 @@ pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// Whether this thread may do what `CAP_SYS_ADMIN` allows.
+pub fn may_administer() -> bool {
+    use rustix::thread::{CapabilitySet, capabilities};
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
 /// A descriptor that becomes readable when process `pid` ends; `None` where the kernel offers none (before 5.3, or
 /// refused), or for a process this one does not see.
 pub fn open_process(pid: i32) -> Option<rustix::fd::OwnedFd> {

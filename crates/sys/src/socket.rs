@@ -98,36 +98,12 @@ impl PacketSocket {
 
     /// Sends one message with descriptors.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut space = [MaybeUninit::<u8>::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors in one message"));
-        }
-        sendmsg(&self.fd, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
-        Ok(())
+        send_message(self.fd.as_fd(), bytes, descriptors)
     }
 
     /// Receives one message. Descriptors are closed on exec.
     pub fn receive(&self, bytes: &mut [u8]) -> Received {
-        let mut space = [MaybeUninit::<u8>::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        match recvmsg(&self.fd, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
-            Ok(message) => {
-                let mut descriptors = Vec::new();
-                for part in control.drain() {
-                    if let RecvAncillaryMessage::ScmRights(rights) = part {
-                        descriptors.extend(rights);
-                    }
-                }
-                if message.bytes == 0 || message.flags.contains(ReturnFlags::TRUNC) {
-                    return Received::HungUp;
-                }
-                Received::Message(message.bytes, descriptors)
-            }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::Nothing,
-            Err(_) => Received::HungUp,
-        }
+        receive_message(self.fd.as_fd(), bytes)
     }
 
     /// Whether the other end is gone (or never was): what is left to receive may still be there.
@@ -142,6 +118,40 @@ impl PacketSocket {
     /// Sends nothing more: the other end finds this one hung up, and can still be seen to hang up itself.
     pub fn stop_sending(&self) {
         let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Write);
+    }
+}
+
+/// Sends one message with descriptors.
+pub fn send_message(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::<u8>::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors in one message"));
+    }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives one message, or of a stream what came with descriptors, without waiting. Descriptors are closed on exec.
+pub fn receive_message(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Received {
+    let mut space = [MaybeUninit::<u8>::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    match recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
+        Ok(message) => {
+            let mut descriptors = Vec::new();
+            for part in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(rights) = part {
+                    descriptors.extend(rights);
+                }
+            }
+            if message.bytes == 0 || message.flags.contains(ReturnFlags::TRUNC) {
+                return Received::HungUp;
+            }
+            Received::Message(message.bytes, descriptors)
+        }
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::Nothing,
+        Err(_) => Received::HungUp,
     }
 }
 

@@ -49,13 +49,8 @@ pub(super) enum Event {
         /// Its link layer in words.
         link_layer: String,
     },
-    /// The SCIF endpoints are connected.
-    Joined {
-        /// Node and port of either side.
-        places: [String; 2],
-    },
-    /// The next step succeeded, as far as this process can tell.
-    Done(Done),
+    /// A step succeeded, as far as this process can tell.
+    Done(Step, Done),
     /// Nothing more comes from this process, because of this.
     Failed(String),
 }
@@ -96,17 +91,17 @@ fn open(arguments: &PeerArguments) -> Outcome<std::rc::Rc<Session>> {
 
 fn play(role: Role, step: Step, stage: &mut Stage) -> Outcome<()> {
     match role {
-        Role::Initiator => step.initiate(stage).map(|done| tell(&Event::Done(done))),
+        Role::Initiator => step.initiate(stage).map(|done| tell(&Event::Done(step, done))),
         Role::Target => step.serve(stage),
     }
 }
 
-pub(super) fn fail(failure: &Failure) -> ExitCode {
+fn fail(failure: &Failure) -> ExitCode {
     tell(&Event::Failed(failure.to_string()));
     ExitCode::FAILURE
 }
 
-pub(super) fn tell(event: &Event) {
+fn tell(event: &Event) {
     let line = serde_json::to_string(event).expect("an event holds only strings and numbers");
     // A demo that no longer listens has ended, and this process with it.
     let _ = writeln!(std::io::stdout(), "{line}");

@@ -1,0 +1,336 @@
+//! Ports, and both sides of connecting.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nonic_sys::{
+    AsFd, AsRawFd, EventFd, EventKind, OwnedFd, POLL_IN, PollEntry, RawFd, Received, accept_stream,
+    bind_name, connect_stream, effective_user, give_other_end, is_listening, is_nonblocking, is_unix_stream,
+    listen_for, own_name, peer_name, peer_user, poll, poll_now, receive_message, replace_descriptor,
+    send_byte, send_message, set_send_buffer, socket_cookie, take_bytes,
+};
+
+use crate::attempt::{Attempt, Request, Standing, enclosed};
+use crate::connection::Connection;
+use crate::helper::{self, Next};
+use crate::kept_descriptor::KeptDescriptor;
+use crate::node::fabric;
+use crate::registry::{self, EndpointRecord, Entry};
+use crate::segment::{Decision, Segment, Side};
+use crate::stream_socket::StreamSocket;
+use crate::{PortId, ScifError};
+
+/// How long whoever connects may take between connecting and saying what it wants: two system calls in a row.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Most requests that may wait.
+const BACKLOG_MOST: i32 = 1024;
+
+pub(crate) fn system(error: &io::Error) -> ScifError {
+    match error.kind() {
+        io::ErrorKind::OutOfMemory => ScifError::NoMemory,
+        io::ErrorKind::Interrupted => ScifError::Interrupted,
+        _ => ScifError::System(error.raw_os_error().unwrap_or(0)),
+    }
+}
+
+/// The port an endpoint has.
+fn own_port(number: RawFd) -> Option<u16> {
+    let name = own_name(number).ok().flatten()?;
+    fabric().parse(&name).map(|id| id.port)
+}
+
+/// Gives an endpoint without a port the lowest that is free.
+fn choose_port(number: RawFd) -> Result<u16, ScifError> {
+    for port in fabric().chosen_ports() {
+        match bind_name(number, &fabric().name(PortId { node: fabric().own, port })) {
+            Ok(()) => return Ok(port),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            // Another thread was faster.
+            Err(_) => return own_port(number).ok_or(ScifError::NoPort),
+        }
+    }
+    Err(ScifError::NoPort)
+}
+
+pub(crate) fn bind(number: RawFd, port: u16) -> Result<u16, ScifError> {
+    let record = registry::find(number)?;
+    if port > 0 && !fabric().may_bind(port) {
+        return Err(ScifError::Privileged { port, limit: fabric().lowest_port });
+    }
+    let mut registry = registry::lock();
+    let standing = registry.entry(record.identity.cookie).map_or(Standing::Idle, Entry::standing);
+    if !matches!(standing, Standing::Idle | Standing::Refused) || is_listening(number) {
+        return Err(ScifError::Connected);
+    }
+    if own_port(number).is_some() {
+        return Err(ScifError::Invalid("the endpoint has a port already"));
+    }
+    if port == 0 {
+        return choose_port(number);
+    }
+    match bind_name(number, &fabric().name(PortId { node: fabric().own, port })) {
+        Ok(()) => Ok(port),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            Err(ScifError::Invalid("the port is taken"))
+        }
+        Err(error) => Err(system(&error)),
+    }
+}
+
+pub(crate) fn listen(number: RawFd, backlog: i32) -> Result<(), ScifError> {
+    let record = registry::find(number)?;
+    if backlog <= 0 {
+        return Err(ScifError::Invalid("the backlog must be at least 1"));
+    }
+    let mut registry = registry::lock();
+    let cookie = record.identity.cookie;
+    let entry = registry.entry(cookie).ok_or(ScifError::NotOpen)?;
+    match entry.standing() {
+        Standing::Accepted | Standing::Connected if StreamSocket(number).is_hung_up() => {
+            return Err(ScifError::Invalid("the endpoint was connected once"));
+        }
+        Standing::Idle | Standing::Refused => {}
+        _ => return Err(ScifError::Connected),
+    }
+    if is_listening(number) {
+        return Err(ScifError::Connected);
+    }
+    let port = own_port(number).ok_or(ScifError::Invalid("the endpoint has no port"))?;
+    let backlog = backlog.min(BACKLOG_MOST);
+    if entry.other_end.is_none() {
+        return listen_for(number, backlog).map_err(|error| system(&error));
+    }
+    // It has tried to connect: its socket cannot listen any more. Another takes its number and its port.
+    let fresh = nonic_sys::open_stream().map_err(|error| system(&error))?;
+    registry.remove(cookie);
+    let placed = nonic_sys::replace_number(number, &fresh).and_then(|()| {
+        drop(fresh);
+        bind_name(number, &fabric().name(PortId { node: fabric().own, port }))?;
+        listen_for(number, backlog)
+    });
+    let cookie = socket_cookie(number).map_err(|error| system(&error))?;
+    registry.insert(cookie, number);
+    placed.map_err(|_| ScifError::Invalid("the port was taken meanwhile"))
+}
+
+pub(crate) fn connect(number: RawFd, target: PortId) -> Result<u16, ScifError> {
+    if target.port == 0 {
+        return Err(ScifError::Invalid("there is no port 0"));
+    }
+    let record = registry::find(number)?;
+    if !fabric().knows(target.node) {
+        return Err(ScifError::NoNode);
+    }
+    let cookie = record.identity.cookie;
+    let mut registry = registry::lock();
+    let entry = registry.entry(cookie).ok_or(ScifError::NotOpen)?;
+    let port = own_port(number);
+    match entry.standing() {
+        Standing::Undecided { blocking: false } => return Err(ScifError::InProgress),
+        Standing::Undecided { blocking: true } => return Err(ScifError::Connected),
+        Standing::Accepted => {
+            entry.attempt = None;
+            return port.ok_or(ScifError::Connected);
+        }
+        Standing::Connected if StreamSocket(number).is_hung_up() => {
+            return Err(ScifError::Invalid("the endpoint was connected once"));
+        }
+        Standing::Connected => return Err(ScifError::Connected),
+        Standing::Refused => {
+            entry.attempt = None;
+            return Err(ScifError::Refused);
+        }
+        Standing::Idle if is_listening(number) => return Err(ScifError::Listening),
+        Standing::Idle => {}
+    }
+    let port = match port {
+        Some(port) => port,
+        None => choose_port(number)?,
+    };
+    let blocking = !is_nonblocking(number).map_err(|error| system(&error))?;
+    let notice = match request(number, target, entry, blocking) {
+        Ok(notice) => notice,
+        Err(ScifError::Refused) if !blocking => {
+            entry.attempt = Some(Attempt::Refused);
+            return Err(ScifError::InProgress);
+        }
+        Err(error) => return Err(error),
+    };
+    drop(registry);
+    if blocking {
+        return wait_for_decision(cookie, &notice).map(|()| port);
+    }
+    helper::add(Box::new(move || watch(cookie, &notice)));
+    Err(ScifError::InProgress)
+}
+
+/// Sends the request; returns the way to the listener.
+fn request(
+    number: RawFd,
+    target: PortId,
+    entry: &mut Entry,
+    blocking: bool,
+) -> Result<Arc<KeptDescriptor>, ScifError> {
+    if entry.other_end.is_none() {
+        let other_end = give_other_end(number).map_err(|error| system(&error))?;
+        entry.other_end = Some(KeptDescriptor::new(other_end));
+    }
+    let Some(other_end) = &entry.other_end else { return Err(ScifError::NoMemory) };
+    // The kernel makes it its least, which two bytes fill.
+    let _ = set_send_buffer(number, 1);
+    for _ in 0..2 {
+        let _ = send_byte(number);
+    }
+    let sent = (|| {
+        let way = connect_stream(&fabric().name(target))?;
+        let (segment, file) = Segment::create()?;
+        send_message(way.as_fd(), &Request { target }.to_bytes(), &enclosed(other_end, &file))?;
+        Ok((way, segment))
+    })();
+    match sent {
+        Ok((way, segment)) => {
+            let notice = Arc::new(KeptDescriptor::new(way));
+            entry.attempt = Some(Attempt::Waiting { segment, notice: Arc::clone(&notice), blocking });
+            Ok(notice)
+        }
+        Err(error) => {
+            entry.take_bytes_back();
+            let error: io::Error = error;
+            Err(match error.kind() {
+                // Nobody listens, as many wait as may, or the listener went this moment.
+                io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::WouldBlock
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe => ScifError::Refused,
+                _ => system(&error),
+            })
+        }
+    }
+}
+
+fn wait_for_decision(cookie: u64, notice: &KeptDescriptor) -> Result<(), ScifError> {
+    loop {
+        let mut entries = [PollEntry { number: notice.number(), events: POLL_IN, revents: 0 }];
+        let waited = poll(&mut entries, None);
+        let mut registry = registry::lock();
+        let entry = registry.entry(cookie).ok_or(ScifError::NotOpen)?;
+        match entry.standing() {
+            Standing::Accepted | Standing::Connected => {
+                entry.attempt = None;
+                return Ok(());
+            }
+            Standing::Undecided { .. } if waited.is_ok() => {}
+            Standing::Undecided { .. } => {
+                if entry.withdraw() {
+                    return Err(ScifError::Interrupted);
+                }
+            }
+            Standing::Refused | Standing::Idle => {
+                entry.attempt = None;
+                return Err(ScifError::Refused);
+            }
+        }
+    }
+}
+
+/// Notices the decision for a program that does not wait: without that a refusal would not make the endpoint writable, and
+/// the end of a peer that accepted would not show.
+fn watch(cookie: u64, notice: &KeptDescriptor) -> Next {
+    if poll_now(notice.number(), POLL_IN) == 0 {
+        return Next::WhenReadable(notice.number(), None);
+    }
+    if let Some(entry) = registry::lock().entry(cookie) {
+        entry.standing();
+    }
+    Next::Done
+}
+
+/// The next request of a listener, as the connected descriptor and who asked.
+pub(crate) fn accept(number: RawFd, wait: bool) -> Result<(OwnedFd, PortId), ScifError> {
+    let record = registry::find(number)?;
+    if !is_listening(number) {
+        return Err(ScifError::Invalid("the endpoint does not listen"));
+    }
+    loop {
+        if poll_now(number, POLL_IN) & POLL_IN == 0 {
+            if !wait {
+                return Err(ScifError::TryAgain("nobody waits to be accepted"));
+            }
+            wait_for_request(number, &record)?;
+        }
+        match accept_stream(number) {
+            Ok(way) => match take_request(way) {
+                Some(accepted) => return Ok(accepted),
+                None if wait => {}
+                None => return Err(ScifError::TryAgain("whoever asked has given up")),
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(system(&error)),
+        }
+    }
+}
+
+fn wait_for_request(number: RawFd, record: &EndpointRecord) -> Result<(), ScifError> {
+    let bell = Arc::new(EventFd::new(EventKind::All, true).map_err(|error| system(&error))?);
+    let cookie = record.identity.cookie;
+    if let Some(entry) = registry::lock().entry(cookie) {
+        entry.waiters.push((number, Arc::clone(&bell)));
+    }
+    let mut entries =
+        [number, bell.as_fd().as_raw_fd()].map(|number| PollEntry { number, events: POLL_IN, revents: 0 });
+    let waited = poll(&mut entries, None);
+    if let Some(entry) = registry::lock().entry(cookie) {
+        entry.waiters.retain(|(_, waiter)| !Arc::ptr_eq(waiter, &bell));
+    }
+    waited.map_err(|error| system(&error))?;
+    // Closed by another thread: the number is nobody's, or another's.
+    let same = socket_cookie(number).is_ok_and(|now| now == cookie);
+    if same { Ok(()) } else { Err(ScifError::Interrupted) }
+}
+
+/// Takes a request if it is one, and still stands.
+fn take_request(way: OwnedFd) -> Option<(OwnedFd, PortId)> {
+    if peer_user(way.as_raw_fd()).ok()? != effective_user() || !wait_for_words(&way) {
+        return None;
+    }
+    let mut bytes = [0; Request::LENGTH + 1];
+    let Received::Message(length, descriptors) = receive_message(way.as_fd(), &mut bytes) else {
+        return None;
+    };
+    Request::from_bytes(&bytes[..length])?;
+    let [other_end, file]: [OwnedFd; 2] = descriptors.try_into().ok()?;
+    let number = other_end.as_raw_fd();
+    if !is_unix_stream(number) || StreamSocket(number).is_hung_up() {
+        return None;
+    }
+    let peer = fabric().parse(&peer_name(number).ok().flatten()?)?;
+    let cookie = socket_cookie(number).ok()?;
+    let segment = Segment::from_peer(file).ok()?;
+    let record = registry::lock().insert(cookie, number);
+    let identity = Arc::clone(&record.identity);
+    let _ = record.connection.set(Connection::new(segment.clone(), Side::Acceptor, identity));
+    if !segment.decide(Decision::Accepted) {
+        registry::lock().remove(cookie);
+        return None;
+    }
+    // The connector's endpoint becomes writable.
+    let _ = take_bytes(number, 64);
+    let _ = send_byte(way.as_raw_fd());
+    // The lowest number that was free is that of the way, which has done its work.
+    let descriptor = replace_descriptor(way, other_end).ok()?;
+    record.identity.note(descriptor.as_raw_fd());
+    Some((descriptor, peer))
+}
+
+fn wait_for_words(way: &OwnedFd) -> bool {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut entries = [PollEntry { number: way.as_raw_fd(), events: POLL_IN, revents: 0 }];
+        match poll(&mut entries, Some(until.saturating_duration_since(Instant::now()))) {
+            Ok(count) => return count > 0,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! From the number a program passes to the endpoint it means.
+//!
+//! The kernel is asked at every call what the number is now, because a program may close and reuse it at any time: two system
+//! calls. A call that follows the thread's last one on the same number sooner than any system call could have ended in
+//! between needs not ask again, for a while: it has a *lease*.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nonic_sys::{RawFd, ticks, ticks_in};
+
+use crate::connection::Connection;
+use crate::registry::{self, EndpointRecord};
+use crate::stream_socket::StreamSocket;
+use crate::{ScifError, program_memory};
+
+/// Less than any `close(2)`, `dup2(2)` or `munmap(2)` takes from call to return.
+const GAP: Duration = Duration::from_nanos(60);
+/// How long other threads' doings may stay unnoticed.
+const SPAN: Duration = Duration::from_micros(20);
+
+/// What this thread last did.
+struct Lease {
+    number: Cell<RawFd>,
+    record: Cell<Option<Arc<EndpointRecord>>>,
+    /// When the kernel was asked, and when the last call ended.
+    asked: Cell<u64>,
+    ended: Cell<u64>,
+    /// The two limits in ticks; 0 where there is no clock.
+    gap: Cell<u64>,
+    span: Cell<u64>,
+}
+
+thread_local! {
+    static LEASE: Lease = const {
+        Lease {
+            number: Cell::new(-1),
+            record: Cell::new(None),
+            asked: Cell::new(0),
+            ended: Cell::new(0),
+            gap: Cell::new(0),
+            span: Cell::new(0),
+        }
+    };
+}
+
+/// Measures the clock, once.
+pub(crate) fn prepare() {
+    let _ = ticks_in(GAP);
+}
+
+/// Calls `act` with the connection that `number` is. `alive`: a peer that is gone is an error; without it, what it sent
+/// before can still be received.
+#[inline]
+pub(crate) fn with_connection<R>(
+    number: RawFd,
+    alive: bool,
+    act: impl FnOnce(&Connection) -> Result<R, ScifError>,
+) -> Result<R, ScifError> {
+    let begun = ticks();
+    let leased = LEASE.try_with(|lease| {
+        let holds = lease.number.get() == number
+            && begun.wrapping_sub(lease.ended.get()) < lease.gap.get()
+            && begun.wrapping_sub(lease.asked.get()) < lease.span.get();
+        if holds { lease.record.take() } else { None }
+    });
+    let leased = leased.ok().flatten();
+    let continued = leased.is_some();
+    let record = match leased {
+        Some(record) => record,
+        None => connected(number, alive)?,
+    };
+    let Some(connection) = record.connection.get() else { return Err(ScifError::NotConnected) };
+    program_memory::begin_call(continued);
+    let outcome = act(connection);
+    program_memory::end_call();
+    let _ = LEASE.try_with(|lease| {
+        if outcome.is_err() {
+            lease.number.set(-1);
+            return;
+        }
+        if !continued {
+            lease.number.set(number);
+            // Asked after `begun`; a peer that went since shows at the end of the span.
+            lease.asked.set(begun);
+            lease.gap.set(ticks_in(GAP).unwrap_or(0));
+            lease.span.set(ticks_in(SPAN).unwrap_or(0));
+        }
+        lease.record.set(Some(record));
+        lease.ended.set(ticks());
+    });
+    outcome
+}
+
+/// Forgets what this thread knows: it is about to change it.
+pub(crate) fn end() {
+    let _ = LEASE.try_with(|lease| {
+        lease.number.set(-1);
+        lease.record.take();
+    });
+}
+
+#[cold]
+fn connected(number: RawFd, alive: bool) -> Result<Arc<EndpointRecord>, ScifError> {
+    let record = registry::find(number)?;
+    if record.connection.get().is_none() {
+        // It may have been accepted a moment ago.
+        if let Some(entry) = registry::lock().entry(record.identity.cookie) {
+            entry.standing();
+        }
+        if record.connection.get().is_none() {
+            return Err(ScifError::NotConnected);
+        }
+    }
+    if alive && StreamSocket(number).is_hung_up() {
+        return Err(ScifError::Reset);
+    }
+    Ok(record)
+}

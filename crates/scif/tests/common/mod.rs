@@ -1,0 +1,154 @@
+//! What the tests of endpoints share: pairs, second processes, waiting for what a descriptor shows.
+
+#![allow(dead_code)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use nonic_scif::{Descriptor, Endpoint, PollEntry, PortId, ScifError, node_ids, poll};
+
+pub(crate) const IN: i16 = libc::POLLIN;
+pub(crate) const OUT: i16 = libc::POLLOUT;
+pub(crate) const ERR: i16 = libc::POLLERR;
+pub(crate) const HUP: i16 = libc::POLLHUP;
+
+/// The bytes that fit in one direction.
+pub(crate) const WINDOW: usize = 4095;
+
+/// An endpoint of this node that listens, and where.
+pub(crate) fn listener(backlog: i32) -> (Endpoint, PortId) {
+    let endpoint = Endpoint::open().unwrap();
+    let port = endpoint.bind(0).unwrap();
+    endpoint.listen(backlog).unwrap();
+    (endpoint, PortId { node: node_ids().1, port })
+}
+
+/// Two endpoints of this process, connected: who connected, who accepted.
+pub(crate) fn pair() -> (Endpoint, Endpoint) {
+    let (listener, id) = listener(1);
+    let connector = Endpoint::open().unwrap();
+    set_nonblocking(&connector, true);
+    assert_eq!(connector.connect(id), Err(ScifError::InProgress));
+    let (accepted, _) = listener.accept(true).unwrap();
+    connector.connect(id).unwrap();
+    set_nonblocking(&connector, false);
+    (connector, accepted)
+}
+
+pub(crate) fn set_nonblocking(endpoint: &Endpoint, nonblocking: bool) {
+    // SAFETY: changes a flag of an open descriptor.
+    unsafe {
+        let flags = libc::fcntl(endpoint.number(), libc::F_GETFL);
+        let flags = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+        assert_eq!(libc::fcntl(endpoint.number(), libc::F_SETFL, flags), 0);
+    }
+}
+
+pub(crate) fn send(endpoint: &Descriptor, bytes: &[u8], block: bool) -> Result<usize, ScifError> {
+    endpoint.send(bytes.as_ptr() as usize, bytes.len(), block)
+}
+
+pub(crate) fn receive(endpoint: &Descriptor, bytes: &mut [u8], block: bool) -> Result<usize, ScifError> {
+    endpoint.receive(bytes.as_mut_ptr() as usize, bytes.len(), block)
+}
+
+/// What the kernel's `poll(2)` shows of a descriptor this moment.
+pub(crate) fn shown(number: i32) -> i16 {
+    let mut entry = libc::pollfd { fd: number, events: IN | OUT, revents: 0 };
+    // SAFETY: one entry, a local.
+    unsafe { libc::poll(&raw mut entry, 1, 0) };
+    entry.revents
+}
+
+/// What `poll` of the library shows of an endpoint this moment.
+pub(crate) fn seen(endpoint: &Endpoint) -> i16 {
+    let mut entries = [PollEntry { number: endpoint.number(), events: IN | OUT, revents: 0 }];
+    poll(&mut entries, 0).unwrap();
+    entries[0].revents
+}
+
+/// Waits until the kernel shows one of `events`.
+pub(crate) fn wait_for(number: i32, events: i16) -> i16 {
+    let mut entry = libc::pollfd { fd: number, events, revents: 0 };
+    // SAFETY: one entry, a local.
+    let ready = unsafe { libc::poll(&raw mut entry, 1, 30_000) };
+    assert_eq!(ready, 1, "nothing of {events:#x} in 30 s");
+    entry.revents
+}
+
+/// The same test in a second process, which sees its role in the environment and talks by lines.
+pub(crate) struct Other {
+    pub(crate) process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+const ROLE: &str = "NONIC_TEST_ROLE";
+
+/// What this process was started as; `None` in the first one.
+pub(crate) fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// Starts the test `name` once more as `role`.
+pub(crate) fn start(name: &str, role: &str) -> Other {
+    let mut process = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads", "1"])
+        .env(ROLE, role)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+    Other { process, input, output: BufReader::new(output) }
+}
+
+/// First characters of a line that is for the other process, and not the test harness's.
+const MARK: &str = "nonic: ";
+
+impl Other {
+    /// The next line it says.
+    pub(crate) fn hear(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the other process has ended");
+            // The harness writes the test's name without a line end before.
+            if let Some((_, text)) = line.split_once(MARK) {
+                return text.trim_end().to_owned();
+            }
+        }
+    }
+
+    pub(crate) fn tell(&mut self, text: &str) {
+        writeln!(self.input, "{text}").unwrap();
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    pub(crate) fn finish(mut self) {
+        drop(self.input);
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+/// Says a line to the first process.
+pub(crate) fn say(text: &str) {
+    println!("{MARK}{text}");
+}
+
+/// Waits for a line of the first process.
+pub(crate) fn told() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+/// An endpoint connected to a port of this node.
+pub(crate) fn connect_to(port: u16) -> Endpoint {
+    let endpoint = Endpoint::open().unwrap();
+    endpoint.connect(PortId { node: node_ids().1, port }).unwrap();
+    endpoint
+}
