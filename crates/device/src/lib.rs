@@ -18,6 +18,7 @@ mod device_memory;
 mod engine;
 mod error;
 mod events;
+mod exposed;
 mod limits;
 mod logging;
 mod pair_table;
@@ -43,6 +44,10 @@ pub use device::{Device, devices};
 pub use device_memory::DeviceMemory;
 pub use engine::{fork_init, is_fork_initialized};
 pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};
+pub use exposed::{
+    ExposeError, Exposed, ExposedPlace, ExposedRun, OwnThread, expose, forget_own_pages, map_own_pages,
+    own_pages,
+};
 pub use limits::Limits;
 pub use logging::log_to_standard_error;
 pub use nonic_memory::*;

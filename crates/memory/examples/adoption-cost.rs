@@ -71,7 +71,7 @@ fn covered(adopter: &Adopter) -> (f64, f64) {
 fn print(name: &str, shield: Shield) {
     let adopter = Adopter::new(AdoptionPolicy::Always);
     adopter.set_shield(shield);
-    adopter.set_own_threads(if name.starts_with("alone") { 1 } else { 0 });
+    adopter.add_own_threads(isize::from(name.starts_with("alone")));
     let pages = 4096.0;
     let (adopt, back) = rounds(&adopter, 4096 * PAGE, true, 15);
     println!(

@@ -37,44 +37,88 @@ pub fn grows_down(area: &MemoryArea) -> bool {
 /// Advice about what others see of memory, and what takes it back.
 const ADVICE: [(libc::c_int, libc::c_int); 3] = [
     (libc::MADV_DONTFORK, libc::MADV_DOFORK),
-    (libc::MADV_WIPEONFORK, libc::MADV_KEEPONFORK),
     (libc::MADV_DONTDUMP, libc::MADV_DODUMP),
+    (libc::MADV_WIPEONFORK, libc::MADV_KEEPONFORK),
 ];
+/// What `/proc/self/smaps` calls each of them.
+const NAMES: [&str; 3] = ["dc", "dd", "wf"];
 
-/// Whether an area is kept out of children or core dumps (`MADV_DONTFORK`, `MADV_WIPEONFORK`, `MADV_DONTDUMP`). All of that is
-/// taken back for its first page: if there was none, nothing changes; if there was some, that page is now an area of its own,
-/// and is given it again until it is no more. Of an area of one page this cannot be told: `false`.
+/// What keeps an area out of children or core dumps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AreaAdvice(u8);
+
+impl AreaAdvice {
+    /// There is none.
+    pub const NONE: Self = Self(0);
+
+    /// Whether children find zeros there (`MADV_WIPEONFORK`), which only anonymous private memory can do.
+    pub fn wipes_on_fork(self) -> bool {
+        self.0 & 1 << 2 != 0
+    }
+
+    /// Gives it to a range. Fails where memory of that kind cannot have it.
+    pub fn give(self, address: usize, length: usize) -> io::Result<()> {
+        for (index, (hide, _)) in ADVICE.iter().enumerate() {
+            if self.0 & 1 << index != 0 {
+                advise(address, length, *hide)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn advise(address: usize, length: usize, advice: libc::c_int) -> io::Result<()> {
+    // SAFETY: the advice concerns children and dumps only.
+    match unsafe { libc::madvise(address as *mut libc::c_void, length, advice) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// What an area was given of that advice. All of it is taken back for the first page: if there was none, nothing changes; if
+/// there was some, that page is now an area of its own, and is given it again until it is no more. Of an area of one page this
+/// cannot be told: then `search` has the text of `/proc/self/smaps` read, which takes as long as copying a thousand pages;
+/// without it there is none.
 ///
 /// Whoever calls keeps the process from forking meanwhile.
-pub fn is_hidden(areas: &AreaMap, area: &MemoryArea) -> io::Result<bool> {
+pub fn area_advice(areas: &AreaMap, area: &MemoryArea, search: bool) -> io::Result<AreaAdvice> {
     let first_end = area.start + PAGE;
     let is_apart = || -> io::Result<bool> {
         Ok(areas.at_or_above(area.start)?.is_some_and(|now| now.start <= area.start && now.end == first_end))
     };
-    let advise = |given: usize| {
+    let give = |given: u8| {
         for (index, (hide, show)) in ADVICE.iter().enumerate() {
-            let advice = if given & 1 << index != 0 { *hide } else { *show };
-            // SAFETY: the advice concerns children and dumps only. What the area had not been given before is gone again
-            // when this function returns.
-            unsafe { libc::madvise(area.start as *mut libc::c_void, PAGE, advice) };
+            // What the area had not been given before is gone again when this function returns.
+            let _ = advise(area.start, PAGE, if given & 1 << index != 0 { *hide } else { *show });
         }
     };
     if area.end <= first_end {
-        return Ok(false);
+        return if search { advice_in_text(area) } else { Ok(AreaAdvice::NONE) };
     }
-    advise(0);
+    give(0);
     if !is_apart()? {
-        return Ok(false);
+        return Ok(AreaAdvice::NONE);
     }
     for given in 1..1 << ADVICE.len() {
-        advise(given);
+        give(given);
         if !is_apart()? {
-            return Ok(true);
+            return Ok(AreaAdvice(given));
         }
     }
     // The program has just unmapped or changed what follows.
-    advise(0);
-    Ok(false)
+    give(0);
+    Ok(AreaAdvice::NONE)
+}
+
+fn advice_in_text(area: &MemoryArea) -> io::Result<AreaAdvice> {
+    use std::io::{BufRead, BufReader};
+    let head = format!("{:x}-{:x} ", area.start, area.end);
+    let lines = BufReader::new(std::fs::File::open("/proc/self/smaps")?).lines().map_while(Result::ok);
+    let mut of_area = lines.skip_while(|line| !line.starts_with(&head));
+    let flags = of_area.find(|line| line.starts_with("VmFlags:")).unwrap_or_default();
+    let given = |name: &str| flags.split_ascii_whitespace().any(|flag| flag == name);
+    let bits = NAMES.iter().enumerate().filter(|(_, name)| given(name)).map(|(index, _)| 1 << index);
+    Ok(AreaAdvice(bits.sum()))
 }
 
 #[cfg(test)]
@@ -144,17 +188,18 @@ mod tests {
                 }
             }
             let (area, flags) = (pages.area(), pages.flags());
-            assert_eq!(is_hidden(&areas, &area).unwrap(), given != 0, "{flags}");
+            assert_eq!(area_advice(&areas, &area, false).unwrap(), AreaAdvice(given), "{flags}");
             assert_eq!((pages.area(), pages.flags()), (area, flags));
         }
     }
 
     #[test]
-    fn the_advice_of_a_single_page_is_left_alone() {
+    fn the_advice_of_a_single_page_is_left_alone_and_found_in_the_text() {
         let pages = Pages::new(1, 0);
         pages.advise(libc::MADV_DONTFORK);
-        let flags = pages.flags();
-        assert!(!is_hidden(&AreaMap::open().unwrap(), &pages.area()).unwrap());
+        let (flags, areas) = (pages.flags(), AreaMap::open().unwrap());
+        assert_eq!(area_advice(&areas, &pages.area(), false).unwrap(), AreaAdvice::NONE);
+        assert_eq!(area_advice(&areas, &pages.area(), true).unwrap(), AreaAdvice(1));
         assert_eq!(pages.flags(), flags);
     }
 

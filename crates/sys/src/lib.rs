@@ -11,6 +11,7 @@ mod call_lock;
 mod copy;
 mod descriptor;
 mod errno;
+mod file_mapping;
 mod fork;
 mod interface;
 mod mapping;
@@ -34,7 +35,7 @@ mod virtual_memory;
 pub use address_file::{
     AddressFile, Rights, keep_from_children, map_zeros_over, populate, set_rights, sparse_data,
 };
-pub use area_flags::{grows_down, is_hidden, is_locked, lock_pages};
+pub use area_flags::{AreaAdvice, area_advice, grows_down, is_locked, lock_pages};
 pub use asymmetric::{FenceReach, heavy_fence, light_fence, light_fences_are_free, prepare_light_fences};
 pub use atomics::{compare_swap_u64, fetch_add_u64};
 pub use biased_mutex::{BiasedGuard, BiasedMutex};
@@ -42,6 +43,10 @@ pub use call_lock::{CallLock, Record};
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, pipe, read_byte, wait_readable, write_byte};
 pub use errno::ErrnoKept;
+pub use file_mapping::{
+    map_file_over, may_lock, nap, open_file_behind, open_file_of, process_has_ended, process_maps_file,
+    reserve_addresses, unmap_range,
+};
 pub use fork::{
     ForkHandler, ForkLayer, current_generation, forget_in_children, fork_generation, forks, keep_in_children,
     on_fork,

@@ -65,6 +65,12 @@ impl SharedMemory {
         Ok(Self { fd, length })
     }
 
+    /// Takes any file, as long as it is; the caller answers for its not shrinking. An empty one is refused.
+    pub fn from_unsealed_whole(fd: OwnedFd) -> io::Result<Self> {
+        let size = rustix::fs::fstat(&fd)?.st_size;
+        Self::from_unsealed(fd, usize::try_from(size).unwrap_or(0).max(1))
+    }
+
     /// Maps all of it.
     pub fn map(&self, protection: Protection) -> io::Result<SharedMapping> {
         SharedMapping::new(Some((self.fd.as_fd(), 0)), self.length, protection)
@@ -172,6 +178,22 @@ impl SharedMapping {
     /// Memory of this process and its children only.
     pub fn anonymous(length: usize) -> io::Result<Self> {
         Self::new(None, length, Protection::ReadWrite)
+    }
+
+    /// Shared memory of this process once more, at an address of its own: it stays when the first mapping goes. Children do
+    /// not inherit it. All of the range is one area and mapped `MAP_SHARED`; of private memory the kernel refuses it.
+    pub fn duplicate(address: usize, length: usize) -> io::Result<Self> {
+        // SAFETY: an old length of zero leaves the old mapping as it is.
+        let start = unsafe { libc::mremap(address as *mut libc::c_void, 0, length, libc::MREMAP_MAYMOVE) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start =
+            NonNull::new(start.cast()).ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
+        let mapping = Self { start, length };
+        mapping.advise(Advice::LinuxDontFork)?;
+        let _ = mapping.advise(Advice::LinuxDontDump);
+        Ok(mapping)
     }
 
     /// Length in bytes.

@@ -110,6 +110,30 @@ impl PageMap {
         self.read_entries((start, end), holding, most_pages, runs)
     }
 
+    /// Whether the process has copies of its own of some pages of a private file mapping: the file then shows something else.
+    pub fn has_own_copies(&self, start: usize, end: usize) -> io::Result<bool> {
+        const PRESENT: u64 = 1 << 63;
+        const SWAPPED: u64 = 1 << 62;
+        const OF_FILE: u64 = 1 << 61;
+        let mut entries = [0u8; 512 * 8];
+        let mut at = start;
+        while at < end {
+            let asked = ((end - at) / PAGE).min(512);
+            let read =
+                rustix::io::pread(&self.descriptor, &mut entries[..asked * 8], (at / PAGE * 8) as u64)?;
+            if read < asked * 8 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let is_copy = |entry: u64| entry & SWAPPED != 0 || entry & (PRESENT | OF_FILE) == PRESENT;
+            let entries = entries[..asked * 8].as_chunks::<8>().0;
+            if entries.iter().any(|entry| is_copy(u64::from_ne_bytes(*entry))) {
+                return Ok(true);
+            }
+            at += asked * PAGE;
+        }
+        Ok(false)
+    }
+
     fn read_entries(
         &self,
         (start, end): (usize, usize),

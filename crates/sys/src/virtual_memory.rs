@@ -75,6 +75,11 @@ pub struct MemoryArea {
 }
 
 impl MemoryArea {
+    /// Whether it can be read, and also written if asked for.
+    pub fn allows(&self, write: bool) -> bool {
+        self.readable && (self.writable || !write)
+    }
+
     /// What the area allows.
     pub fn rights(&self) -> Rights {
         Rights { read: self.readable, write: self.writable, execute: self.executable }
@@ -122,6 +127,13 @@ impl AreaMap {
         use rustix::fs::{Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self { file: rustix::fs::open("/proc/self/maps", flags, Mode::empty())? })
+    }
+
+    /// That of another process, which this one may look at.
+    pub fn of_process(pid: i32) -> io::Result<Self> {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(Self { file: rustix::fs::open(format!("/proc/{pid}/maps"), flags, Mode::empty())? })
     }
 
     fn query(&self, query: &mut ProcmapQuery) -> io::Result<()> {

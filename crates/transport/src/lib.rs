@@ -38,3 +38,4 @@ pub use segment::{SEGMENT_NAME, Segment, SegmentView, SlotPlace};
 pub use segment_copy::{
     SegmentFault, SegmentHead, SegmentRegions, Settings, read_segment_head, read_segment_regions,
 };
+pub use windows::{Placing, Windows};

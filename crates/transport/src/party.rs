@@ -76,6 +76,11 @@ impl Party {
         })
     }
 
+    /// The file of adopted pages, and its identity.
+    pub fn adopted_file(&self) -> Option<(BorrowedFd<'_>, FileIdentity)> {
+        self.adopted_file.as_ref().map(|(file, identity)| (file.as_fd(), *identity))
+    }
+
     /// Whether an area of this process shows its own file of adopted pages.
     pub fn is_adopted(&self, backing: &Backing) -> bool {
         let Backing::SharedFile { device, inode, .. } = backing else { return false };

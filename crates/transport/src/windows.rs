@@ -1,11 +1,12 @@
-//! Windows onto a peer's file of adopted pages: mapped when they are first needed, found without a lock.
+//! Windows onto a file, such as a peer's of adopted pages: mapped when they are first needed, found without a lock.
 
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nonic_memory::SharedSlice;
-use nonic_sys::{OwnedFd, Protection, SharedMapping, SharedMemory};
+use nonic_sys::{AsFd, BorrowedFd, OwnedFd, Protection, SharedMapping, SharedMemory};
 
 use crate::link_record::LinkRecord;
 
@@ -21,10 +22,14 @@ const PLACES: usize = 64;
 static LARGE_LEFT: AtomicUsize = AtomicUsize::new(16 << 40 >> LARGE);
 static SMALL_LEFT: AtomicUsize = AtomicUsize::new(16 << 40 >> SMALL);
 
-/// A peer's adopted pages, as far as they are mapped here.
-#[derive(Debug)]
-pub(crate) struct Windows {
+/// Runs what maps a window and returns where it is, at a moment when that may happen.
+pub type Placing = Box<dyn Fn(&mut dyn FnMut() -> Option<(usize, usize)>) + Send + Sync>;
+
+/// A file, such as a peer's of adopted pages, as far as it is mapped here.
+pub struct Windows {
     file: SharedMemory,
+    protection: Protection,
+    placing: Option<Placing>,
     large: Table,
     small: Table,
     /// Where it is shown what is mapped.
@@ -86,18 +91,25 @@ impl Table {
         });
     }
 
-    fn map(&self, file: &SharedMemory, start: u64, length: usize) -> io::Result<SharedMapping> {
+    fn map(
+        &self,
+        file: &SharedMemory,
+        protection: Protection,
+        start: u64,
+        length: usize,
+    ) -> io::Result<SharedMapping> {
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
             return Err(io::Error::other("as many windows are mapped as may be"));
         }
-        file.map_window(start, length, Protection::ReadWrite).inspect_err(|_| {
+        file.map_window(start, length, protection).inspect_err(|_| {
             self.left.fetch_add(1, Ordering::Relaxed);
         })
     }
 
     /// The window with the byte at `offset` of the file, mapped now if it is not yet.
     #[cold]
-    fn open(&self, file: &SharedMemory, offset: u64, record: Option<&LinkRecord>) -> Option<&SharedMapping> {
+    fn open(&self, windows: &Windows, offset: u64) -> Option<&SharedMapping> {
+        let file = &windows.file;
         let number = offset >> self.shift;
         match self.find(number) {
             Found::Mapped(mapping) => Some(mapping),
@@ -105,11 +117,23 @@ impl Table {
             Found::Free(place) => {
                 let start = number << self.shift;
                 let length = (file.length() as u64).checked_sub(start)?.min(1 << self.shift) as usize;
-                let mapping = self.map(file, start, length);
+                let mut mapping = Err(io::ErrorKind::NotFound.into());
+                let mut map = || {
+                    mapping = self.map(file, windows.protection, start, length);
+                    let mapping = mapping.as_ref().ok()?;
+                    let start = mapping.as_ptr() as usize;
+                    Some((start, start + mapping.length()))
+                };
+                match &windows.placing {
+                    Some(placing) => placing(&mut map),
+                    None => {
+                        map();
+                    }
+                }
                 if let Err(error) = &mapping {
                     tracing::debug!(start, length, %error, "a window onto a peer's memory cannot be mapped");
                 }
-                if let Some(record) = record {
+                if let Some(record) = &windows.record {
                     self.show(record, mapping.as_ref().err());
                 }
                 place.get_or_init(|| Window { number, mapping: mapping.ok() }).mapping.as_ref()
@@ -132,20 +156,45 @@ impl Drop for Table {
 impl Windows {
     /// Onto the file a peer sent, if it cannot shrink. Nothing is mapped yet.
     pub(crate) fn new(file: OwnedFd, record: Option<Arc<LinkRecord>>) -> io::Result<Self> {
-        let file = SharedMemory::from_peer_whole(file)?;
-        Ok(Self {
+        let mut windows = Self::of(SharedMemory::from_peer_whole(file)?, Protection::ReadWrite);
+        windows.record = record;
+        Ok(windows)
+    }
+
+    /// Onto any file, of which whoever may answers for its not shrinking. Nothing is mapped yet; `placing`, if there is one, has
+    /// each window mapped. Fails for an empty file.
+    pub fn onto(file: OwnedFd, protection: Protection, placing: Option<Placing>) -> io::Result<Self> {
+        let mut windows = Self::of(SharedMemory::from_unsealed_whole(file)?, protection);
+        windows.placing = placing;
+        Ok(windows)
+    }
+
+    fn of(file: SharedMemory, protection: Protection) -> Self {
+        Self {
             file,
+            protection,
+            placing: None,
             large: Table::new(LARGE, &LARGE_LEFT),
             small: Table::new(SMALL, &SMALL_LEFT),
-            record,
+            record: None,
             mapping: Mutex::new(()),
-        })
+        }
+    }
+
+    /// The file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Bytes of the file when it was taken: what is beyond is not reached.
+    pub fn length(&self) -> usize {
+        self.file.length()
     }
 
     /// `length` bytes at `offset` of the file, 1 or more. `None` if they are outside, lie in two windows, or cannot be
     /// mapped.
     #[inline]
-    pub(crate) fn slice(&self, offset: u64, length: usize) -> Option<SharedSlice<'_>> {
+    pub fn slice(&self, offset: u64, length: usize) -> Option<SharedSlice<'_>> {
         let mapping = match self.large.find(offset >> LARGE) {
             Found::Mapped(mapping) => mapping,
             _ => return self.slice_slowly(offset, length),
@@ -165,7 +214,7 @@ impl Windows {
         }
         let _mapping = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         for table in [&self.large, &self.small] {
-            if let Some(mapping) = table.open(&self.file, offset, self.record.as_deref()) {
+            if let Some(mapping) = table.open(self, offset) {
                 return SharedSlice::of_mapping(mapping, part(table), length);
             }
         }
@@ -173,10 +222,15 @@ impl Windows {
     }
 }
 
+impl fmt::Debug for Windows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Windows").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nonic_sys::AsFd;
 
     fn file_of(length: usize) -> (SharedMemory, Windows) {
         let memory = SharedMemory::create("windows", length).unwrap();

@@ -126,7 +126,7 @@ impl EngineOwner {
             self.0.epoll.add(self.0.party.doorbell.as_fd(), agent::DOORBELL)?;
             let engine = Arc::clone(&self.0);
             *agent = Some(nonic_sys::spawn_without_signals("nonic-agent", move || agent::run(&engine))?);
-            self.0.party.adopter.set_own_threads(1);
+            self.0.party.adopter.add_own_threads(1);
         }
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Drop for EngineOwner {
             return;
         }
         self.0.answer_all();
-        self.0.party.adopter.set_own_threads(0);
+        self.0.party.adopter.add_own_threads(-1);
         self.0.say_goodbye();
         self.0.stop.store(true, Ordering::SeqCst);
         self.0.party.doorbell.signal();

@@ -78,6 +78,9 @@ pub enum Purpose {
     Remote,
     /// Only this process's own requests use it; peers fetch large sends from it.
     Local,
+    /// Peers map the pages, which stay theirs whatever the program does with the addresses. Memory that the program keeps out of
+    /// children or core dumps is adopted too, and stays out of them.
+    Window,
 }
 
 /// What holds the program's other threads back while pages are switched.
@@ -145,10 +148,35 @@ impl Adopter {
         state
     }
 
-    /// How many threads of this process, other than those that adopt and give back, are the library's own and keep off the program's memory while the hook of
-    /// [`Adopter::set_quiet_hook`] runs. A program with one thread besides needs no protection against itself.
-    pub fn set_own_threads(&self, count: usize) {
-        self.state().own_threads = count;
+    /// So many more threads of this process (or fewer), other than those that adopt and give back, are the library's own and
+    /// keep off the program's memory while the hook of [`Adopter::set_quiet_hook`] runs. A program with one thread besides needs
+    /// no protection against itself.
+    pub fn add_own_threads(&self, more: isize) {
+        let mut state = self.state();
+        state.own_threads = state.own_threads.saturating_add_signed(more);
+    }
+
+    /// Runs `map`, which maps some of the file for the library's own use or the program's, and returns where; that mapping is
+    /// then left alone when pages are given back. Nothing is adopted or given back meanwhile.
+    pub fn map_view(&self, map: &mut dyn FnMut() -> Option<(usize, usize)>) {
+        let mut state = self.state();
+        if let Some((start, end)) = map() {
+            state.add_view(start, end);
+        }
+    }
+
+    /// What [`Adopter::map_view`] mapped there is no more.
+    pub fn forget_view(&self, start: usize, end: usize) {
+        self.state().remove_view(start, end);
+    }
+
+    /// If all pages of a range are adopted already: adopts them once more. Takes one question to the kernel. The range is whole
+    /// pages, for a window, and writable as mapped now if `write`.
+    pub fn adopt_covered(&self, address: usize, length: usize, write: bool) -> Option<Adoption> {
+        let mut state = self.state();
+        let pages = state.share_covered(address, address.checked_add(length)?, write)?;
+        let (reason, generation) = (PlainReason::None, state.generation());
+        Some(Adoption { pages: Some(pages), reason, generation, plain: [(0, 0); 2], life: None })
     }
 
     /// Has every switch of pages run inside `hook`, which calls what it is given, once, while no thread of the library reads
@@ -191,8 +219,9 @@ impl Adopter {
         let (outcome, life) = match wanted {
             Err(reason) => (Outcome::plain(reason), None),
             Ok((start, end)) => {
-                let outcome = self.adopt_pages(&mut state, start, end);
-                let life = (self.policy == AdoptionPolicy::Auto && !outcome.covered).then(|| Life {
+                let outcome = self.adopt_pages(&mut state, start, end, purpose);
+                let learns = self.policy == AdoptionPolicy::Auto && purpose != Purpose::Window;
+                let life = (learns && !outcome.covered).then(|| Life {
                     since: Instant::now(),
                     bytes: end - start,
                     copied_pages: match outcome.reason {
@@ -204,7 +233,13 @@ impl Adopter {
             }
         };
         let mut plain = [(0, 0); 2];
-        if purpose == Purpose::Remote && self.policy != AdoptionPolicy::Never {
+        let plain_counts = match purpose {
+            Purpose::Remote => true,
+            Purpose::Local => false,
+            // What is left beside a run is asked for again, by itself.
+            Purpose::Window => outcome.pages.is_none(),
+        };
+        if plain_counts && self.policy != AdoptionPolicy::Never {
             plain = plain_parts(address, length, outcome.pages);
             for (start, end) in plain {
                 if start < end {
@@ -215,15 +250,17 @@ impl Adopter {
         Adoption { pages: outcome.pages, reason: outcome.reason, generation: state.generation(), plain, life }
     }
 
-    fn adopt_pages(&self, state: &mut State, start: usize, end: usize) -> Outcome {
-        if let Some(pages) = state.share_covered(start, end) {
+    fn adopt_pages(&self, state: &mut State, start: usize, end: usize, purpose: Purpose) -> Outcome {
+        if let Some(pages) = state.share_covered(start, end, false) {
             return Outcome { pages: Some(pages), reason: PlainReason::None, copied_pages: 0, covered: true };
         }
         if let Err(reason) = state::process_allows() {
             return Outcome::plain(reason);
         }
-        let short = self.policy == AdoptionPolicy::Auto && state.learned.is_short_lived(end - start);
-        state.adopt(start, end, if short { Err(PlainReason::ShortLived) } else { Ok(()) })
+        let window = purpose == Purpose::Window;
+        let short =
+            self.policy == AdoptionPolicy::Auto && !window && state.learned.is_short_lived(end - start);
+        state.adopt(start, end, if short { Err(PlainReason::ShortLived) } else { Ok(()) }, window)
     }
 
     fn whole_pages(

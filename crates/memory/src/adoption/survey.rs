@@ -3,7 +3,8 @@
 use std::io;
 
 use nonic_sys::{
-    AddressFile, AreaMap, AreaName, Backing, MemoryArea, Rights, grows_down, is_hidden, own_stack,
+    AddressFile, AreaAdvice, AreaMap, AreaName, Backing, MemoryArea, Rights, area_advice, grows_down,
+    own_stack,
 };
 
 use super::{LAYER_BITS, PlainReason};
@@ -27,6 +28,16 @@ pub(super) struct Ordinary {
     pub(super) of_file: bool,
     /// In that case, the layer, if it still lies at its own address.
     pub(super) layer: Option<u16>,
+    /// It is a private mapping of some other file, of which the process has no copies yet where it has not written.
+    pub(super) of_other_file: bool,
+    /// What keeps it out of children or core dumps.
+    pub(super) advice: AreaAdvice,
+}
+
+impl Ordinary {
+    fn new(rights: Rights) -> Self {
+        Self { rights, of_file: false, layer: None, of_other_file: false, advice: AreaAdvice::NONE }
+    }
 }
 
 /// A part of a range.
@@ -53,11 +64,13 @@ pub(super) fn adopted_layer(file: &AddressFile, area: &MemoryArea) -> Option<u16
     }
 }
 
-/// Looks at every area of `start..end`. What is not mapped, and what comes after, is refused.
+/// Looks at every area of `start..end`. What is not mapped, and what comes after, is refused. `window`: memory that is kept out
+/// of children or dumps, and written copies of files, will do.
 pub(super) fn survey(
     areas: &AreaMap,
     file: &AddressFile,
     (start, end): (usize, usize),
+    window: bool,
 ) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     let mut at = start;
@@ -66,14 +79,14 @@ pub(super) fn survey(
             segments.push(Segment { start: at, end, kind: Kind::Refused(PlainReason::NotOrdinary) });
             break;
         };
-        let segment = Segment { start: at, end: area.end.min(end), kind: kind(areas, file, &area)? };
+        let segment = Segment { start: at, end: area.end.min(end), kind: kind(areas, file, &area, window)? };
         keep_off_own_stack(&area, segment, &mut segments);
         at = area.end;
     }
     Ok(segments)
 }
 
-fn kind(areas: &AreaMap, file: &AddressFile, area: &MemoryArea) -> io::Result<Kind> {
+fn kind(areas: &AreaMap, file: &AddressFile, area: &MemoryArea, window: bool) -> io::Result<Kind> {
     const REFUSED: Kind = Kind::Refused(PlainReason::NotOrdinary);
     let rights = area.rights();
     if let Some(layer) = adopted_layer(file, area) {
@@ -85,19 +98,27 @@ fn kind(areas: &AreaMap, file: &AddressFile, area: &MemoryArea) -> io::Result<Ki
     let kind = match area.backing {
         Backing::SharedFile { .. } => REFUSED,
         Backing::PrivateFile { device, inode, offset } if (device, inode) == file.identity() => {
-            Kind::Ordinary(Ordinary { rights, of_file: true, layer: layer_at_home(area, offset) })
+            let layer = layer_at_home(area, offset);
+            Kind::Ordinary(Ordinary { of_file: true, layer, ..Ordinary::new(rights) })
+        }
+        Backing::PrivateFile { .. } if window && rights.write => {
+            Kind::Ordinary(Ordinary { of_other_file: true, ..Ordinary::new(rights) })
         }
         Backing::PrivateFile { .. } => REFUSED,
         Backing::Private => match areas.name_at(area.start)? {
-            Some(AreaName::Program) => Kind::Ordinary(Ordinary { rights, of_file: false, layer: None }),
+            Some(AreaName::Program) => Kind::Ordinary(Ordinary::new(rights)),
             Some(AreaName::Stack) => Kind::Refused(PlainReason::Stack),
             _ => REFUSED,
         },
     };
     Ok(match kind {
         Kind::Ordinary(_) if grows_down(area) => Kind::Refused(PlainReason::Stack),
-        // A mapping of the file would be in children and dumps.
-        Kind::Ordinary(_) if is_hidden(areas, area)? => REFUSED,
+        Kind::Ordinary(ordinary) => match area_advice(areas, area, window)? {
+            AreaAdvice::NONE => kind,
+            advice if window && !advice.wipes_on_fork() => Kind::Ordinary(Ordinary { advice, ..ordinary }),
+            // A mapping of the file would be in children and dumps.
+            _ => REFUSED,
+        },
         kind => kind,
     })
 }

@@ -1,6 +1,6 @@
 //! Taking pages into the file.
 
-use nonic_sys::{AddressFile, Reach, Userfault, keep_from_children};
+use nonic_sys::{AddressFile, AreaAdvice, Reach, Userfault, keep_from_children, populate};
 
 use super::{Outcome, State, quietly};
 use crate::adoption::places::{Planned, offset_of, whole};
@@ -10,11 +10,16 @@ use crate::adoption::{AdoptedPages, PlainReason, Shield};
 
 impl State {
     /// If live regions have adopted all of `start..end` and it is still mapped: one more.
-    pub(in crate::adoption) fn share_covered(&mut self, start: usize, end: usize) -> Option<AdoptedPages> {
+    pub(in crate::adoption) fn share_covered(
+        &mut self,
+        start: usize,
+        end: usize,
+        write: bool,
+    ) -> Option<AdoptedPages> {
         let tools = self.tools.as_ref()?;
         let area = tools.areas.at_or_above(start).ok()??;
         let layer = adopted_layer(tools.file, &area)?;
-        if area.start > start || area.end < end {
+        if area.start > start || area.end < end || !area.allows(write) {
             return None;
         }
         self.places.adopted.add(offset_of(layer, start), offset_of(layer, end));
@@ -27,11 +32,12 @@ impl State {
         start: usize,
         end: usize,
         new: Result<(), PlainReason>,
+        window: bool,
     ) -> Outcome {
         self.settle_held_back();
         let Some(tools) = self.tools() else { return Outcome::plain(PlainReason::NoFile) };
         let file = tools.file;
-        let Ok(mut segments) = survey(&tools.areas, file, (start, end)) else {
+        let Ok(mut segments) = survey(&tools.areas, file, (start, end), window) else {
             return Outcome::plain(PlainReason::Failed);
         };
         self.refuse_plain(&mut segments);
@@ -128,17 +134,21 @@ impl State {
         }
         for (index, planned) in plan.iter().enumerate() {
             let Some(ordinary) = planned.new else { continue };
-            let tools = self.tools.as_mut().ok_or(PlainReason::NoFile)?;
-            let protection = match &tools.userfault {
-                _ if alone => Protection::Alone,
-                Some(Some(userfault)) => Protection::Userfault(userfault),
-                _ => return Err(PlainReason::NoProtection),
-            };
             let span = Span {
                 start: planned.start,
                 end: planned.end,
                 offset: offset_of(planned.layer, planned.start),
                 rights: ordinary.rights,
+            };
+            if ordinary.of_other_file && populate(span.start, span.end - span.start, true).is_err() {
+                self.undo(&plan[..index], planned, planned.start);
+                return Err(PlainReason::Failed);
+            }
+            let tools = self.tools.as_mut().ok_or(PlainReason::NoFile)?;
+            let protection = match &tools.userfault {
+                _ if alone => Protection::Alone,
+                Some(Some(userfault)) => Protection::Userfault(userfault),
+                _ => return Err(PlainReason::NoProtection),
             };
             match switching::share(tools.file, &mut tools.pages, protection, span, ordinary.of_file) {
                 Ok(pages) => copied += pages,
@@ -146,6 +156,11 @@ impl State {
                     self.undo(&plan[..index], planned, reached);
                     return Err(PlainReason::Failed);
                 }
+            }
+            if ordinary.advice != AreaAdvice::NONE {
+                let _ = ordinary.advice.give(span.start, span.end - span.start);
+                let to = span.offset + (span.end - span.start) as u64;
+                self.advised.push((span.offset, to, ordinary.advice));
             }
             if self.out_of_children {
                 let _ = keep_from_children(span.start, span.end - span.start);

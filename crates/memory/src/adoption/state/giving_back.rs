@@ -82,6 +82,7 @@ impl State {
                 kept.push((span.offset, span.offset + (span.end - span.start) as u64));
                 switching::give_back_running(file, span, stopped_peer)
             };
+            self.advise_again(&span);
             if locked {
                 // The limit cannot be in the way: as much was locked until now.
                 let _ = lock_pages(span.start, span.end - span.start);
@@ -93,6 +94,7 @@ impl State {
             return;
         }
         self.places.adopted.remove(from, to);
+        self.advised.retain(|(start, end, _)| *start < from || *end > to);
         for (start, end) in kept {
             self.places.once.keep(start, end);
         }
@@ -102,6 +104,17 @@ impl State {
         if !empty {
             self.places.leave_to_children(from, to);
             self.places.clear(file, from, to);
+        }
+    }
+
+    /// Keeps memory that was given back out of children and dumps, if the program kept it out before.
+    fn advise_again(&self, span: &Span) {
+        let span_end = span.offset + (span.end - span.start) as u64;
+        for (from, to, advice) in &self.advised {
+            let (low, high) = ((*from).max(span.offset), (*to).min(span_end));
+            if low < high {
+                let _ = advice.give(span.start + (low - span.offset) as usize, (high - low) as usize);
+            }
         }
     }
 
@@ -141,6 +154,9 @@ impl State {
             at = area.end;
             let Backing::SharedFile { device, inode, offset } = area.backing else { continue };
             if (device, inode) != tools.file.identity() || layer_at_home(&area, offset).is_some() {
+                continue;
+            }
+            if self.views.overlaps(area.start as u64, area.end as u64) {
                 continue;
             }
             let area_end = offset + (area.end - area.start) as u64;

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use nonic_sys::{
-    AddressFile, AreaMap, Backing, PageMap, SharedMemory, Threads, Userfault, fork_generation,
+    AddressFile, AreaAdvice, AreaMap, Backing, PageMap, SharedMemory, Threads, Userfault, fork_generation,
     keep_from_children,
 };
 
@@ -89,6 +89,10 @@ pub(super) struct State {
     /// Adopted pages that no region uses were not given back, since the kernel holds pages of the process; and whether a
     /// stopped peer may still write to some of them.
     held_back: Option<bool>,
+    /// Addresses at which the file is mapped for its own sake, and not as the program's memory.
+    views: Runs,
+    /// Places of adopted memory that the program keeps out of children or core dumps.
+    advised: Vec<(u64, u64, AreaAdvice)>,
 }
 
 /// Unless told otherwise, a fork copies this many bytes of adopted data.
@@ -130,6 +134,8 @@ impl State {
             search_after: 1,
             learned: Learned::default(),
             held_back: None,
+            views: Runs::new(),
+            advised: Vec::new(),
         }
     }
 
@@ -241,6 +247,16 @@ impl State {
             self.tools = Tools::open(self.file).ok();
         }
         self.tools.as_mut()
+    }
+
+    /// The library maps the file there.
+    pub(super) fn add_view(&mut self, start: usize, end: usize) {
+        self.views.keep(start as u64, end as u64);
+    }
+
+    /// It does so no more.
+    pub(super) fn remove_view(&mut self, start: usize, end: usize) {
+        self.views.remove(start as u64, end as u64);
     }
 
     /// Whether the adopter of this process made what is here.

@@ -1,0 +1,344 @@
+//! Memory of the program made reachable for other processes page by page: what a window of SCIF needs of the engine.
+//!
+//! A window is *pages*, not addresses: they stay what they are when the program unmaps the addresses or maps something else
+//! there. So wherever it can be, an exposed range is some runs of files: the process's file of adopted pages, or a file that
+//! the program shares itself. What no file holds is reached through the kernel, at an address: shared memory without a
+//! descriptor by a second mapping that nobody else knows of, the rest (stacks, pinned or locked pages) where it is.
+
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use nonic_memory::{Adoption, Purpose};
+use nonic_sys::{
+    AsFd, AsRawFd, Backing, FileIdentity, MemoryArea, OwnedFd, PageMap, PerProcess, Protection, RawFd,
+    SharedMapping, current_generation, file_identity, find_area, open_file_behind,
+};
+use nonic_transport::Windows;
+
+use crate::config::Config;
+use crate::engine::EngineOwner;
+
+/// A part of an exposed range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExposedRun {
+    /// Length in bytes, a multiple of the page size.
+    pub length: usize,
+    /// Where its bytes are.
+    pub place: ExposedPlace,
+}
+
+/// Where bytes of an exposed range are, for processes that may trace this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExposedPlace {
+    /// In a file that this process has open.
+    File {
+        /// Its number here, valid as long as the range is exposed.
+        descriptor: RawFd,
+        /// Device and inode, by which whoever opens it knows it again.
+        identity: FileIdentity,
+        /// Offset of the first byte.
+        offset: u64,
+    },
+    /// In this process's memory only, at this address.
+    Address(usize),
+}
+
+/// Why a range cannot be exposed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExposeError {
+    /// Not mapped, or not readable.
+    #[error("the memory at {address:#x} is not mapped or cannot be read")]
+    NotMapped {
+        /// First address that is wrong.
+        address: usize,
+    },
+    /// To be writable, but is not.
+    #[error("the memory at {address:#x} cannot be written")]
+    NotWritable {
+        /// First address that is wrong.
+        address: usize,
+    },
+    /// The engine cannot be made, or the kernel refused.
+    #[error("the memory cannot be exposed: {0}")]
+    Refused(io::Error),
+}
+
+/// What an exposed range holds on to.
+#[derive(Debug)]
+enum Holding {
+    Adopted(Adoption),
+    File { _file: Arc<OpenFile> },
+    Duplicate { _mapping: SharedMapping },
+}
+
+/// A file behind shared memory of the program, kept open while some range lies in it.
+#[derive(Debug)]
+struct OpenFile {
+    descriptor: OwnedFd,
+    identity: FileIdentity,
+    writable: bool,
+}
+
+/// What a process needs to expose memory. Lives as long as the process.
+#[derive(Debug)]
+struct Home {
+    owner: Arc<EngineOwner>,
+    files: Mutex<Vec<std::sync::Weak<OpenFile>>>,
+    own_pages: OnceLock<Option<Windows>>,
+}
+
+static HOME: PerProcess<Home> = PerProcess::new();
+
+fn home() -> io::Result<&'static Home> {
+    if let Some(home) = HOME.get() {
+        return Ok(home);
+    }
+    let config =
+        crate::devices().first().map_or_else(Config::from_environment, |device| device.config().clone());
+    let owner = EngineOwner::current(&config).map_err(io::Error::other)?;
+    Ok(HOME.get_or_make(|| Home { owner, files: Mutex::default(), own_pages: OnceLock::new() }))
+}
+
+/// An exposed range; it ends when this is dropped. Nobody may be inside an operation on it then.
+#[derive(Debug)]
+pub struct Exposed {
+    runs: Vec<ExposedRun>,
+    holdings: Vec<Holding>,
+    generation: u32,
+}
+
+impl Exposed {
+    /// Its parts, in ascending order.
+    pub fn runs(&self) -> &[ExposedRun] {
+        &self.runs
+    }
+}
+
+/// Exposes whole pages, for writing too if `write`. They are moved where others can map them if that is possible.
+pub fn expose(address: usize, length: usize, write: bool) -> Result<Exposed, ExposeError> {
+    let home = home().map_err(ExposeError::Refused)?;
+    let adopter = &home.owner.engine().party().adopter;
+    let mut exposed = Exposed {
+        runs: Vec::with_capacity(1),
+        holdings: Vec::with_capacity(1),
+        generation: current_generation(),
+    };
+    if let Some(adoption) = adopter.adopt_covered(address, length, write) {
+        exposed.take_adoption(home, adoption);
+        return Ok(exposed);
+    }
+    let end = address.checked_add(length).ok_or(ExposeError::NotMapped { address })?;
+    // Everything is looked at before anything is changed.
+    let mut areas = Vec::new();
+    let mut at = address;
+    while at < end {
+        let area = find_area(at).map_err(ExposeError::Refused)?.filter(|area| area.readable);
+        let area = area.ok_or(ExposeError::NotMapped { address: at })?;
+        if !area.allows(write) {
+            return Err(ExposeError::NotWritable { address: at });
+        }
+        areas.push((at, area.end.min(end), area));
+        at = area.end;
+    }
+    // Neighbours that can be adopted are adopted together.
+    let mut index = 0;
+    while let Some(&(start, mut stop, area)) = areas.get(index) {
+        index += 1;
+        if !home.can_adopt(&area) {
+            exposed.take_area(home, start, stop, &area, write);
+            continue;
+        }
+        while let Some((_, next_stop, _)) = areas.get(index).filter(|(_, _, next)| home.can_adopt(next)) {
+            (stop, index) = (*next_stop, index + 1);
+        }
+        exposed.take_private(home, start, stop);
+    }
+    Ok(exposed)
+}
+
+impl Home {
+    /// Whether the adopter decides about an area, and not the file it maps.
+    fn can_adopt(&self, area: &MemoryArea) -> bool {
+        match area.backing {
+            Backing::Private => true,
+            // Memory of the program that was moved, or a private file of which it may write copies.
+            Backing::SharedFile { .. } => self.owner.engine().party().is_adopted(&area.backing),
+            Backing::PrivateFile { .. } => area.writable,
+        }
+    }
+
+    fn file_of(&self, area: &MemoryArea, identity: FileIdentity) -> Option<Arc<OpenFile>> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|file| file.strong_count() > 0);
+        let fits = |file: &Arc<OpenFile>| file.identity == identity && (file.writable || !area.writable);
+        if let Some(file) = files.iter().filter_map(std::sync::Weak::upgrade).find(fits) {
+            return Some(file);
+        }
+        let writable = area.writable && matches!(area.backing, Backing::SharedFile { .. });
+        let descriptor = open_file_behind(area, writable)?;
+        let file = Arc::new(OpenFile { descriptor, identity, writable });
+        files.push(Arc::downgrade(&file));
+        Some(file)
+    }
+}
+
+impl Exposed {
+    fn push(&mut self, length: usize, place: ExposedPlace) {
+        self.runs.push(ExposedRun { length, place });
+    }
+
+    fn take_adoption(&mut self, home: &Home, adoption: Adoption) {
+        if let Some(pages) = adoption.pages
+            && let Some((descriptor, identity)) = home.owner.engine().party().adopted_file()
+        {
+            let offset = pages.file_offset(pages.start);
+            self.push(
+                pages.end - pages.start,
+                ExposedPlace::File { descriptor: descriptor.as_raw_fd(), identity, offset },
+            );
+        }
+        self.holdings.push(Holding::Adopted(adoption));
+    }
+
+    /// Memory that is adopted as far as it can be, run by run.
+    fn take_private(&mut self, home: &Home, start: usize, end: usize) {
+        if start >= end {
+            return;
+        }
+        let adoption = home.owner.engine().party().adopter.adopt(start, end - start, Purpose::Window);
+        let Some(pages) = adoption.pages else {
+            tracing::debug!(start, end, reason = ?adoption.reason, "memory of a window is reached through the kernel only");
+            self.holdings.push(Holding::Adopted(adoption));
+            self.push(end - start, ExposedPlace::Address(start));
+            return;
+        };
+        self.take_private(home, start, pages.start);
+        self.take_adoption(home, adoption);
+        self.take_private(home, pages.end, end);
+    }
+
+    /// A part of an area that maps a file.
+    fn take_area(&mut self, home: &Home, start: usize, end: usize, area: &MemoryArea, write: bool) {
+        let length = end - start;
+        let (shared, file) = match area.backing {
+            Backing::SharedFile { device, inode, offset } => (true, Some(((device, inode), offset))),
+            Backing::PrivateFile { device, inode, offset } => (false, Some(((device, inode), offset))),
+            Backing::Private => (false, None),
+        };
+        // Of a private mapping the file shows the same bytes as long as the process has written none of its own.
+        let same = || {
+            shared
+                || (!write
+                    && PageMap::open()
+                        .is_ok_and(|pages| matches!(pages.has_own_copies(start, end), Ok(false))))
+        };
+        if let Some((identity, area_offset)) = file
+            && same()
+            && let Some(file) = home.file_of(area, identity)
+        {
+            let offset = area_offset + (start - area.start) as u64;
+            self.push(
+                length,
+                ExposedPlace::File { descriptor: file.descriptor.as_raw_fd(), identity, offset },
+            );
+            self.holdings.push(Holding::File { _file: file });
+            return;
+        }
+        if shared && let Ok(mapping) = SharedMapping::duplicate(start, length) {
+            self.push(length, ExposedPlace::Address(mapping.as_ptr() as usize));
+            self.holdings.push(Holding::Duplicate { _mapping: mapping });
+            return;
+        }
+        self.push(length, ExposedPlace::Address(start));
+    }
+}
+
+impl Drop for Exposed {
+    fn drop(&mut self) {
+        if self.generation != current_generation() {
+            // The parent's: what it holds is not this process's to give back.
+            std::mem::forget(std::mem::take(&mut self.holdings));
+            return;
+        }
+        let Some(home) = HOME.get() else { return };
+        for holding in self.holdings.drain(..) {
+            if let Holding::Adopted(adoption) = holding {
+                home.owner.engine().give_back(adoption, true);
+            }
+        }
+    }
+}
+
+/// This process's own adopted pages, wherever their addresses lead by now; with the identity of their file. `None` if it
+/// has exposed nothing or adopts nothing.
+pub fn own_pages() -> Option<(&'static Windows, FileIdentity)> {
+    let home = HOME.get()?;
+    let windows = home.own_pages.get_or_init(|| {
+        let party = home.owner.engine().party();
+        let (file, _) = party.adopted_file()?;
+        let file = file.try_clone_to_owned().ok()?;
+        nonic_sys::forget_in_children(file.as_fd());
+        let engine = Arc::clone(home.owner.engine());
+        let placing = move |map: &mut dyn FnMut() -> Option<(usize, usize)>| {
+            engine.party().adopter.map_view(map);
+        };
+        Windows::onto(file, Protection::ReadWrite, Some(Box::new(placing))).ok()
+    });
+    let windows = windows.as_ref()?;
+    Some((windows, file_identity(windows.file()).ok()?))
+}
+
+/// Runs `map`, which maps some of this process's own adopted pages at another address and returns where: nothing is given
+/// back meanwhile, and that mapping is left alone later.
+pub fn map_own_pages(map: &mut dyn FnMut() -> Option<(usize, usize)>) {
+    match HOME.get() {
+        Some(home) => home.owner.engine().party().adopter.map_view(map),
+        None => {
+            map();
+        }
+    }
+}
+
+/// What [`map_own_pages`] mapped there is no more.
+pub fn forget_own_pages(start: usize, end: usize) {
+    if let Some(home) = HOME.get() {
+        home.owner.engine().party().adopter.forget_view(start, end);
+    }
+}
+
+/// A thread of the library's that keeps off the program's memory while pages are moved: it touches memory only inside
+/// [`OwnThread::work`], and does nothing outside but wait in the kernel.
+#[derive(Debug)]
+pub struct OwnThread(&'static Home);
+
+impl OwnThread {
+    /// Counts one, before it starts. `None` if there is no engine.
+    pub fn count() -> Option<Self> {
+        let home = home().ok()?;
+        home.owner.engine().party().adopter.add_own_threads(1);
+        Some(Self(home))
+    }
+
+    /// Runs `work`, which may give memory back, as an ordinary thread would.
+    pub fn as_ordinary<R>(&self, work: impl FnOnce() -> R) -> R {
+        let adopter = &self.0.owner.engine().party().adopter;
+        adopter.add_own_threads(-1);
+        let result = work();
+        adopter.add_own_threads(1);
+        result
+    }
+
+    /// Runs `work` while no pages are moved.
+    pub fn work<R>(&self, work: impl FnOnce() -> R) -> R {
+        let at_work = crate::engine::lock(&self.0.owner.engine().at_work);
+        let result = work();
+        drop(at_work);
+        result
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        self.0.owner.engine().party().adopter.add_own_threads(-1);
+    }
+}
