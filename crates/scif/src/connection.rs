@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use nonic_memory::SharedSlice;
-use nonic_sys::{Record, light_fences_are_free};
+use nonic_sys::{Record, forks, light_fences_are_free};
 
 use crate::ScifError;
 use crate::identity::Identity;
@@ -23,6 +23,8 @@ pub(crate) struct Connection {
     incoming: Incoming,
     identity: Arc<Identity>,
     memory: OnceLock<Arc<RegisteredMemory>>,
+    /// How many forks there had been when it was made: children of later ones have it, too.
+    forks: u32,
 }
 
 impl fmt::Debug for Connection {
@@ -50,6 +52,7 @@ impl Connection {
             side,
             identity,
             memory: OnceLock::new(),
+            forks: forks(),
         }
     }
 
@@ -105,6 +108,7 @@ impl Connection {
                 self.segment.areas(),
                 side,
                 peer_is_gone,
+                self.forks,
             )
         })
     }

@@ -1,0 +1,252 @@
+//! A process's own copy of a side's table of windows, for looking up offsets.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use nonic_memory::SharedSlice;
+
+use super::area::{Area, LOG_LENGTH, RECORDS, Table};
+use super::record::{Place, Record, State};
+use super::view::View;
+use crate::ScifError;
+use crate::options::Protection;
+
+/// Attempts to copy a table whole that changes meanwhile.
+const ATTEMPTS: u32 = 100;
+
+/// The copy, ordered by offset.
+#[derive(Debug)]
+pub(super) struct Mirror {
+    area: Area,
+    version: u64,
+    /// First offsets of the live runs, ascending, and the lines of their records.
+    starts: Vec<u64>,
+    lines: Vec<u32>,
+    /// By line.
+    runs: Vec<Option<Run>>,
+    /// Where the last lookup ended.
+    last: usize,
+    /// Views that are worth keeping although no window lies in them.
+    kept: Vec<Arc<View>>,
+}
+
+/// A live run.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) record: Record,
+    view: Option<Arc<View>>,
+}
+
+impl Mirror {
+    /// An empty copy: the first lookup fills it.
+    pub(super) fn new(area: Area) -> Self {
+        let (starts, lines, runs, kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { area, version: 0, starts, lines, runs, last: 0, kept }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.area.clone());
+    }
+
+    /// Makes the copy what the table is now.
+    #[inline]
+    pub(super) fn refresh(&mut self) {
+        let version = self.area.version().load(Ordering::Acquire);
+        if version != self.version {
+            self.catch_up(version);
+        }
+    }
+
+    #[cold]
+    fn catch_up(&mut self, version: u64) {
+        let behind = version.wrapping_sub(self.version);
+        if behind <= LOG_LENGTH / 2 {
+            let mut lines = [0; LOG_LENGTH as usize];
+            for (line, step) in lines.iter_mut().zip(1..=behind) {
+                *line = self.area.changed(self.version.wrapping_add(step)).load(Ordering::Relaxed) as usize;
+            }
+            fence(Ordering::Acquire);
+            // What was overwritten meanwhile is newer than half the log.
+            let now = self.area.version().load(Ordering::Relaxed);
+            if now.wrapping_sub(self.version) <= LOG_LENGTH / 2 {
+                for line in &lines[..behind as usize] {
+                    self.take_line(*line);
+                }
+                self.version = version;
+                return;
+            }
+        }
+        self.copy_whole();
+    }
+
+    /// A record that changes while it is read is in a later entry of the log, too.
+    fn take_line(&mut self, line: usize) {
+        if line >= RECORDS {
+            return;
+        }
+        self.remove(line);
+        let record = self.area.read_line(Table::Records, line).and_then(Record::from_words);
+        let Some(record) = record.filter(|record| record.state == State::Live) else { return };
+        let at = self.starts.partition_point(|start| *start < record.offset);
+        if self.overlaps(at, &record) {
+            return;
+        }
+        self.starts.insert(at, record.offset);
+        self.lines.insert(at, line as u32);
+        if self.runs.len() <= line {
+            self.runs.resize_with(line + 1, || None);
+        }
+        self.runs[line] = Some(Run { record, view: None });
+    }
+
+    /// Whether a run would lie over a neighbour: then the other side makes no sense.
+    fn overlaps(&self, at: usize, record: &Record) -> bool {
+        let before = at.checked_sub(1).and_then(|before| self.at(before));
+        before.is_some_and(|run| run.record.end() > record.offset)
+            || self.starts.get(at).is_some_and(|start| *start < record.end())
+    }
+
+    fn remove(&mut self, line: usize) {
+        let Some(run) = self.runs.get_mut(line).and_then(Option::take) else { return };
+        let at = self.starts.partition_point(|start| *start < run.record.offset);
+        if self.starts.get(at) == Some(&run.record.offset) {
+            self.starts.remove(at);
+            self.lines.remove(at);
+        }
+    }
+
+    fn copy_whole(&mut self) {
+        for _ in 0..ATTEMPTS {
+            let version = self.area.version().load(Ordering::Acquire);
+            (self.version, self.last) = (version, 0);
+            self.starts.clear();
+            self.lines.clear();
+            self.runs.clear();
+            let mut live = Vec::new();
+            for line in 0..self.area.used(Table::Records) {
+                let record = self.area.read_line(Table::Records, line).and_then(Record::from_words);
+                if let Some(record) = record.filter(|record| record.state == State::Live) {
+                    live.push((record, line));
+                }
+            }
+            live.sort_unstable_by_key(|(record, _)| record.offset);
+            for (record, line) in live {
+                if self.overlaps(self.starts.len(), &record) {
+                    continue;
+                }
+                self.starts.push(record.offset);
+                self.lines.push(line as u32);
+                if self.runs.len() <= line {
+                    self.runs.resize_with(line + 1, || None);
+                }
+                self.runs[line] = Some(Run { record, view: None });
+            }
+            if self.area.version().load(Ordering::Acquire) == version {
+                return;
+            }
+        }
+        // Nobody opens windows that fast. What is known is a table of some moment, and every lookup comes here again.
+        self.version = self.version.wrapping_sub(1);
+    }
+
+    fn at(&self, index: usize) -> Option<&Run> {
+        self.runs.get(*self.lines.get(index)? as usize)?.as_ref()
+    }
+
+    /// The index of the run with the byte at `offset`.
+    #[inline]
+    fn find(&mut self, offset: u64) -> Option<usize> {
+        let holds = |index: usize| {
+            self.at(index).is_some_and(|run| run.record.offset <= offset && offset < run.record.end())
+        };
+        if holds(self.last) {
+            return Some(self.last);
+        }
+        let index = self.starts.partition_point(|start| *start <= offset).checked_sub(1)?;
+        if !holds(index) {
+            return None;
+        }
+        self.last = index;
+        Some(index)
+    }
+
+    /// The runs that hold `length` bytes at `offset`, in order, each with the first byte in it and how many there are, given to
+    /// `each`. Refused if a byte is in no window, or else if a window does not allow what is wanted. `one_window`: the bytes lie
+    /// in one.
+    #[inline]
+    pub(super) fn walk(
+        &mut self,
+        offset: u64,
+        length: u64,
+        wanted: Protection,
+        one_window: bool,
+        mut each: impl FnMut(&mut Run, u64, u64),
+    ) -> Result<(), ScifError> {
+        let end = offset.checked_add(length).ok_or(ScifError::NoWindow)?;
+        let first = self.find(offset).ok_or(ScifError::NoWindow)?;
+        let (mut index, mut at, mut allowed) = (first, offset, true);
+        let window = self.at(first).map(|run| run.record.window);
+        while at < end {
+            let run = self.at(index).filter(|run| run.record.offset <= at && at < run.record.end());
+            let run = run.ok_or(ScifError::NoWindow)?;
+            if one_window && Some(run.record.window) != window {
+                return Err(ScifError::NoWindow);
+            }
+            allowed &= run.record.protection.allows(wanted);
+            (at, index) = (run.record.end(), index + 1);
+        }
+        if !allowed {
+            return Err(ScifError::Protected);
+        }
+        (index, at) = (first, offset);
+        while at < end {
+            let line = self.lines[index] as usize;
+            let run = self.runs[line].as_mut().ok_or(ScifError::NoWindow)?;
+            let stop = run.record.end().min(end);
+            each(run, at, stop - at);
+            (at, index) = (stop, index + 1);
+        }
+        Ok(())
+    }
+
+    /// The bytes at `offset`, if they lie in one run, in a file that can be mapped, and the window allows what is wanted.
+    #[inline]
+    pub(super) fn slice(
+        &mut self,
+        offset: u64,
+        length: usize,
+        wanted: Protection,
+    ) -> Option<SharedSlice<'_>> {
+        let index = self.find(offset)?;
+        let run = self.runs[self.lines[index] as usize].as_mut()?;
+        if run.record.end() - offset < length as u64 || !run.record.protection.allows(wanted) {
+            return None;
+        }
+        let (view, at) = run.view(offset).ok()??;
+        view.slice(at, length, wanted.write).filter(|slice| slice.length() == length)
+    }
+
+    /// Keeps a view that later windows will lie in, too.
+    pub(super) fn keep(&mut self, view: &Arc<View>) {
+        if view.is_of_all_windows() && !self.kept.iter().any(|kept| Arc::ptr_eq(kept, view)) {
+            self.kept.push(Arc::clone(view));
+        }
+    }
+}
+
+impl Run {
+    /// The file it lies in, opened now if it is not yet, and the offset there of the byte at `at`. `Ok(None)` if it lies in no
+    /// file; an error if the file cannot be reached.
+    #[inline]
+    pub(super) fn view(&mut self, at: u64) -> Result<Option<(&Arc<View>, u64)>, ScifError> {
+        let Place::File { number, identity, offset } = self.record.place else { return Ok(None) };
+        if self.view.is_none() {
+            let until = offset + self.record.length;
+            let view = View::open(self.record.pid, number, identity, until);
+            // A process that has ended has no windows.
+            self.view = Some(view.ok_or(ScifError::NoWindow)?);
+        }
+        Ok(self.view.as_ref().map(|view| (view, offset + (at - self.record.offset))))
+    }
+}
