@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
+use crate::scif_options;
+
 /// Most devices a process can have.
 const DEVICES_MAX: u32 = 16;
 
@@ -120,7 +122,7 @@ impl DeviceOptions {
     }
 }
 
-/// What is wrong with the value of one of the device's variables, if anything; for values that came by the environment.
+/// What is wrong with the value of one of nonic's variables, if anything; for values that came by the environment.
 pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
     match name {
         "NONIC_DEVICES" => match value.parse() {
@@ -137,6 +139,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         "NONIC_PTRACE" => {
             (!["any", "default", ""].contains(&value)).then(|| "must be any or default".to_owned())
         }
+        _ if scif_options::is_variable(name) => scif_options::complaint_about(name, value),
         _ => Some("is no variable of nonic; a typing error?".to_owned()),
     }
 }

@@ -13,6 +13,9 @@ mod device_options;
 mod doctor;
 mod library;
 mod run;
+#[allow(unsafe_code)] // As `verbs`.
+mod scif;
+mod scif_options;
 mod style;
 #[allow(unsafe_code)] // The calls to the system that have no safe wrapper, each with its reason.
 mod system;
@@ -29,7 +32,7 @@ const EXIT_REFUSED: u8 = 2;
 /// Runs RDMA programs on a machine that has no RDMA hardware.
 ///
 /// nonic is a software RDMA device that lives in the process that uses it: no NIC, no kernel module, no root, no
-/// daemon. Programs written for libibverbs run unmodified.
+/// daemon. Programs written for libibverbs, and for libscif, run unmodified.
 #[derive(Debug, Parser)]
 #[command(name = "nonic", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Nonic {
@@ -43,6 +46,7 @@ Examples:
   nonic run -- ibv_devices                list the devices a program sees
   nonic run -- ibv_rc_pingpong            a server here, and in another terminal:
   nonic run -- ibv_rc_pingpong localhost  its client
+  nonic run --node 1 -- ./scif_program    a program for SCIF, as on a card
   nonic bench                             how fast, beside what the machine can do
   nonic doctor                            what works on this machine, and why not
 
@@ -59,6 +63,8 @@ enum Command {
     #[command(hide = true)]
     DemoPeer(demo::PeerArguments),
     #[command(hide = true)]
+    DemoScifPeer(demo::ScifPeerArguments),
+    #[command(hide = true)]
     DoctorPeer(doctor::PeerArguments),
 }
 
@@ -71,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::BenchPeer(arguments) => bench::peer_main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::DemoPeer(arguments) => demo::peer_main(&arguments),
+        Command::DemoScifPeer(arguments) => demo::scif_peer_main(&arguments),
         Command::DoctorPeer(arguments) => doctor::peer_main(&arguments),
     }
 }

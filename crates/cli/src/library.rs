@@ -10,6 +10,9 @@ pub(crate) const FOLDER_VARIABLE: &str = "NONIC_LIB_DIR";
 /// The library whose presence makes a folder the right one.
 pub(crate) const VERBS_LIBRARY: &str = "libibverbs.so.1";
 
+/// The library that speaks SCIF; it lies beside the other in every build.
+const SCIF_LIBRARY: &str = "libscif.so.0";
+
 /// The folder that holds the C libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LibraryFolder {
@@ -73,6 +76,11 @@ impl LibraryFolder {
     /// The library in it that speaks verbs.
     pub(crate) fn verbs_library(&self) -> PathBuf {
         self.path.join(VERBS_LIBRARY)
+    }
+
+    /// The library in it that speaks SCIF.
+    pub(crate) fn scif_library(&self) -> PathBuf {
+        self.path.join(SCIF_LIBRARY)
     }
 
     /// Names of the libraries in it, which a program must find here and nowhere else.

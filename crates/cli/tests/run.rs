@@ -82,6 +82,8 @@ fn each_device_flag_sets_its_variable_and_no_other() {
         (&["--fork-copy", "100G"], "NONIC_FORK_COPY=107374182400"),
         (&["--log", "debug"], "NONIC_LOG=debug"),
         (&["--allow-ptrace"], "NONIC_PTRACE=any"),
+        (&["--nodes", "0,2-4"], "NONIC_SCIF_NODES=0,2-4"),
+        (&["--scif-port-min", "40"], "NONIC_SCIF_PORT_MIN=40"),
     ];
     for (flag, expected) in flags {
         let output = nonic_run([flag, &["--", "env"]].concat()).exits(0).output;
@@ -89,6 +91,26 @@ fn each_device_flag_sets_its_variable_and_no_other() {
             output.lines().filter(|line| line.starts_with("NONIC_") && !line.contains("LIB_DIR")).collect();
         assert_eq!(set, [expected]);
     }
+}
+
+#[test]
+fn a_scif_node_comes_with_the_others_unless_the_user_has_named_them() {
+    let set = |outcome: support::Outcome| -> Vec<String> {
+        let mut lines: Vec<_> =
+            outcome.exits(0).output.lines().filter(|line| line.contains("SCIF")).map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    for (node, nodes) in [("0", "0-1"), ("1", "0-1"), ("3", "0-3")] {
+        let expected = [format!("NONIC_SCIF_NODE={node}"), format!("NONIC_SCIF_NODES={nodes}")];
+        assert_eq!(set(nonic_run(["--node", node, "--", "env"])), expected);
+    }
+    let named = set(nonic_run(["--node", "1", "--nodes", "1,5", "--", "env"]));
+    assert_eq!(named, ["NONIC_SCIF_NODE=1", "NONIC_SCIF_NODES=1,5"]);
+    let (folder, mut command) = (stub_folder(), nonic());
+    command.env("NONIC_LIB_DIR", &*folder).env("NONIC_SCIF_NODES", "1,7");
+    let exported = set(run(command.args(["run", "--node", "1", "--", "env"])));
+    assert_eq!(exported, ["NONIC_SCIF_NODE=1", "NONIC_SCIF_NODES=1,7"]);
 }
 
 #[test]
@@ -105,6 +127,12 @@ fn bad_values_are_refused_and_named() {
         ("--devices", "0"),
         ("--devices", "17"),
         ("--devices", "many"),
+        ("--node", "card"),
+        ("--node", "65536"),
+        ("--nodes", "3-1"),
+        ("--nodes", "0,"),
+        ("--scif-port-min", "0"),
+        ("--scif-port-min", "1025"),
         ("--device-name", "a/b"),
         ("--device-name", ""),
         ("--link-layer", "token-ring"),

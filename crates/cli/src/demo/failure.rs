@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use crate::scif::ScifError;
 use crate::verbs::{CallError, Mismatch};
 
 /// What went wrong, as a sentence for a person.
@@ -19,6 +20,12 @@ impl Failure {
 
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<ScifError> for Failure {
+    fn from(error: ScifError) -> Self {
         Self(error.to_string())
     }
 }

@@ -85,6 +85,12 @@ pub(super) fn rate(
     Ok(rate_of(name, count, time + last.elapsed()))
 }
 
+/// Repeats a large operation that is complete when it returns, and returns the rate of bytes.
+pub(super) fn rate_of_calls(name: &str, mut call: impl FnMut() -> Outcome<()>) -> Outcome<Figure> {
+    let (count, time) = repeat_large(|_| call())?;
+    Ok(rate_of(name, count, time))
+}
+
 /// Starts large operations until the time is over; how many, and how long it took to start them.
 pub(super) fn repeat_large(mut start: impl FnMut(usize) -> Outcome<()>) -> Outcome<(usize, Duration)> {
     let begun = Instant::now();

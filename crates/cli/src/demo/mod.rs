@@ -13,20 +13,21 @@ mod one_sided;
 mod peer;
 mod refusal;
 mod report;
+mod scif;
 mod step;
 mod two_sided;
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 pub(crate) use peer::{PeerArguments, main as peer_main};
+pub(crate) use scif::{PeerArguments as ScifPeerArguments, peer_main as scif_peer_main};
 
 use crate::device_options::DeviceOptions;
 use crate::library::{LibraryFolder, own_program};
@@ -46,16 +47,20 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Let two processes move data, check every byte, and say how fast it was
 ///
-/// Needs nothing installed: two real processes load nonic's libibverbs.so.1 and use it through its C interface, as any
-/// program would. Takes a few seconds.
+/// Needs nothing installed: two real processes load nonic's libibverbs.so.1, or libscif.so.0, and use it through its C
+/// interface, as any program would. Takes a few seconds.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DemoArguments {
+    /// Which interface the processes use
+    #[arg(value_name = "INTERFACE", default_value = "verbs")]
+    interface: Interface,
+
     /// Print one JSON object at the end instead of text
     #[arg(long)]
     json: bool,
 
-    /// Only this step; may be given more than once
+    /// Only this step of verbs; may be given more than once
     #[arg(long = "step", value_name = "STEP")]
     steps: Vec<Step>,
 
@@ -63,15 +68,25 @@ pub(crate) struct DemoArguments {
     device: DeviceOptions,
 }
 
+/// A C interface of nonic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Interface {
+    /// libibverbs.so.1: RDMA.
+    Verbs,
+    /// libscif.so.0: a window, a remote write, a remote mapping, a fence.
+    Scif,
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   nonic demo
+  nonic demo scif                   a host and a card: window, remote write, remote mapping, fence
   nonic demo --tier ring            as between processes of different users
   nonic demo --link-layer ethernet --step one-sided
   nonic demo --json | jq '.steps[].figures'
 
 Environment:
-  NONIC_LIB_DIR  folder with libibverbs.so.1; default: beside this command
+  NONIC_LIB_DIR  folder with the libraries; default: beside this command
   NONIC_*        the variables of the device: nonic run --help
   NO_COLOR       no colours
 
@@ -100,23 +115,39 @@ struct Heard {
 }
 
 fn play(arguments: &DemoArguments) -> Result<bool, Failure> {
+    if arguments.interface == Interface::Scif && !arguments.steps.is_empty() {
+        return Err(Failure::new("the steps of SCIF build on each other; --step chooses steps of verbs"));
+    }
     let begun = Instant::now();
     let folder = LibraryFolder::find().map_err(|error| Failure::new(error.to_string()))?;
     let steps = if arguments.steps.is_empty() { Step::ALL.to_vec() } else { arguments.steps.clone() };
-    let start = || -> std::io::Result<[Process; 2]> {
+    let names = match arguments.interface {
+        Interface::Verbs => steps.iter().map(|step| step.name()).collect(),
+        Interface::Scif => scif::STEPS.to_vec(),
+    };
+    let start = |role: Role, socket| {
+        let mut command = Command::new(own_program()?);
+        command.envs(arguments.device.environment());
+        match arguments.interface {
+            Interface::Verbs => {
+                command.arg("demo-peer").arg(role.name()).arg(folder.verbs_library()).args(&names)
+            }
+            Interface::Scif => scif::complete(&mut command, role, &folder.scif_library()),
+        };
+        Process::start(role, socket, command)
+    };
+    let start_both = || -> std::io::Result<[Process; 2]> {
         let (left, right) = UnixStream::pair()?;
-        let library = folder.verbs_library();
-        let initiator = Process::start(Role::Initiator, left, &library, &steps, &arguments.device)?;
-        Ok([initiator, Process::start(Role::Target, right, &library, &steps, &arguments.device)?])
+        Ok([start(Role::Initiator, left)?, start(Role::Target, right)?])
     };
     let mut processes =
-        start().map_err(|error| Failure::new(format!("no process can be started: {error}")))?;
+        start_both().map_err(|error| Failure::new(format!("no process can be started: {error}")))?;
     let report = Report::new([processes[0].child.id(), processes[1].child.id()], arguments.json);
-    Ok(listen(&mut processes, &steps, report).finish(begun.elapsed().as_secs_f64()))
+    Ok(listen(&mut processes, &names, report).finish(begun.elapsed().as_secs_f64()))
 }
 
 /// Listens to both until both have ended.
-fn listen(processes: &mut [Process; 2], steps: &[Step], mut report: Report) -> Report {
+fn listen(processes: &mut [Process; 2], steps: &[&'static str], mut report: Report) -> Report {
     let (sender, receiver) = channel();
     for process in processes.iter_mut() {
         process.listen(sender.clone());
@@ -132,7 +163,7 @@ fn listen(processes: &mut [Process; 2], steps: &[Step], mut report: Report) -> R
 }
 
 /// Takes what they say until both are silent or the time is over; returns what went wrong, by process.
-fn hear_both(receiver: &Receiver<Heard>, report: &mut Report, steps: &[Step]) -> Vec<(Role, String)> {
+fn hear_both(receiver: &Receiver<Heard>, report: &mut Report, steps: &[&'static str]) -> Vec<(Role, String)> {
     let mut failures = Vec::new();
     let mut deadline = Deadline::after(PATIENCE_IN_ALL);
     loop {
@@ -145,8 +176,12 @@ fn hear_both(receiver: &Receiver<Heard>, report: &mut Report, steps: &[Step]) ->
             Some(Event::Opened { device, link_layer }) if heard.role == Role::Initiator => {
                 report.opened(device, link_layer)
             }
+            Some(Event::Joined { places }) => report.joined(places),
+            Some(Event::Done(done)) => match steps.get(report.step_count()) {
+                Some(step) => report.done(step, done),
+                None => failures.push((heard.role, "did more steps than there are".to_owned())),
+            },
             Some(Event::Opened { .. }) => {}
-            Some(Event::Done(step, done)) => report.done(step, done),
             Some(Event::Failed(words)) => failures.push((heard.role, words)),
             None => {}
         }
@@ -191,16 +226,8 @@ struct Process {
 }
 
 impl Process {
-    fn start(
-        role: Role,
-        socket: UnixStream,
-        library: &Path,
-        steps: &[Step],
-        device: &DeviceOptions,
-    ) -> std::io::Result<Self> {
-        let mut command = Command::new(own_program()?);
-        command.arg("demo-peer").arg(role.name()).arg(library).args(steps.iter().map(|step| step.name()));
-        command.envs(device.environment()).stdin(OwnedFd::from(socket)).stdout(Stdio::piped());
+    fn start(role: Role, socket: UnixStream, mut command: Command) -> std::io::Result<Self> {
+        command.stdin(OwnedFd::from(socket)).stdout(Stdio::piped());
         Ok(Self { role, child: command.spawn()? })
     }
 

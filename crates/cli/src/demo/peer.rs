@@ -49,8 +49,13 @@ pub(super) enum Event {
         /// Its link layer in words.
         link_layer: String,
     },
-    /// A step succeeded, as far as this process can tell.
-    Done(Step, Done),
+    /// The SCIF endpoints are connected.
+    Joined {
+        /// Node and port of either side.
+        places: [String; 2],
+    },
+    /// The next step succeeded, as far as this process can tell.
+    Done(Done),
     /// Nothing more comes from this process, because of this.
     Failed(String),
 }
@@ -91,17 +96,17 @@ fn open(arguments: &PeerArguments) -> Outcome<std::rc::Rc<Session>> {
 
 fn play(role: Role, step: Step, stage: &mut Stage) -> Outcome<()> {
     match role {
-        Role::Initiator => step.initiate(stage).map(|done| tell(&Event::Done(step, done))),
+        Role::Initiator => step.initiate(stage).map(|done| tell(&Event::Done(done))),
         Role::Target => step.serve(stage),
     }
 }
 
-fn fail(failure: &Failure) -> ExitCode {
+pub(super) fn fail(failure: &Failure) -> ExitCode {
     tell(&Event::Failed(failure.to_string()));
     ExitCode::FAILURE
 }
 
-fn tell(event: &Event) {
+pub(super) fn tell(event: &Event) {
     let line = serde_json::to_string(event).expect("an event holds only strings and numbers");
     // A demo that no longer listens has ended, and this process with it.
     let _ = writeln!(std::io::stdout(), "{line}");

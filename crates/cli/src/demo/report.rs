@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::measure::Figure;
-use super::step::{Done, Step};
+use super::step::Done;
 use crate::style::{Style, print, wrapped};
 
 /// Columns of the report on a terminal.
@@ -31,6 +31,8 @@ pub(super) struct Report {
     passed: bool,
     device: Option<String>,
     link_layer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    places: Option<[String; 2]>,
     processes: [u32; 2],
     steps: Vec<Played>,
     #[serde(skip)]
@@ -49,6 +51,7 @@ impl Report {
             passed: false,
             device: None,
             link_layer: None,
+            places: None,
             processes,
             steps: Vec::new(),
             style: Style::of_standard_output(),
@@ -66,31 +69,34 @@ impl Report {
         (self.device, self.link_layer) = (Some(device), Some(link_layer));
     }
 
+    /// The SCIF endpoints are connected.
+    pub(super) fn joined(&mut self, places: [String; 2]) {
+        let title = format!("nonic {}: SCIF, {} and {}, ", self.version, places[0], places[1]);
+        let [initiator, target] = self.processes;
+        self.say(&format!("{}processes {initiator} and {target}\n", self.style.strong(title)));
+        self.places = Some(places);
+    }
+
     /// How many steps went well.
     pub(super) fn step_count(&self) -> usize {
         self.steps.len()
     }
 
     /// A step went well.
-    pub(super) fn done(&mut self, step: Step, done: Done) {
-        let mut text = self.block(&self.style.good("ok    "), step.name(), &done.what);
+    pub(super) fn done(&mut self, name: &'static str, done: Done) {
+        let mut text = self.block(&self.style.good("ok    "), name, &done.what);
         for figure in &done.figures {
             let value = self.style.strong(format_args!("{:>8.2} {}", figure.value, figure.unit));
             text.push_str(&format!("{:TEXT_COLUMN$}{:<FIGURE_WIDTH$}{value}\n", "", figure.name));
         }
         self.say(text.trim_end());
-        self.steps.push(Played { name: step.name(), passed: true, what: done.what, figures: done.figures });
+        self.steps.push(Played { name, passed: true, what: done.what, figures: done.figures });
     }
 
     /// The step that was next went wrong.
-    pub(super) fn failed(&mut self, step: Step, words: String) {
-        self.say(self.block(&self.style.bad("FAILED"), step.name(), &words).trim_end());
-        self.steps.push(Played {
-            name: step.name(),
-            passed: false,
-            what: words.clone(),
-            figures: Vec::new(),
-        });
+    pub(super) fn failed(&mut self, name: &'static str, words: String) {
+        self.say(self.block(&self.style.bad("FAILED"), name, &words).trim_end());
+        self.steps.push(Played { name, passed: false, what: words.clone(), figures: Vec::new() });
         self.error = Some(words);
     }
 

@@ -9,6 +9,7 @@ mod peer;
 mod process;
 mod reach;
 mod report;
+mod scif;
 mod tiers;
 
 use std::ffi::OsString;
@@ -63,8 +64,8 @@ Examples:
   nonic doctor --json | jq .tiers
 
 Environment:
-  NONIC_LIB_DIR  folder with libibverbs.so.1; default: beside this command
-  NONIC_*        the variables of the device (nonic run --help); their values are checked
+  NONIC_LIB_DIR  folder with the libraries; default: beside this command
+  NONIC_*        the variables of the device and of SCIF (nonic run --help); their values are checked
   NO_COLOR       no colours
 
 Exit status:
@@ -89,6 +90,7 @@ pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
         Section::new("Adoption", adoption::examine()),
         Section::new("Processes", copying),
         Section::new("Network", network::examine()),
+        Section::new("SCIF", scif::examine()),
         Section::new("How bytes would move", tiers::explain(&tiers, bound.as_deref(), &tried)),
     ];
     if let Some(program) = &arguments.program {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
-use super::{adoption, library, reach};
+use super::{adoption, library, reach, scif};
 use crate::library::own_program;
 use crate::system;
 
@@ -34,6 +34,8 @@ pub(crate) struct PeerArguments {
 enum Role {
     /// Load the library, open a device, say what was seen.
     Library { file: PathBuf },
+    /// Load the SCIF library, connect two endpoints, say what was seen.
+    Scif { file: PathBuf },
     /// Adopt memory, say what was seen.
     Adoption,
     /// Write to the other process's memory, or have that memory, through the library.
@@ -49,6 +51,7 @@ enum Role {
 pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
     match &arguments.role {
         Role::Library { file } => library::load_and_tell(file),
+        Role::Scif { file } => scif::load_and_tell(file),
         Role::Adoption => adoption::try_and_tell(),
         Role::Reach { side, file } => reach::take_part(*side, file),
         Role::Memory { allow_ptrace } => serve_memory(*allow_ptrace),

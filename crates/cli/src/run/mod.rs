@@ -13,6 +13,7 @@ use clap::Args;
 use crate::EXIT_REFUSED;
 use crate::device_options::DeviceOptions;
 use crate::library::{FindError, LibraryFolder};
+use crate::scif_options::ScifOptions;
 use program::LookupError;
 pub(crate) use program::find as find_program;
 
@@ -21,8 +22,8 @@ const EXIT_NOT_FOUND: u8 = 127;
 
 /// Run a program on the software RDMA device
 ///
-/// Puts nonic's libraries in front of LD_LIBRARY_PATH and becomes the program, so that its signals and its exit status
-/// are those of the program itself. Programs need no rebuild. Both ends of a connection must run under nonic, on one
+/// Puts nonic's libraries (libibverbs.so.1, libscif.so.0) in front of LD_LIBRARY_PATH and becomes the program, so that
+/// its signals and its exit status are those of the program itself. Programs need no rebuild. Both ends of a connection must run under nonic, on one
 /// host and in one network namespace.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -37,6 +38,9 @@ pub(crate) struct RunArguments {
 
     #[command(flatten)]
     device: DeviceOptions,
+
+    #[command(flatten)]
+    scif: ScifOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -47,6 +51,9 @@ Examples:
   nonic run --link-layer ethernet -- ibv_rc_pingpong -g 0
   nonic run --tier ring --log debug -- ib_send_lat
   nonic run --devices 2 --device-name mlx5_ -- ibv_devices
+  nonic run --node 0 -- ./host_program        SCIF: the host; then, in another terminal:
+  nonic run --node 1 -- ./card_program        its card
+  nonic run --scif-port-min 40 -- ./daemon    one that binds ports kept for root
 
 Environment, each set by the flag that names it, else passed on as it is:
   NONIC_DEVICES        number of devices, 1 to 16; default 1
@@ -58,8 +65,14 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_FORK_COPY      adopted bytes a fork copies into the child at most; default 256M
   NONIC_LOG            off, error, warn, info, debug or trace; default warn
   NONIC_PTRACE         any: let processes of the same user copy despite Yama
+  NONIC_SCIF_NODE      the program's SCIF node; default 0
+  NONIC_SCIF_NODES     nodes that count as online, like 0,1 or 0-3; default: those with programs
+  NONIC_SCIF_PORT_MIN  lowest SCIF port that needs no CAP_SYS_ADMIN; default 1024
+Environment of SCIF without a flag, passed on as it is:
+  NONIC_SCIF_FABRIC    programs reach only those with the same word here; default 0
+  NONIC_SCIF_MEMLOCK   1: registering more than RLIMIT_MEMLOCK fails with EAGAIN; default 0
 Environment read by this command:
-  NONIC_LIB_DIR        folder with libibverbs.so.1; default: beside this command
+  NONIC_LIB_DIR        folder with the libraries; default: beside this command
   LD_LIBRARY_PATH      kept, behind nonic's folder
 
 Exit status:
@@ -124,6 +137,7 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
         .arg0(name)
         .args(rest)
         .envs(arguments.device.environment())
+        .envs(arguments.scif.environment())
         .env("LD_LIBRARY_PATH", &checked.search_path);
     let error = command.exec();
     refuse(&format!("{}: cannot be executed: {error}", checked.file.display()), EXIT_NOT_EXECUTABLE)

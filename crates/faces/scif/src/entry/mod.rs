@@ -25,7 +25,7 @@ fn known<T>(epd: c_int, flags: Result<T, Errno>) -> Result<(Descriptor, T), Errn
     match flags {
         Ok(words) => Ok((descriptor, words)),
         Err(reason) => {
-            descriptor.send(0, 0, false)?; // No bytes: looks at the number and nothing else.
+            descriptor.verify()?;
             Err(reason)
         }
     }

@@ -1,0 +1,77 @@
+//! One of the two processes of `nonic demo scif`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{PARTS, Stage, node};
+use crate::demo::exchange::Exchange;
+use crate::demo::failure::{Outcome, ensure};
+use crate::demo::peer::{Event, Role, fail, tell};
+use crate::scif::{Endpoint, PortId, ScifLibrary};
+
+/// One of the SCIF demo's processes (internal)
+#[derive(Args, Debug)]
+pub(crate) struct PeerArguments {
+    role: Role,
+    library: PathBuf,
+}
+
+/// The process. Its standard input is one end of the socketpair to the other one.
+pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
+    // Whoever kills the demo means this process too.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let mut exchange = match Exchange::of_standard_input() {
+        Ok(exchange) => exchange,
+        Err(failure) => return fail(&failure),
+    };
+    let endpoint = match join(arguments, &mut exchange) {
+        Ok(endpoint) => endpoint,
+        Err(failure) => {
+            let _ = exchange.tell_failure(&failure); // If the other process is gone already, there is no one to tell.
+            return fail(&failure);
+        }
+    };
+    let mut stage = Stage { endpoint, exchange };
+    for (initiate, serve) in PARTS {
+        let played = match arguments.role {
+            Role::Initiator => initiate(&mut stage).map(|done| tell(&Event::Done(done))),
+            Role::Target => serve(&mut stage),
+        };
+        if let Err(failure) = played {
+            let _ = stage.exchange.tell_failure(&failure); // As above.
+            return fail(&failure);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The card listens on a port that the library chooses, the host connects to it.
+fn join(arguments: &PeerArguments, exchange: &mut Exchange) -> Outcome<Endpoint> {
+    let library = ScifLibrary::load(&arguments.library)?;
+    let (nodes, own) = library.nodes()?;
+    ensure(own == node(arguments.role) && nodes == [0, 1], || {
+        format!("this process is node {own} of {nodes:?} and should be {} of 0 and 1", node(arguments.role))
+    })?;
+    let endpoint = Endpoint::open(&library)?;
+    match arguments.role {
+        Role::Target => {
+            exchange.tell(&endpoint.listen()?)?;
+            let (connected, peer) = endpoint.accept()?;
+            let told: u16 = exchange.hear()?;
+            ensure(peer == PortId { node: 0, port: told }, || {
+                format!("accepted {peer:?}, but the host says it is port {told} of node 0")
+            })?;
+            Ok(connected)
+        }
+        Role::Initiator => {
+            let target = PortId { node: node(Role::Target), port: exchange.hear()? };
+            let port = endpoint.connect(target)?;
+            exchange.tell(&port)?;
+            let place = |node: u16, port: u16| format!("node {node} port {port}");
+            tell(&Event::Joined { places: [place(own, port), place(target.node, target.port)] });
+            Ok(endpoint)
+        }
+    }
+}

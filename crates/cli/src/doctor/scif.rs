@@ -1,0 +1,158 @@
+//! SCIF: whether its library works, which nodes there are, and which ports are in use on them.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+
+use super::peer::ask_helper;
+use super::report::Line;
+use crate::library::LibraryFolder;
+use crate::scif::{Endpoint, Listed, PortId, ScifError, ScifLibrary, listing};
+
+/// The fabric of programs that name none.
+const DEFAULT_FABRIC: &str = "0";
+
+/// What the endpoints that are tried say.
+const GREETING: &[u8; 8] = b"nonic ok";
+
+/// What the helper process saw.
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Seen {
+    nodes: Vec<u16>,
+    own: u16,
+    port: u16,
+    error: Option<String>,
+}
+
+/// All findings about SCIF.
+pub(super) fn examine() -> Vec<Line> {
+    let mut lines = match LibraryFolder::find() {
+        Ok(folder) => loaded(&folder).unwrap_or_else(|line| vec![line]),
+        Err(_) => Vec::new(), // Said above, where the other library is looked for.
+    };
+    lines.extend(ports());
+    lines
+}
+
+/// Loads the library in a process of its own, where it can do no harm.
+fn loaded(folder: &LibraryFolder) -> Result<Vec<Line>, Line> {
+    const NAME: &str = "libscif.so.0";
+    // A note: programs for verbs run without it.
+    let fault = |words: String| Line::note(NAME, words).fix("build again: cargo build --release --workspace");
+    let file = folder.scif_library();
+    if !file.exists() {
+        return Err(fault(format!("{} is missing: SCIF programs cannot run", file.display())));
+    }
+    let seen: Seen =
+        ask_helper(&["scif".as_ref(), file.as_os_str()]).map_err(|error| fault(error.to_string()))?;
+    if let Some(error) = seen.error {
+        return Err(fault(error));
+    }
+    let nodes: Vec<_> = seen.nodes.iter().map(u16::to_string).collect();
+    Ok(vec![
+        Line::ok(NAME, format!("works: a listener took port {} and connected to itself", seen.port)),
+        Line::ok(
+            "nodes",
+            format!("programs started from here are on node {}; online: {}", seen.own, nodes.join(", ")),
+        ),
+    ])
+}
+
+/// In the helper process: loads the library, connects two endpoints and prints what was seen.
+pub(super) fn load_and_tell(file: &Path) -> ExitCode {
+    let seen = look(file).unwrap_or_else(|error| Seen { error: Some(error), ..Seen::default() });
+    println!("{}", serde_json::to_string(&seen).expect("strings and numbers only"));
+    ExitCode::SUCCESS
+}
+
+fn look(file: &Path) -> Result<Seen, String> {
+    let words = |error: ScifError| error.to_string();
+    let library = ScifLibrary::load(file).map_err(words)?;
+    let (nodes, own) = library.nodes().map_err(words)?;
+    let listener = Endpoint::open(&library).map_err(words)?;
+    let port = listener.listen().map_err(words)?;
+    let target = PortId { node: own, port };
+    // The caller of a connect waits until it is accepted, so the other end has a thread of its own.
+    let file = file.to_owned();
+    let connecting = std::thread::spawn(move || -> Result<(), String> {
+        let connector = Endpoint::open(&ScifLibrary::load(&file).map_err(words)?).map_err(words)?;
+        connector.connect(target).map_err(words)?;
+        connector.send(GREETING).map_err(words)
+    });
+    let (accepted, _) = listener.accept().map_err(words)?;
+    let mut heard = [0; GREETING.len()];
+    accepted.receive(&mut heard).map_err(words)?;
+    connecting.join().map_err(|_| "the thread that connects ended".to_owned())??;
+    if &heard != GREETING {
+        return Err(format!("sent {GREETING:?}, received {heard:?}"));
+    }
+    Ok(Seen { nodes, own, port, error: None })
+}
+
+/// One line for each node on which ports are in use, ours first.
+fn ports() -> Vec<Line> {
+    const NAME: &str = "ports in use";
+    let listing = match listing() {
+        Ok(listing) => listing,
+        Err(error) => return vec![Line::note(NAME, format!("cannot tell: /proc/net/unix: {error}"))],
+    };
+    let user = rustix::process::geteuid().as_raw();
+    let fabric = std::env::var("NONIC_SCIF_FABRIC").ok().filter(|fabric| !fabric.is_empty());
+    let fabric = fabric.as_deref().unwrap_or(DEFAULT_FABRIC);
+    if listing.is_empty() {
+        return vec![Line::ok(NAME, "none: no program of this network namespace has a bound endpoint")];
+    }
+    let mut lines: Vec<_> = listing
+        .iter()
+        .map(|((owner, of_fabric, node), ports)| {
+            let reach = unreachable(user, fabric, *owner, of_fabric);
+            (reach.is_some(), line(*node, ports, reach))
+        })
+        .collect();
+    lines.sort_by_key(|(foreign, _)| *foreign);
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Why programs of this user and fabric cannot connect to ports of others, if they cannot.
+fn unreachable(user: u32, fabric: &str, owner: u32, of_fabric: &str) -> Option<String> {
+    let other_user = (owner != user).then(|| format!("user {owner}"));
+    let other_fabric = (of_fabric != fabric).then(|| format!("fabric {of_fabric:?}"));
+    let both = [other_user, other_fabric].into_iter().flatten().collect::<Vec<_>>();
+    (!both.is_empty()).then(|| both.join(", "))
+}
+
+fn line(node: u16, ports: &[Listed], other: Option<String>) -> Line {
+    let list = |listens: bool| {
+        let chosen = ports.iter().filter(|listed| listed.listens == listens);
+        chosen.map(|listed| listed.port.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let mut parts = Vec::new();
+    for (words, list) in [("listening", list(true)), ("bound", list(false))] {
+        if !list.is_empty() {
+            parts.push(format!("{words} {list}"));
+        }
+    }
+    let ports = parts.join("; ");
+    match other {
+        None => Line::ok(format!("ports, node {node}"), ports),
+        // Not a note: it is no fault, and nothing has to change.
+        Some(other) => Line::ok(
+            format!("ports, node {node}"),
+            format!("{ports}; of {other}, so not reachable from here"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_another_user_or_fabric_say_whose_they_are() {
+        assert_eq!(unreachable(1000, "0", 1000, "0"), None);
+        assert_eq!(unreachable(1000, "0", 0, "0").as_deref(), Some("user 0"));
+        assert_eq!(unreachable(1000, "0", 1000, "test").as_deref(), Some("fabric \"test\""));
+        assert_eq!(unreachable(1000, "0", 0, "test").as_deref(), Some("user 0, fabric \"test\""));
+    }
+}
