@@ -156,26 +156,24 @@ impl Path {
 
     /// Becomes `name`.
     fn take(&mut self, name: &CStr) -> bool {
-        let name = name.to_bytes_with_nul();
-        let fits = name.len() <= self.bytes.len();
-        if fits {
-            self.bytes[..name.len()].copy_from_slice(name);
-        }
-        fits
+        self.put(0, name)
     }
 
     /// Puts `neighbour` in the place of what is behind the last slash.
     fn name_neighbour(&mut self, neighbour: &CStr) -> bool {
-        let end = self.bytes.iter().position(|byte| *byte == 0).unwrap_or(self.bytes.len());
-        let start = self.bytes[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-        let neighbour = neighbour.to_bytes_with_nul();
-        let place = self.bytes.get_mut(start..start + neighbour.len());
+        let name = self.bytes.iter().take_while(|byte| **byte != 0);
+        let start =
+            name.enumerate().filter(|(_, byte)| **byte == b'/').last().map_or(0, |(slash, _)| slash + 1);
         // Without a slash the loader would look for the name in its own folders.
-        let fits = start > 0 && place.is_some();
-        if let (true, Some(place)) = (fits, place) {
-            place.copy_from_slice(neighbour);
-        }
-        fits
+        start > 0 && self.put(start, neighbour)
+    }
+
+    /// Puts `text` at `start`, if it fits.
+    fn put(&mut self, start: usize, text: &CStr) -> bool {
+        let text = text.to_bytes_with_nul();
+        let Some(room) = self.bytes.get_mut(start..start + text.len()) else { return false };
+        room.copy_from_slice(text);
+        true
     }
 }
 
