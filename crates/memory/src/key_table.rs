@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use nonic_sys::SharedMapping;
+use nonic_sys::{AtomicU64, SharedMapping, SharedWords};
 
 use crate::{Access, AdoptedPages, Key, PlainReason, RegionAddress, ZoneId};
 
@@ -96,8 +96,7 @@ pub(crate) struct Protection {
 /// The table as owner and peers read it.
 #[derive(Clone, Debug)]
 pub struct KeyTableView {
-    mapping: Arc<SharedMapping>,
-    offset: usize,
+    words: SharedWords,
     capacity: u32,
 }
 
@@ -110,10 +109,15 @@ impl KeyTableView {
         capacity as usize * ENTRY
     }
 
-    /// The table of `capacity` entries at `offset` of `mapping`.
+    /// The table of `capacity` entries, a power of two, at `offset` of `mapping`.
     pub fn new(mapping: Arc<SharedMapping>, offset: usize, capacity: u32) -> Self {
-        assert!(offset + Self::length(capacity) <= mapping.length(), "the table is outside the mapping");
-        Self { mapping, offset, capacity }
+        Self { words: SharedWords::new(mapping, offset, Self::length(capacity) / 8), capacity }
+    }
+
+    /// The word of a field, of the entry that begins at byte `at` of the table.
+    #[inline(always)]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        self.words.at(at / 8)
     }
 
     /// What protects the live entry at `index`. Every word is loaded once and then checked.
@@ -123,13 +127,13 @@ impl KeyTableView {
         if index == 0 || index >= self.capacity {
             return None;
         }
-        let at = self.offset + index as usize * ENTRY;
+        let at = index as usize * ENTRY;
         // After the store that took the reader's operation slot: a fence stands between (see `operation_slots`).
-        let control = self.mapping.word(at + CONTROL).load(Ordering::Acquire);
+        let control = self.word(at + CONTROL).load(Ordering::Acquire);
         if control & LIVE == 0 {
             return None;
         }
-        let load = |field| self.mapping.word(at + field).load(Ordering::Relaxed);
+        let load = |field| self.word(at + field).load(Ordering::Relaxed);
         Some(Protection {
             at,
             zone: ZoneId((control >> 32) as u32),
@@ -144,7 +148,7 @@ impl KeyTableView {
     /// Where the bytes of an entry are whose protection was read before, in the same operation slot.
     #[inline(always)]
     pub(crate) fn translation(&self, protection: &Protection) -> Option<Translation> {
-        let load = |field| self.mapping.word(protection.at + field).load(Ordering::Relaxed);
+        let load = |field| self.word(protection.at + field).load(Ordering::Relaxed);
         let (address, offset, kind) = (load(ADDRESS), load(OFFSET), load(KIND));
         let number = (kind >> 32) as u32;
         Some(match kind & 0xff {
@@ -161,14 +165,14 @@ impl KeyTableView {
 
     /// Whether an entry is live at `index`, whatever it says.
     pub fn is_live(&self, index: u32) -> bool {
-        let at = self.offset + index as usize * ENTRY;
-        index < self.capacity && self.mapping.word(at + CONTROL).load(Ordering::Acquire) & LIVE != 0
+        let at = index as usize * ENTRY;
+        index < self.capacity && self.word(at + CONTROL).load(Ordering::Acquire) & LIVE != 0
     }
 
     /// The live entry at `index`.
     pub fn read(&self, index: u32) -> Option<Entry> {
         let protection = self.protection(index)?;
-        let kind = self.mapping.word(protection.at + KIND).load(Ordering::Relaxed);
+        let kind = self.word(protection.at + KIND).load(Ordering::Relaxed);
         Some(Entry {
             zone: protection.zone,
             access: protection.access,
@@ -182,8 +186,8 @@ impl KeyTableView {
     }
 
     fn publish(&self, index: u32, entry: &Entry) {
-        let at = self.offset + index as usize * ENTRY;
-        let store = |field, value| self.mapping.word(at + field).store(value, Ordering::Relaxed);
+        let at = index as usize * ENTRY;
+        let store = |field, value| self.word(at + field).store(value, Ordering::Relaxed);
         let (kind, address, offset) = match entry.translation {
             Translation::Plain { address } => (KIND_PLAIN, address as u64, 0),
             Translation::Adopted { address, pages } => {
@@ -207,12 +211,12 @@ impl KeyTableView {
             | u64::from(entry.access.bits()) << 16
             | u64::from(entry.remote_tag) << 8
             | u64::from(entry.local_tag);
-        self.mapping.word(at + CONTROL).store(control, Ordering::Release);
+        self.word(at + CONTROL).store(control, Ordering::Release);
     }
 
     fn kill(&self, index: u32) {
-        let at = self.offset + index as usize * ENTRY;
-        self.mapping.word(at + CONTROL).store(0, Ordering::SeqCst);
+        let at = index as usize * ENTRY;
+        self.word(at + CONTROL).store(0, Ordering::SeqCst);
     }
 }
 
@@ -340,7 +344,7 @@ mod tests {
 
     #[test]
     fn no_key_comes_back_soon() {
-        let table = table(1000);
+        let table = table(1024);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..5000 {
             let keys = table.insert(entry()).unwrap();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{SharedMapping, THREAD_PLACES, light_fence, thread_place};
+use nonic_sys::{SharedMapping, SharedWords, THREAD_PLACES, light_fence, thread_place};
 
 /// Bytes between slots: each has its cache lines to itself (pairs of lines are fetched together).
 const STRIDE: usize = 128;
@@ -24,8 +24,7 @@ const _: () = assert!(SLOTS == 16, "the layout of shared memory has room for 16"
 /// A slot's word is even when free, odd while taken, and grows with every change.
 #[derive(Clone, Debug)]
 pub struct OperationSlots {
-    mapping: Arc<SharedMapping>,
-    offset: usize,
+    words: SharedWords,
 }
 
 /// A taken slot; freed when dropped.
@@ -42,8 +41,7 @@ impl OperationSlots {
 
     /// The set at `offset` of `mapping`.
     pub fn new(mapping: Arc<SharedMapping>, offset: usize) -> Self {
-        assert!(offset + Self::LENGTH <= mapping.length(), "the slots are outside the mapping");
-        Self { mapping, offset }
+        Self { words: SharedWords::new(mapping, offset, Self::LENGTH / 8) }
     }
 
     /// A set that only this process sees.
@@ -53,7 +51,7 @@ impl OperationSlots {
 
     #[inline(always)]
     fn word(&self, slot: usize) -> &nonic_sys::AtomicU64 {
-        self.mapping.word(self.offset + slot * STRIDE)
+        self.words.at(slot * (STRIDE / 8))
     }
 
     /// Takes a slot. `light` says that whoever revokes passes a heavy fence between killing the key and

@@ -52,11 +52,11 @@ pub use fork::{
     on_fork,
 };
 pub use interface::{InterfaceAddress, interface_addresses};
-#[cfg(not(loom))]
-pub use mapping::SharedMapping;
 pub use mapping::{Protection, SharedMemory};
+#[cfg(not(loom))]
+pub use mapping::{SharedMapping, SharedWords};
 #[cfg(loom)]
-pub use model::{AtomicU64, SharedMapping};
+pub use model::{AtomicU64, SharedMapping, SharedWords};
 pub use page_map::{Holding, PageMap, PageRun};
 pub use per_process::PerProcess;
 pub use poll::{

@@ -2,6 +2,7 @@
 //! checked so is here; the rest of a mapping has no meaning in a model.
 
 use std::io;
+use std::sync::Arc;
 
 pub use loom::sync::atomic::AtomicU64;
 
@@ -34,5 +35,30 @@ impl SharedMapping {
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8), "word {offset} is not aligned");
         &self.words[offset / 8]
+    }
+}
+
+/// Words of a mapping, found by number.
+#[derive(Clone, Debug)]
+pub struct SharedWords {
+    mapping: Arc<SharedMapping>,
+    offset: usize,
+    count: usize,
+}
+
+impl SharedWords {
+    /// `count` words from byte `offset` on.
+    pub fn new(mapping: Arc<SharedMapping>, offset: usize, count: usize) -> Self {
+        Self { mapping, offset, count }
+    }
+
+    /// The word of a number, counted from the first again beyond the last.
+    pub fn at(&self, number: usize) -> &AtomicU64 {
+        self.mapping.word(self.offset + number % self.count * 8)
+    }
+
+    /// The mapping they are of.
+    pub fn mapping(&self) -> &Arc<SharedMapping> {
+        &self.mapping
     }
 }
