@@ -45,11 +45,12 @@ impl QueuePair {
 
     fn finish_answered(&self, inner: &mut Inner, psn: Psn) {
         inner.requester.unanswered = psn.next();
-        let attributes = inner.attributes;
-        inner.requester.refill(&attributes);
+        let Inner { requester, attributes, .. } = &mut *inner;
+        requester.refill(attributes);
         self.finish(inner, Status::Success);
     }
 
+    #[inline]
     pub(crate) fn take_acknowledge(&self, inner: &mut Inner, psn: Psn) -> bool {
         if inner.send.nothing_in_flight() || !Self::is_under_way(inner, psn) {
             // An acknowledgement that was repeated; harmless.

@@ -53,6 +53,7 @@ impl SendQueue {
         }
     }
 
+    #[inline]
     fn place(&self, number: u64) -> usize {
         // The length is a power of two (`rounded`); a queue without slots has no numbers.
         number as usize & self.slots.len().wrapping_sub(1)
@@ -135,8 +136,43 @@ impl SendQueue {
         Ok(())
     }
 
-    pub(crate) fn slot(&self, number: u64) -> Slot {
-        self.slots[self.place(number)]
+    #[inline]
+    pub(crate) fn slot(&self, number: u64) -> &Slot {
+        &self.slots[self.place(number)]
+    }
+
+    /// Notes a send of one piece that is under way already, `psn` its number. Its inline bytes, if it has any, stand in their
+    /// place ([`SendQueue::inline_place`]). The caller has made sure that there is room, and slots.
+    #[inline]
+    pub(crate) fn note_sent(&mut self, request: &SendRequest<'_>, pieces_max: u32, psn: Psn) {
+        let place = self.place(self.posted);
+        let piece = request.pieces[0];
+        // Field by field: the slot is written where it stands.
+        let slot = &mut self.slots[place];
+        slot.id = request.id;
+        slot.operation = Operation::Send { immediate: None };
+        slot.flags = request.flags;
+        slot.total = piece.length.into();
+        slot.psn = psn;
+        slot.pieces = u32::from(!request.flags.inline);
+        if !request.flags.inline {
+            self.pieces[place * pieces_max as usize] = piece;
+        }
+        self.posted += 1;
+        self.started = self.posted;
+    }
+
+    /// Whether the queue has memory for a request of one piece, and for inline bytes if it has those.
+    #[inline]
+    pub(crate) fn has_slots(&self, inline: bool) -> bool {
+        !self.slots.is_empty() && if inline { !self.inline.is_empty() } else { !self.pieces.is_empty() }
+    }
+
+    /// Where the inline bytes of the next request are kept, `length` of them.
+    #[inline]
+    pub(crate) fn inline_place(&mut self, capabilities: &Capabilities, length: usize) -> &mut [u8] {
+        let start = self.place(self.posted) * capabilities.inline_bytes as usize;
+        &mut self.inline[start..start + length]
     }
 
     pub(crate) fn set_psn(&mut self, number: u64, psn: Psn) {
@@ -152,12 +188,6 @@ impl SendQueue {
 
     pub(crate) fn destination(&self, number: u64) -> DatagramDestination {
         self.destinations[self.place(number)]
-    }
-
-    /// Inline bytes, where [`SendQueue::inline_range`] says.
-    #[inline]
-    pub(crate) fn inline_bytes(&mut self, range: std::ops::Range<usize>) -> &mut [u8] {
-        &mut self.inline[range]
     }
 
     /// Lends the inline bytes of all slots, to be put back; and where those of one slot are.

@@ -18,6 +18,7 @@ mod refusal;
 mod ring;
 mod segment;
 mod segment_copy;
+mod short_send;
 mod target;
 mod windows;
 
@@ -33,9 +34,10 @@ pub use psn::Psn;
 pub use pull::{PullError, PullPiece};
 pub use qp_slot::QpSlot;
 pub use refusal::Refusal;
-pub use ring::{Consumer, Incoming, Producer, RingCorrupt, RingFull, Sleeper};
+pub use ring::{Consumer, Incoming, IncomingShort, Producer, RingCorrupt, RingFull, Sleeper};
 pub use segment::{SEGMENT_NAME, Segment, SegmentView, SlotPlace};
 pub use segment_copy::{
     SegmentFault, SegmentHead, SegmentRegions, Settings, read_segment_head, read_segment_regions,
 };
+pub use short_send::ShortSend;
 pub use windows::{Placing, Windows};

@@ -110,12 +110,12 @@ pub struct Header {
     pub acknowledges: Option<Psn>,
 }
 
-const SOLICITED: u64 = 1;
+pub(crate) const SOLICITED: u64 = 1;
 const IMMEDIATE: u64 = 1 << 1;
-const WHOLE: u64 = 1 << 2;
+pub(crate) const WHOLE: u64 = 1 << 2;
 const SWAP: u64 = 1 << 3;
 const GLOBAL: u64 = 1 << 4;
-const ACKNOWLEDGES: u64 = 1 << 5;
+pub(crate) const ACKNOWLEDGES: u64 = 1 << 5;
 const FLAGS: u64 = 0b11_1111;
 
 /// Words of a header at most.

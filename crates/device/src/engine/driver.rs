@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nonic_queue::QpNumber;
 use nonic_transport::Link;
 
+use super::stream::Stream;
 use crate::queue_pair::QueuePair;
 
 /// Queue pairs that are found again without asking the table.
@@ -16,6 +17,7 @@ pub(crate) struct Driver {
     /// The links, as they were at this version; none: ask anew.
     pub(super) links: Option<Arc<Vec<Arc<Link>>>>,
     pub(super) links_version: u64,
+    pub(super) stream: Stream,
     /// Queue pairs that had messages, each in the place of its number.
     recent: [Option<Arc<QueuePair>>; RECENT],
     /// The number of the queue pair that had the last message, if it may owe its peer an acknowledgement. That is not sent
@@ -26,7 +28,13 @@ pub(crate) struct Driver {
 
 impl Default for Driver {
     fn default() -> Self {
-        Self { links: None, links_version: 0, recent: [const { None }; RECENT], owes: None }
+        Self {
+            links: None,
+            links_version: 0,
+            stream: Stream::default(),
+            recent: [const { None }; RECENT],
+            owes: None,
+        }
     }
 }
 

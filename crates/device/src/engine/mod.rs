@@ -5,6 +5,7 @@ mod driver;
 mod links;
 mod progress;
 mod revocation;
+mod stream;
 mod waiter;
 
 use std::collections::{BTreeSet, HashMap};
@@ -61,6 +62,10 @@ pub(crate) struct Engine {
     tokens: AtomicU32,
     empty_polls: AtomicU32,
     busy_polls: AtomicU32,
+    /// Polls that are to pass without a look at the rings.
+    pause: AtomicU32,
+    /// The program sent something since the rings were last looked at.
+    sent: AtomicBool,
     /// Deadlines of queue pairs that wait.
     timers: Mutex<BTreeSet<(Instant, QpNumber)>>,
     overruns: Mutex<Vec<Arc<CompletionQueue>>>,
@@ -238,6 +243,8 @@ impl Engine {
             tokens: AtomicU32::new(0),
             empty_polls: AtomicU32::new(0),
             busy_polls: AtomicU32::new(0),
+            pause: AtomicU32::new(0),
+            sent: AtomicBool::new(false),
             timers: Mutex::new(BTreeSet::new()),
             overruns: Mutex::new(Vec::new()),
             ended: Mutex::new(Vec::new()),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nonic_sys::yield_now;
-use nonic_transport::Link;
+use nonic_queue::QpNumber;
+use nonic_sys::{BiasedGuard, yield_now};
+use nonic_transport::{Consumer, Link, RingCorrupt};
 
 use super::Engine;
 use super::driver::Driver;
@@ -39,6 +40,24 @@ impl std::ops::BitOr for Progress {
 }
 
 impl Engine {
+    /// The program sends something.
+    #[inline]
+    pub(crate) fn note_send(&self) {
+        if !self.sent.load(Ordering::Relaxed) {
+            self.sent.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it did since this was last asked. A hint: two threads may miss each other.
+    #[inline]
+    fn take_sent(&self) -> bool {
+        let sent = self.sent.load(Ordering::Relaxed);
+        if sent {
+            self.sent.store(false, Ordering::Relaxed);
+        }
+        sent
+    }
+
     pub(crate) fn note_poll(&self) {
         if !self.recent_poll.load(Ordering::Relaxed) {
             self.recent_poll.store(true, Ordering::Relaxed);
@@ -68,17 +87,31 @@ impl Engine {
     /// Handles messages until about `wanted` receives were filled. True if anything was handled.
     #[inline]
     pub(crate) fn progress_for_poller(&self, wanted: usize) -> bool {
-        let progress = self.progress(wanted.max(1));
+        let pause = self.pause.load(Ordering::Relaxed);
+        if pause > 0 {
+            self.pause.store(pause - 1, Ordering::Relaxed);
+            return false;
+        }
+        let progress = self.look(wanted.max(1), true);
         if progress.any_of(Progress::WORKED) {
             return true;
         }
         let polls = self.empty_polls.load(Ordering::Relaxed).wrapping_add(1);
         self.empty_polls.store(polls, Ordering::Relaxed);
         if polls.is_multiple_of(POLLS_PER_YIELD) {
-            yield_now();
+            self.rest();
         }
         // Another thread may have filled the queue meanwhile.
         progress.any_of(Progress::TAKEN)
+    }
+
+    /// What a program does now and then that polls in vain.
+    #[cold]
+    fn rest(&self) {
+        for link in self.links().iter() {
+            link.set_polled();
+        }
+        yield_now();
     }
 
     /// Handles messages now and then for a program whose polls always find completions: its peers must not wait for it
@@ -100,12 +133,19 @@ impl Engine {
         }
     }
 
-    /// Handles messages of every link, filling about `receives` receives at most.
-    #[inline]
+    /// Sends what is owed and handles messages of every link, filling about `receives` receives at most.
     pub(crate) fn progress(&self, receives: usize) -> Progress {
+        self.look(receives, false)
+    }
+
+    /// The same. `again` says that the caller will look again, and soon: what is owed for a stream can then wait.
+    #[inline]
+    fn look(&self, receives: usize, again: bool) -> Progress {
         let Some(mut driver) = self.driver.try_lock() else { return Progress::TAKEN };
         let driver = &mut *driver;
-        driver.answer();
+        if driver.stream.must_answer(self.take_sent()) || !again {
+            driver.answer();
+        }
         if driver.links.is_none() || driver.links_version != self.links_version.load(Ordering::Acquire) {
             self.refresh(driver);
         }
@@ -113,12 +153,15 @@ impl Engine {
         // Taken out meanwhile, so that its counts need not change; then put back.
         let Some(links) = driver.links.take() else { return progress };
         for link in links.iter() {
-            // Nearly always there is nothing, and a look at one word says so.
-            if link.may_have_work() {
-                progress = progress | self.drain(link, driver, receives);
-            }
+            progress = progress | self.drain(link, driver, receives);
         }
         driver.links = Some(links);
+        if again && progress == Progress::default() {
+            let pause = driver.stream.pause();
+            if pause > 0 {
+                self.pause.store(pause, Ordering::Relaxed);
+            }
+        }
         progress
     }
 
@@ -135,63 +178,106 @@ impl Engine {
     }
 
     /// Handles messages of one link.
+    #[inline]
     pub(super) fn drain(&self, link: &Arc<Link>, driver: &mut Driver, receives: usize) -> Progress {
+        // Nearly always there is nothing, and a look at one word says so.
+        match link.try_receive() {
+            Some(ring) if ring.has_work() => self.drain_ring(link, ring, driver, receives),
+            Some(_) | None if link.has_stalled() => self.resume_stalled(link),
+            _ => Progress::default(),
+        }
+    }
+
+    /// Handles messages of a ring that has some.
+    fn drain_ring(
+        &self,
+        link: &Arc<Link>,
+        mut ring: BiasedGuard<'_, Consumer>,
+        driver: &mut Driver,
+        receives: usize,
+    ) -> Progress {
         let mut progress = Progress::default();
-        let mut handled = 0;
-        let mut filled = 0;
-        let mut bell = false;
-        if let Some(mut ring) = link.try_receive() {
-            while handled < MESSAGES_PER_POLL && filled < receives {
-                let incoming = match ring.peek() {
-                    Ok(Some(incoming)) => incoming,
-                    Ok(None) => break,
-                    Err(error) => {
-                        link.refused_messages.fetch_add(1, Ordering::Relaxed);
-                        if !link.is_dead() {
-                            let pid = link.credentials().pid;
-                            tracing::warn!(pid, %error, "a peer broke the rules; its link is closed");
-                            self.end_link(link);
-                        }
-                        break;
-                    }
-                };
-                let number = incoming.header.destination;
-                driver.note_debt(number);
-                let delivery = match driver.pair(number, || self.find_pair(number)) {
-                    Some(pair) => pair.deliver(link, &incoming),
-                    None => {
-                        QueuePair::refuse_unknown(link, &incoming.header);
-                        Delivery::Quiet
-                    }
-                };
-                match delivery {
-                    Delivery::Held => {
-                        progress = progress | Progress::HELD;
-                        break;
-                    }
-                    Delivery::Filled => filled += 1,
-                    Delivery::Quiet => {}
-                }
+        let (mut handled, mut filled, mut bell, mut presses) = (0, 0, false, false);
+        while handled < MESSAGES_PER_POLL && filled < receives {
+            if let Some(short) = ring.peek_short()
+                && let Some(pair) = self.indebted_pair(driver, short.send.destination)
+                && pair.express_receive(link, &short)
+            {
+                filled += 1;
                 handled += 1;
                 bell |= ring.advance();
+                continue;
             }
-            bell |= ring.report();
+            let incoming = match ring.peek() {
+                Ok(Some(incoming)) => incoming,
+                Ok(None) => break,
+                Err(error) => {
+                    self.refuse_ring(link, error);
+                    break;
+                }
+            };
+            presses = true;
+            let delivery = match self.indebted_pair(driver, incoming.header.destination) {
+                Some(pair) => pair.deliver(link, &incoming),
+                None => {
+                    QueuePair::refuse_unknown(link, &incoming.header);
+                    Delivery::Quiet
+                }
+            };
+            match delivery {
+                Delivery::Held => {
+                    progress = progress | Progress::HELD;
+                    break;
+                }
+                Delivery::Filled => filled += 1,
+                Delivery::Quiet => {}
+            }
+            handled += 1;
+            bell |= ring.advance();
         }
+        driver.stream.note(handled as u32);
+        bell |= ring.report();
+        drop(ring);
         if bell {
             link.ring_bell_now();
         }
-        if handled > 0 {
+        if presses {
             driver.answer_what_presses();
         }
         if link.has_stalled() {
-            for number in link.take_stalled() {
-                if let Some(pair) = self.find_pair(number) {
-                    pair.resume();
-                    handled += 1;
-                }
-            }
+            progress = progress | self.resume_stalled(link);
         }
         if handled > 0 { progress | Progress::WORKED } else { progress }
+    }
+
+    /// The queue pair of a number, which may owe its peer something from now on.
+    #[inline]
+    fn indebted_pair<'a>(&self, driver: &'a mut Driver, number: QpNumber) -> Option<&'a QueuePair> {
+        driver.note_debt(number);
+        driver.pair(number, || self.find_pair(number))
+    }
+
+    #[cold]
+    fn refuse_ring(&self, link: &Arc<Link>, error: RingCorrupt) {
+        link.refused_messages.fetch_add(1, Ordering::Relaxed);
+        if !link.is_dead() {
+            let pid = link.credentials().pid;
+            tracing::warn!(pid, %error, "a peer broke the rules; its link is closed");
+            self.end_link(link);
+        }
+    }
+
+    /// Has queue pairs go on that waited for room in a ring.
+    #[cold]
+    fn resume_stalled(&self, link: &Link) -> Progress {
+        let mut progress = Progress::default();
+        for number in link.take_stalled() {
+            if let Some(pair) = self.find_pair(number) {
+                pair.resume();
+                progress = Progress::WORKED;
+            }
+        }
+        progress
     }
 }
 

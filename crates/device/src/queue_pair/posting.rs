@@ -33,15 +33,15 @@ impl Posting<'_> {
             return Err(PostError::WrongOperation { transport: pair.transport });
         }
         let freed = pair.engine().credits(pair.account).load(Ordering::Acquire);
-        if inner.send.has_room(&pair.capabilities, freed) && pair.express(inner, request) {
+        if inner.send.has_room(&pair.capabilities, freed)
+            && (pair.express_send(inner, request, |bytes| copy_inline(request, bytes))
+                || pair.express(inner, request))
+        {
             return Ok(());
         }
         inner
             .send
             .post(request, &pair.capabilities, pair.transport, freed, |bytes| copy_inline(request, bytes))?;
-        if pair.express_send(inner, request) {
-            return Ok(());
-        }
         if matches!(inner.state(), QpState::Error | QpState::SendQueueError) {
             pair.flush_sends(inner);
         }
@@ -51,6 +51,19 @@ impl Posting<'_> {
     /// Starts what was posted.
     pub fn ring_doorbell(self) {
         let Self { pair, mut inner } = self;
+        pair.engine().note_send();
+        if inner.send.started == inner.send.posted
+            && inner.state() == QpState::ReadyToSend
+            && !inner.responder.owes()
+        {
+            // All of it went the express way.
+            if std::mem::take(&mut inner.requester.rings)
+                && let Some(path) = &inner.path
+            {
+                path.link.ring_bell();
+            }
+            return;
+        }
         let direct_later = !inner.send.nothing_in_flight()
             && inner.send.started < inner.send.posted
             && inner.send.slot(inner.send.started).operation.remote_access().is_some();

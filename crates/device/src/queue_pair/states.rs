@@ -163,11 +163,12 @@ impl QueuePair {
     /// Ends the oldest unfinished request.
     pub(crate) fn finish(&self, inner: &mut Inner, status: Status) {
         let slot = inner.send.slot(inner.send.finished);
+        let shown = slot.flags.signaled || self.signal_all || status != Status::Success;
+        let (id, opcode, length) = (slot.id, slot.operation.completion_opcode(), slot.total as u32);
         inner.send.finished += 1;
         inner.send.started = inner.send.started.max(inner.send.finished);
-        if slot.flags.signaled || self.signal_all || status != Status::Success {
-            let opcode = slot.operation.completion_opcode();
-            self.complete_send_request(inner, slot.id, opcode, status, slot.total as u32);
+        if shown {
+            self.complete_send_request(inner, id, opcode, status, length);
         }
     }
 

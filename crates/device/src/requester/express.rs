@@ -1,10 +1,11 @@
 //! The express way: a one-sided request of one piece that can be carried out at once never enters the send queue's
 //! slots. It takes the same gates as any other, and whatever it meets that is not plain it leaves to the ordinary way,
-//! before anything has moved. A short send takes its slot, for it may have to be repeated, but is not looked at twice.
+//! before anything has moved. A short send is in the ring before it is noted in its slot, for the case that it must be
+//! repeated.
 
 use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
 use nonic_queue::{Operation, QpType, RemoteRange, SendRequest, Status};
-use nonic_transport::{DirectRequest, FRAGMENT, Header, MessageKind};
+use nonic_transport::{DirectRequest, FRAGMENT, ShortSend};
 
 use super::one_sided::{DIRECT_CHUNK, WORD, change};
 use crate::queue_pair::{Inner, QueuePair};
@@ -45,58 +46,69 @@ impl QueuePair {
         true
     }
 
-    /// Puts the request that was just posted into the ring, if it is a send of one fragment at most and is the next to
-    /// start. False: nothing was done, and it starts in the ordinary way. The bell is left to [`QueuePair::pump`].
+    /// Puts a send of one short piece into the ring if it is the next to start, and notes it for the case that it has to be
+    /// repeated. False: nothing was done, and it takes the ordinary way. The caller has made sure that the send queue has
+    /// room; the bell is left to [`Posting::ring_doorbell`].
+    ///
+    /// `copy_inline` fills the inline bytes.
+    ///
+    /// [`Posting::ring_doorbell`]: crate::Posting::ring_doorbell
     #[inline]
-    pub(crate) fn express_send(&self, inner: &mut Inner, request: &SendRequest<'_>) -> bool {
-        let Operation::Send { immediate } = request.operation else { return false };
-        let number = inner.send.started;
-        let next = number + 1 == inner.send.posted
+    pub(crate) fn express_send(
+        &self,
+        inner: &mut Inner,
+        request: &SendRequest<'_>,
+        copy_inline: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let Operation::Send { immediate: None } = request.operation else { return false };
+        let [piece] = request.pieces else { return false };
+        let (inline, capabilities) = (request.flags.inline, &self.capabilities);
+        let most = if inline { capabilities.inline_bytes } else { FRAGMENT as u32 };
+        let next = inner.send.started == inner.send.posted
+            && inner.send.has_slots(inline)
             && self.transport == QpType::ReliableConnection
             && inner.may_start()
             && inner.requester.sent == 0
             && !inner.responder.owes_more()
             && !(request.flags.fence && inner.requester.reads > 0);
-        let [piece] = request.pieces else { return false };
-        let length = u64::from(piece.length);
-        if !next || length == 0 || length > FRAGMENT as u64 {
+        if !next || piece.length == 0 || piece.length > most {
             return false;
         }
         let Some(path) = &inner.path else { return false };
         if path.link.is_dead() {
             return false;
         }
-        let peer = inner.attributes.destination_qp;
         let psn = inner.requester.next;
-        let mut header = Header::new(MessageKind::Send, peer, self.number, psn, inner.requester.attempt);
-        header.total = piece.length;
-        header.solicited = request.flags.solicited;
-        header.immediate = immediate;
-        header.acknowledges = if immediate.is_none() { inner.responder.acknowledge() } else { None };
-        let pushed = if request.flags.inline {
-            let range = inner.send.inline_range(number, &self.capabilities);
-            path.link.push(&header, &[SharedSlice::of_private(inner.send.inline_bytes(range))])
+        let send = ShortSend {
+            destination: inner.attributes.destination_qp,
+            source: self.number,
+            psn,
+            attempt: inner.requester.attempt,
+            solicited: request.flags.solicited,
+            acknowledges: inner.responder.acknowledge(),
+        };
+        let pushed = if inline {
+            let bytes = inner.send.inline_place(capabilities, piece.length as usize);
+            copy_inline(bytes);
+            path.link.push_short(send, SharedSlice::of_private(bytes))
         } else {
             let memory = &self.engine().party().memory;
             let guard = memory.enter();
-            let range = AddressRange::new(piece.address, length);
+            let range = AddressRange::new(piece.address, piece.length.into());
             let zone = self.zone.id();
             let Some(source) = memory.find(&guard, zone, piece.key, KeyUse::Local, range, Access::LOCAL_READ)
             else {
                 return false;
             };
-            path.link.push(&header, &[source])
+            path.link.push_short(send, source)
         };
-        if pushed.is_err() {
+        if !pushed {
             return false;
         }
-        if header.acknowledges.is_some() {
-            inner.responder.has_acknowledged();
-        }
+        inner.responder.has_acknowledged();
         inner.requester.rings = true;
-        inner.send.set_psn(number, psn);
         inner.requester.next = psn.next();
-        inner.send.started += 1;
+        inner.send.note_sent(request, capabilities.send_pieces, psn);
         true
     }
 

@@ -131,7 +131,7 @@ impl QueuePair {
         let mut pushed = None;
         while inner.may_start() && inner.send.started < inner.send.posted {
             let number = inner.send.started;
-            let slot = inner.send.slot(number);
+            let slot = *inner.send.slot(number);
             let step = if self.transport == QpType::UnreliableDatagram {
                 let (step, link) = self.start_datagram(inner, number, &slot);
                 ring_other(&mut pushed, link);

@@ -3,6 +3,7 @@
 
 mod answers;
 mod datagram;
+mod express;
 mod one_sided;
 mod receives;
 mod sends;

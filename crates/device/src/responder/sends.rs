@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
+use nonic_memory::SharedSlice;
 use nonic_queue::{QpType, Status};
 use nonic_transport::{Header, Incoming, Link, PullError, PullPiece, Refusal};
 
@@ -14,39 +14,7 @@ use crate::receive_queue::Receive;
 use crate::requester::{DIRECT_CHUNK, Slices};
 
 impl QueuePair {
-    /// Places a message that is here whole in a receive of one piece of the queue pair's own, without moving either about.
-    /// False: nothing was done; the ordinary way takes it, or says what is wrong.
-    #[inline]
-    fn take_whole(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> bool {
-        let (header, payload) = (&incoming.header, incoming.payload);
-        let plain = inner.responder.inbound.is_none() && self.shared_receives.is_none();
-        if !plain || payload.length() != header.total as usize || payload.is_empty() {
-            return false;
-        }
-        let Some(receive) = inner.receives.first() else { return false };
-        let [piece] = receive.pieces.as_slice() else { return false };
-        if header.total > piece.length {
-            return false;
-        }
-        let memory = &self.engine().party().memory;
-        let guard = memory.enter();
-        let range = AddressRange::new(piece.address, header.total.into());
-        let (zone, key, id) = (receive.zone, piece.key, receive.id);
-        let Some(place) = memory.find(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE) else {
-            return false;
-        };
-        place.copy_near_from(payload);
-        drop(guard);
-        inner.receives.pass_first();
-        inner.responder.held_since = None;
-        self.complete_send(id, header);
-        true
-    }
-
     pub(super) fn take_send(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Outcome {
-        if self.take_whole(inner, incoming) {
-            return Outcome::Done(true);
-        }
         let header = &incoming.header;
         let receive = match inner.responder.inbound.take() {
             Some(Inbound { receive: Some(receive), .. }) => receive,

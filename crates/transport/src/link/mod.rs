@@ -14,7 +14,7 @@ use nonic_memory::{KeyTableView, OperationGuard, OperationSlots, SharedSlice};
 use nonic_queue::QpNumber;
 use nonic_sys::{
     AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, FenceReach, OwnedFd, PacketSocket,
-    SharedMapping, open_process, wait_readable,
+    SharedMapping, light_fences_are_free, open_process, wait_readable,
 };
 
 use crate::control::{ControlMessage, ProcessToken};
@@ -22,8 +22,9 @@ use crate::layout::{RING_SLOTS, direction};
 use crate::link_record::{LinkFacts, LinkRecord};
 use crate::message::Header;
 use crate::party::Party;
-use crate::ring::{Consumer, Producer, RingFull, RingMemory, Sleeper};
+use crate::ring::{Bell, Consumer, Producer, RingFull, RingMemory, Sleeper};
 use crate::segment::SegmentView;
+use crate::short_send::ShortSend;
 use crate::windows::Windows;
 
 /// Who is at the other end: what the kernel says and what it says itself. Both must match for two links to lead to one
@@ -72,6 +73,8 @@ pub struct Link {
     token: OnceLock<ProcessToken>,
     blocks: OnceLock<Vec<u32>>,
     transmit: BiasedMutex<Producer>,
+    /// Of the peer, who reads what is transmitted.
+    bell: Bell,
     receive: BiasedMutex<Consumer>,
     /// Held while this process operates on the peer's memory.
     pub(crate) own_operations: OperationSlots,
@@ -114,6 +117,7 @@ impl Link {
             credentials,
             token: OnceLock::new(),
             blocks: OnceLock::new(),
+            bell: Bell::new(ring(transmit)),
             transmit: BiasedMutex::new(Producer::new(ring(transmit))),
             receive: BiasedMutex::new(Consumer::new(ring(receive))),
             own_operations: slots(transmit),
@@ -246,6 +250,12 @@ impl Link {
         self.transmit.lock().push(header, payload)
     }
 
+    /// Puts a short send into the ring, if that is done in a few steps. False: nothing was done, [`Link::push`] does it.
+    #[inline]
+    pub fn push_short(&self, send: ShortSend, payload: SharedSlice<'_>) -> bool {
+        self.transmit.lock().push_short(send, payload)
+    }
+
     /// Whether a message of the largest size would fit now.
     pub fn has_room(&self) -> bool {
         self.transmit.lock().has_room_for_fragment()
@@ -259,8 +269,7 @@ impl Link {
     /// Wakes the peer if it sleeps.
     #[inline]
     pub fn ring_bell(&self) {
-        let wanted = self.transmit.lock().consumer_wants_bell();
-        match wanted {
+        match self.bell.wanted() {
             None => {}
             Some(Sleeper::Agent) => self.ring_bell_now(),
             Some(Sleeper::Waiter) => self.wake_waiter(),
@@ -295,11 +304,16 @@ impl Link {
         self.receive.try_lock()
     }
 
-    /// Whether a message waits, a queue pair waits for room, or the peer waits for this side to make room. A hint: another
-    /// thread may be at it.
-    #[inline]
-    pub fn may_have_work(&self) -> bool {
-        self.has_stalled() || self.receive.try_lock().is_none_or(|consumer| consumer.has_work())
+    /// Says that this side has looked at the ring by itself for a while, so that the peer sends with less ado. To be said by
+    /// the thread that looks.
+    pub fn set_polled(&self) {
+        let fences_reach = match self.view() {
+            Some(view) => view.segment.light_fences(),
+            None => self.is_loopback() && light_fences_are_free(),
+        };
+        if fences_reach && let Some(mut consumer) = self.try_receive() {
+            consumer.set_polled();
+        }
     }
 
     /// Says that this side looks at the ring by itself.

@@ -1,12 +1,13 @@
 //! The reading end.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use nonic_memory::SharedSlice;
 
-use super::{AGENT, RingMemory, Sleeper, WAITER, cells_of, stamp};
-use crate::layout::{CELLS, RING_CONSUMER_SLEEPS, RING_HEAD, RING_PRODUCER_WAITS};
+use super::{Bell, RingMemory, Sleeper, cells_of, stamp};
+use crate::layout::{CELLS, RING_HEAD, RING_PRODUCER_WAITS};
 use crate::message::{FRAGMENT, HEADER_WORDS, Header, MessageKind};
+use crate::short_send::ShortSend;
 
 /// Cells the consumer frees before it tells the producer, if it does not pause earlier.
 const REPORT_EVERY: u64 = CELLS / 8;
@@ -30,10 +31,22 @@ pub struct Incoming<'a> {
     pub payload: SharedSlice<'a>,
 }
 
+/// A short send that was found; its payload stands until [`Consumer::advance`].
+#[derive(Debug)]
+pub struct IncomingShort<'a> {
+    /// A checked copy of the header.
+    pub send: ShortSend,
+    /// The bytes, as for [`Incoming`].
+    pub payload: SharedSlice<'a>,
+}
+
 /// The reading end; one thread at a time.
 #[derive(Debug)]
 pub struct Consumer {
     memory: RingMemory,
+    bell: Bell,
+    /// The producer may have been told that the bell is not needed, and does without its fence.
+    polled: bool,
     /// Cells read since the beginning.
     head: u64,
     /// What the producer was told.
@@ -44,7 +57,7 @@ pub struct Consumer {
 
 impl Consumer {
     pub(crate) fn new(memory: RingMemory) -> Self {
-        Self { memory, head: 0, reported: 0, current: 0 }
+        Self { bell: Bell::new(memory.clone()), polled: false, memory, head: 0, reported: 0, current: 0 }
     }
 
     /// Whether a message waits.
@@ -55,7 +68,7 @@ impl Consumer {
 
     /// Whether a message waits, or the producer waits for room.
     #[inline]
-    pub(crate) fn has_work(&self) -> bool {
+    pub fn has_work(&self) -> bool {
         self.has_message() || self.memory.control(RING_PRODUCER_WAITS).load(Ordering::Relaxed) != 0
     }
 
@@ -92,11 +105,28 @@ impl Consumer {
                 self.advance();
                 continue;
             }
-            let at = self.memory.cell_offset(self.head) + count * 8;
-            let payload =
-                SharedSlice::of_mapping(&self.memory.mapping, at, length as usize).ok_or(corrupt)?;
+            let payload = self.memory.payload(self.head, count, length as usize).ok_or(corrupt)?;
             return Ok(Some(Incoming { header, payload }));
         }
+    }
+
+    /// The next message, if there is one and it is a short send that makes sense; [`Consumer::peek`] sees to all others.
+    #[inline(always)]
+    pub fn peek_short(&mut self) -> Option<IncomingShort<'_>> {
+        let first = self.memory.word(self.head, 0).load(Ordering::Acquire);
+        if !ShortSend::begins(first, stamp(self.head)) {
+            return None;
+        }
+        let length = (first >> 32) as usize;
+        let cells = cells_of(ShortSend::WORDS, length);
+        if length > FRAGMENT || cells > CELLS - self.head % CELLS {
+            return None;
+        }
+        let word = |number| self.memory.word(self.head, number).load(Ordering::Relaxed);
+        let send = ShortSend::from_words([first, word(1), word(2)])?;
+        self.current = cells;
+        let payload = self.memory.payload(self.head, ShortSend::WORDS, length)?;
+        Some(IncomingShort { send, payload })
     }
 
     /// Frees the message last found. True if the producer waits for room and must be rung for.
@@ -122,20 +152,19 @@ impl Consumer {
     }
 
     /// Says that the consumer is about to sleep, and whom to wake then. It must look once more before it does.
-    pub(crate) fn set_sleeping(&self, sleeper: Sleeper) {
-        let word = match sleeper {
-            Sleeper::Agent => AGENT,
-            Sleeper::Waiter => WAITER,
-        };
-        self.memory.control(RING_CONSUMER_SLEEPS).store(word, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+    pub(crate) fn set_sleeping(&mut self, sleeper: Sleeper) {
+        self.bell.set_sleeping(sleeper, std::mem::take(&mut self.polled));
     }
 
     /// Says that the consumer looks by itself: nobody needs to ring.
     pub(crate) fn set_awake(&self) {
-        let sleeps = self.memory.control(RING_CONSUMER_SLEEPS);
-        if sleeps.load(Ordering::Relaxed) != 0 {
-            sleeps.store(0, Ordering::Relaxed);
-        }
+        self.bell.set_awake();
+    }
+
+    /// Says that the consumer has looked by itself for a while and goes on doing so. Heavy fences of this process must
+    /// reach the producer's.
+    pub(crate) fn set_polled(&mut self) {
+        self.polled = true;
+        self.bell.set_polled();
     }
 }

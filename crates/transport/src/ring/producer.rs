@@ -1,12 +1,13 @@
 //! The writing end.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use nonic_memory::SharedSlice;
 
-use super::{RingFull, RingMemory, Sleeper, WAITER, cells_of, stamp};
-use crate::layout::{CELL, CELLS, RING_CONSUMER_SLEEPS, RING_HEAD, RING_PRODUCER_WAITS};
+use super::{RingFull, RingMemory, cells_of, stamp};
+use crate::layout::{CELL, CELLS, RING_HEAD, RING_PRODUCER_WAITS};
 use crate::message::{FRAGMENT, HEADER_WORDS, Header, MessageKind};
+use crate::short_send::ShortSend;
 
 /// The writing end; one thread at a time.
 #[derive(Debug)]
@@ -100,41 +101,48 @@ impl Producer {
         Ok(())
     }
 
-    #[inline]
-    fn publish(&mut self, header: &Header, payload: &[SharedSlice<'_>], cells: u64, length: u32) {
-        self.unstamp(self.tail + cells);
+    /// Publishes a short send. False: nothing was done, the way of [`Producer::push`] is longer.
+    #[inline(always)]
+    pub(crate) fn push_short(&mut self, send: ShortSend, payload: SharedSlice<'_>) -> bool {
+        let length = payload.length();
+        let cells = cells_of(ShortSend::WORDS, length);
+        if length > FRAGMENT || cells > CELLS - self.tail % CELLS || !self.has_room(cells) {
+            return false;
+        }
+        let Some(place) = self.memory.payload(self.tail, ShortSend::WORDS, length) else { return false };
+        place.copy_from(payload);
+        let words = send.to_words(stamp(self.tail), length as u32);
+        self.memory.word(self.tail, 1).store(words[1], Ordering::Relaxed);
+        self.memory.word(self.tail, 2).store(words[2], Ordering::Relaxed);
+        self.settle(cells, words[0]);
+        true
+    }
+
+    /// Shows a message of so many cells to the consumer, when all of it but its first word stands there.
+    #[inline(always)]
+    fn settle(&mut self, cells: u64, first: u64) {
         for position in self.tail + 1..self.tail + cells {
             let (word, bit) = Self::payload_bit(position);
             self.payload_cells[word] |= bit;
         }
-        let first = header.emit(stamp(self.tail), length, |at, word| {
-            self.memory.word(self.tail, at).store(word, Ordering::Relaxed);
-        });
-        let mut at = self.memory.cell_offset(self.tail) + header.words(length) * 8;
-        for piece in payload {
-            if let Some(place) = SharedSlice::of_mapping(&self.memory.mapping, at, piece.length()) {
-                place.copy_from(*piece);
-            }
-            at += piece.length();
-        }
+        self.unstamp(self.tail + cells);
         self.memory.word(self.tail, 0).store(first, Ordering::Release);
         self.tail += cells;
     }
 
-    /// Whom to wake if the consumer sleeps; asking takes the duty to ring.
-    pub(crate) fn consumer_wants_bell(&self) -> Option<Sleeper> {
-        let sleeps = self.memory.control(RING_CONSUMER_SLEEPS);
-        // Orders the message before the look at the flag, as the consumer orders the flag before its last look at the
-        // ring: one of the two sees the other.
-        fence(Ordering::SeqCst);
-        if sleeps.load(Ordering::Relaxed) == 0 {
-            return None;
+    #[inline]
+    fn publish(&mut self, header: &Header, payload: &[SharedSlice<'_>], cells: u64, length: u32) {
+        let first = header.emit(stamp(self.tail), length, |at, word| {
+            self.memory.word(self.tail, at).store(word, Ordering::Relaxed);
+        });
+        if let Some(place) = self.memory.payload(self.tail, header.words(length), length as usize) {
+            let mut at = 0;
+            for piece in payload {
+                place.part(at, piece.length()).copy_from(*piece);
+                at += piece.length();
+            }
         }
-        match sleeps.swap(0, Ordering::SeqCst) {
-            0 => None,
-            WAITER => Some(Sleeper::Waiter),
-            _ => Some(Sleeper::Agent),
-        }
+        self.settle(cells, first);
     }
 
     /// Whether a message of the largest size would fit.

@@ -1,0 +1,64 @@
+//! The express way of the responder: a short send that is the next, for a receive of one piece of the queue pair's own. It
+//! passes the same checks and the same gate as any other message; whatever it meets that is not plain it leaves to the
+//! ordinary way, before anything has moved.
+
+use std::sync::Arc;
+
+use nonic_memory::{Access, AddressRange, KeyUse};
+use nonic_queue::{CompletionOpcode, QpState, QpType, Status};
+use nonic_transport::{IncomingShort, Link};
+
+use crate::completion_queue::SendCredit;
+use crate::queue_pair::QueuePair;
+
+impl QueuePair {
+    /// Takes a short send. False: nothing was done but what its acknowledgement says; the ordinary way takes it, or says what
+    /// is wrong.
+    #[inline]
+    pub(crate) fn express_receive(&self, link: &Arc<Link>, incoming: &IncomingShort<'_>) -> bool {
+        let IncomingShort { send, payload } = incoming;
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let from_peer = inner.attributes.destination_qp == send.source
+            && inner.path.as_ref().is_some_and(|path| Arc::ptr_eq(&path.link, link));
+        let next = inner.responder.expected == send.psn && inner.responder.inbound.is_none();
+        let plain = self.transport == QpType::ReliableConnection && self.shared_receives.is_none();
+        let ready = match inner.state() {
+            QpState::ReadyToSend => true,
+            QpState::ReadyToReceive => inner.established,
+            _ => false,
+        };
+        if !from_peer || !next || !plain || !ready || link.is_dead() {
+            return false;
+        }
+        let Some(receive) = inner.receives.first() else { return false };
+        let [piece] = receive.pieces.as_slice() else { return false };
+        let length = payload.length() as u32;
+        if payload.is_empty() || length > piece.length {
+            return false;
+        }
+        let memory = &self.engine().party().memory;
+        let guard = memory.enter();
+        let range = AddressRange::new(piece.address, length.into());
+        let (zone, key, id) = (receive.zone, piece.key, receive.id);
+        let Some(place) = memory.find(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE) else {
+            return false;
+        };
+        place.copy_near_from(*payload);
+        drop(guard);
+        inner.receives.pass_first();
+        let responder = &mut inner.responder;
+        (responder.held_since, responder.refused) = (None, None);
+        (responder.expected, responder.acknowledge) = (send.psn.next(), Some(send.psn));
+        // The requests it answers end before the receive does, as their acknowledgement by itself would have them do.
+        if let Some(psn) = send.acknowledges {
+            self.take_acknowledge(inner, psn);
+        }
+        self.receive_completions.push(SendCredit::NONE, send.solicited, |completion| {
+            completion.set_bare(id, CompletionOpcode::Receive, Status::Success, self.number);
+            completion.byte_length = length;
+            completion.source_qp = send.source;
+        });
+        true
+    }
+}
