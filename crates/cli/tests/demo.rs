@@ -121,6 +121,91 @@ fn a_library_that_cannot_be_loaded_is_said() {
     assert!(outcome.output.contains("cannot be loaded"), "{outcome:#?}");
 }
 
+/// The steps of SCIF.
+const SCIF_STEPS: [&str; 5] = ["connection", "window", "remote-write", "remote-map", "fence"];
+
+/// Runs the demo of SCIF for machines and checks that it says what a demo that passed says.
+#[track_caller]
+fn scif_passes(command: &mut Command) -> Value {
+    support::library();
+    let outcome = run(command.args(["demo", "scif", "--json"])).exits(0);
+    let report: Value = serde_json::from_str(&outcome.output).expect("one JSON object");
+    assert_eq!((&report["passed"], &report["error"]), (&Value::Bool(true), &Value::Null), "{report:#}");
+    let names: Vec<_> =
+        report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
+    assert_eq!(names, SCIF_STEPS);
+    report
+}
+
+#[test]
+fn scif_passes_between_two_nodes() {
+    let report = scif_passes(&mut nonic());
+    assert_ne!(report["processes"][0], report["processes"][1]);
+    let place = |side: usize| report["places"][side].as_str().unwrap().to_owned();
+    assert!(place(0).starts_with("node 0 port ") && place(1).starts_with("node 1 port "), "{report:#}");
+}
+
+#[test]
+fn scif_passes_for_an_ordinary_user_and_beside_others_of_its_kind() {
+    let children: Vec<_> = (0..3)
+        .map(|_| {
+            support::library();
+            let mut command = nonic_as_ordinary_user();
+            spawn(command.args(["demo", "scif"]).stdout(Stdio::piped()).stderr(Stdio::null()))
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+fn scif_passes_with_both_processes_on_one_processor() {
+    scif_passes(&mut nonic_behind(&["taskset", "-c", "0"]));
+}
+
+#[test]
+fn scif_says_which_call_failed_where_private_memory_must_not_be_shared() {
+    support::library();
+    let outcome = run(nonic().env("NONIC_ADOPT", "never").args(["demo", "scif"])).exits(1);
+    let failed = outcome.output.lines().find(|line| line.contains("FAILED")).expect("a failed step");
+    assert!(failed.contains("remote-map") && failed.contains("scif_mmap"), "{}", outcome.output);
+}
+
+#[test]
+fn a_person_reads_every_step_of_scif_and_no_step_can_be_left_out() {
+    support::library();
+    let output = run(nonic().args(["demo", "scif"])).exits(0).output;
+    for step in SCIF_STEPS {
+        assert!(
+            output.lines().any(|line| line.starts_with("  ok") && line.contains(step)),
+            "no {step} in {output}"
+        );
+    }
+    assert!(output.contains("All 5 steps passed in") && output.contains("write 1 MiB"), "{output}");
+    run(nonic().args(["demo", "scif", "--step", "atomics"])).exits(1).complains_of(&["--step", "verbs"]);
+}
+
+#[test]
+fn whichever_process_of_scif_is_killed_the_demo_says_so_and_ends() {
+    support::library();
+    for victim in 0..2 {
+        let mut command = nonic();
+        let mut child = spawn(command.args(["demo", "scif"]).stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut text = String::new();
+        output.read_line(&mut text).unwrap(); // The endpoints are connected.
+        let pids: Vec<i32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let pids = &pids[pids.len() - 2..]; // Behind the numbers of nodes and ports.
+        let pid = rustix::process::Pid::from_raw(pids[victim]).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        output.read_to_string(&mut text).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{text}");
+        assert!(text.contains("FAILED") && text.contains("signal: 9"), "{text}");
+    }
+}
+
 #[test]
 fn whichever_process_is_killed_the_demo_says_so_and_ends() {
     support::library();

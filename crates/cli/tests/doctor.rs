@@ -31,6 +31,43 @@ fn says(report: &Value, name: &str, words: &str) {
 }
 
 #[test]
+fn scif_is_tried_and_its_ports_are_listed_with_node_and_owner() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    let user = rustix::process::geteuid().as_raw();
+    let fabric = format!("doctor-{}", std::process::id());
+    let bind = |user: u32, fabric: &str, node: u16, port: u16| {
+        let name = SocketAddr::from_abstract_name(format!("nonic-scif/{user}/{fabric}/{node}/{port}"));
+        UnixListener::bind_addr(&name.expect("a short name")).expect("nobody has this name")
+    };
+    let _ports = [
+        bind(user, &fabric, 7, 2050),
+        bind(user, &fabric, 7, 40),
+        bind(user + 1, &fabric, 8, 2051),
+        bind(user, &format!("{fabric}-other"), 9, 2052),
+    ];
+    let report = report(nonic().env("NONIC_SCIF_FABRIC", &fabric).env("NONIC_SCIF_NODES", "0-1"), 0);
+    says(&report, "libscif.so.0", "connected to itself");
+    says(&report, "nodes", "on node 0; online: 0, 1, 7\"");
+    says(&report, "ports, node 7", "listening 40, 2050\"");
+    says(&report, "ports, node 8", &format!("of user {}", user + 1));
+    says(&report, "ports, node 9", "-other");
+    assert_eq!(line(&report, "ports, node 8")["mark"], "ok");
+}
+
+#[test]
+fn a_missing_scif_library_is_noted_and_verbs_still_work() {
+    support::library();
+    let folder = support::scratch();
+    let engine = std::path::Path::new(env!("CARGO_BIN_EXE_nonic")).with_file_name("libnonic.so");
+    std::os::unix::fs::symlink(engine, folder.join("libibverbs.so.1")).expect("a link can be made");
+    let report = report(nonic().env("NONIC_LIB_DIR", &*folder), 0);
+    assert_eq!(line(&report, "libscif.so.0")["mark"], "note");
+    says(&report, "libscif.so.0", "missing");
+}
+
+#[test]
 fn an_ordinary_user_learns_that_nonic_works_and_by_which_tiers() {
     let report = report(&mut nonic_as_ordinary_user(), 0);
     assert_eq!(report["usable"], true);
@@ -52,7 +89,9 @@ fn an_ordinary_user_learns_that_nonic_works_and_by_which_tiers() {
 fn a_person_reads_marks_names_and_a_verdict_without_escape_codes_in_a_pipe() {
     support::library();
     let output = run(nonic_as_ordinary_user().arg("doctor")).exits(0).output;
-    for heading in ["\nLibrary\n", "\nKernel\n", "\nProcesses\n", "\nNetwork\n", "\nHow bytes would move\n"] {
+    for heading in
+        ["\nLibrary\n", "\nKernel\n", "\nProcesses\n", "\nNetwork\n", "\nSCIF\n", "\nHow bytes would move\n"]
+    {
         assert!(output.contains(heading), "no {heading:?} in {output}");
     }
     assert!(output.contains("nonic works here."), "{output}");

@@ -34,6 +34,7 @@ pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
     };
     let round_trip = median_time(|turn| ask(turn + 1))?;
     ask(STOP)?;
+    stage.exchange.meet()?;
     stage.exchange.meet()?; // The card has unregistered, and has stored once more.
     ensure(mapping.is_filled_with(LAST), || "the mapping lost the card's pages".to_owned())?;
     stage.exchange.meet()?;
@@ -60,6 +61,7 @@ pub(super) fn serve(stage: &mut Stage) -> Outcome<()> {
         };
         buffer.store(FROM_CARD, seen);
     }
+    stage.exchange.meet()?;
     drop(window);
     (0..LENGTH).step_by(8).for_each(|at| buffer.store(at, LAST));
     stage.exchange.meet()?;
