@@ -35,6 +35,15 @@ int main(int argc, char **argv)
 			printf("scif_get_nodeIDs: %s\n", strerror(errno));
 			return 1;
 		}
+		scif_epd_t (*open)(void);
+		int (*close)(scif_epd_t);
+		*(void **)&open = dlsym(library, "scif_open");
+		*(void **)&close = dlsym(library, "scif_close");
+		scif_epd_t epd = open();
+		if (epd < 0 || close(epd) != 0 || close(epd) != -1 || errno != EBADF) {
+			printf("scif_open gave %d: %s\n", epd, strerror(errno));
+			return 1;
+		}
 		dlclose(library);
 	}
 	printf("%d calls, closed and loaded again\n", argc - 2);
