@@ -19,10 +19,12 @@
 //!
 //! **A full ring.** The sender says so in `full`, has the kernel interrupt whoever might not have seen it, looks once more,
 //! and makes its descriptor unwritable: a send buffer so small that two tokens fill it. A receiver that took bytes looks at
-//! `full` and takes the tokens, which makes the kernel wake the sender.
+//! `full` and takes the tokens but one, which makes the kernel wake the sender. It says in `taken` that it will before it
+//! looks how many are needed, so that a sender that fills the ring at that moment sends new ones, or is seen.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 use nonic_memory::SharedSlice;
 use nonic_sys::{AtomicU64, SharedMapping, cpu_relax, yield_now};
@@ -33,6 +35,8 @@ pub(crate) const RING: u64 = 4096;
 pub(crate) const WINDOW: u64 = RING - 1;
 /// Tokens at most that are on their way, so that they never fill the ordinary send buffer.
 pub(crate) const TOKENS_MOST: u64 = 8;
+/// So many make a sender with the small buffer unwritable, and one does not.
+const TOKENS_WHEN_FULL: u64 = 2;
 
 const TAIL: usize = 0;
 const SENT: usize = 8;
@@ -50,9 +54,12 @@ const FILLING: u64 = 1;
 /// It has done so.
 const FILLED: u64 = 2;
 
-/// Looks at a word that the other side is about to change before it is taken for stopped.
-const LOOKS: u32 = 20_000;
+/// Looks at a word that the other side is about to change, before this thread sleeps between two.
+const LOOKS: u32 = 4_000;
 const LOOKS_PER_YIELD: u32 = 64;
+/// Sleeps before the other side is taken for stopped, and how long they are.
+const SLEEPS: u32 = 2_000;
+const SLEEP: Duration = Duration::from_micros(50);
 
 /// What the kernel does for a direction: one end of its socket.
 pub(crate) trait Signals {
@@ -64,8 +71,6 @@ pub(crate) trait Signals {
     fn lower(&self);
     /// Takes that back.
     fn raise(&self);
-    /// Whether the sending end is writable.
-    fn is_writable(&self) -> bool;
 }
 
 /// What became of a token.
@@ -151,8 +156,7 @@ impl Direction {
     }
 
     fn tell(&self, signals: &impl Signals) -> Sent {
-        let sent = self.word(SENT).load(Ordering::Relaxed);
-        if sent.wrapping_sub(self.word(TAKEN).load(Ordering::Relaxed)) >= TOKENS_MOST {
+        if self.tokens_left() >= TOKENS_MOST {
             return Sent::NoRoom;
         }
         self.send_token(signals)
@@ -178,8 +182,19 @@ impl Direction {
     #[cold]
     fn reopen_slowly(&self, signals: &impl Signals) {
         let _ = self.word(FULL).compare_exchange(FILLED, NOT_FULL, Ordering::SeqCst, Ordering::Relaxed);
-        signals.raise();
-        self.word(LOWERED).store(0, Ordering::Relaxed);
+        self.reopen_buffer(signals);
+    }
+
+    fn reopen_buffer(&self, signals: &impl Signals) {
+        if self.word(LOWERED).load(Ordering::Relaxed) != 0 {
+            signals.raise();
+            self.word(LOWERED).store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Tokens that the receiver has not taken, nor said that it will.
+    fn tokens_left(&self) -> u64 {
+        self.word(SENT).load(Ordering::Relaxed).wrapping_sub(self.word(TAKEN).load(Ordering::SeqCst))
     }
 
     /// Makes the descriptor unwritable because the ring is full; false if it no longer is. `fence` is one that reaches the
@@ -197,14 +212,15 @@ impl Direction {
                 self.word(FULL).store(NOT_FULL, Ordering::SeqCst);
                 return Ok(false);
             }
+        }
+        if self.tokens_left() < TOKENS_WHEN_FULL {
+            // In the ordinary buffer, where they have room beside those that the receiver is about to take.
+            self.reopen_buffer(signals);
+            while self.tokens_left() < TOKENS_WHEN_FULL && self.send_token(signals) == Sent::Yes {}
+        }
+        if self.word(LOWERED).load(Ordering::Relaxed) == 0 {
             signals.lower();
             self.word(LOWERED).store(1, Ordering::Relaxed);
-        }
-        // Tokens that were there already count; a receiver in between may have taken some.
-        for _ in 0..TOKENS_MOST {
-            if !signals.is_writable() || self.send_token(signals) == Sent::Gone {
-                break;
-            }
         }
         self.word(FULL).store(FILLED, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -274,7 +290,11 @@ impl Direction {
         // Said before it is done: a sender that publishes from here on sends a token, one that published before is seen.
         self.word(TAKEN).store(sent, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let needed = u64::from(self.tail() != head);
+        let needed = match self.tail().wrapping_sub(head) {
+            0 => 0,
+            WINDOW => TOKENS_WHEN_FULL,
+            _ => 1,
+        };
         let got = if count > needed { signals.take(count - needed) } else { 0 };
         self.word(TAKEN).store(taken.wrapping_add(got), Ordering::Release);
         got
@@ -288,6 +308,13 @@ impl Direction {
                 return;
             }
             if look.is_multiple_of(LOOKS_PER_YIELD) { yield_now() } else { cpu_relax() }
+        }
+        // It lost its CPU at just that place.
+        for _ in 0..SLEEPS {
+            if done() {
+                return;
+            }
+            std::thread::sleep(SLEEP);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The half of a connection that receives.
 
+use std::time::Duration;
+
 use nonic_memory::SharedSlice;
 use nonic_sys::{CallLock, Record, light_fence};
 
@@ -10,6 +12,8 @@ use crate::stream_socket::{StreamSocket, Woken};
 
 /// Which record of the socket stands for receiving ([`CallLock`]).
 const RECORD: i64 = 1;
+/// Pause between looks at a descriptor that shows what is not there.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// What receives.
 #[derive(Debug)]
@@ -100,16 +104,13 @@ impl Incoming {
     }
 
     fn sleep(&self, socket: StreamSocket, progress: &mut Progress<'_>) -> Result<(), ScifError> {
-        // Tokens of bytes that were taken would wake this thread again and again.
-        if self.direction.has_tokens() {
-            self.direction.settle(progress.head, progress.unsure, &socket);
-        }
+        // Tokens of bytes that were taken, also those that are just being sent, would wake this thread again and again.
+        self.direction.settle(progress.head, progress.unsure, &socket);
         match socket.wait_for_token() {
             Woken::Ready => {
                 if !self.take(socket, progress, false)? && !self.direction.has_tokens() {
-                    // Nobody of ours sent it.
-                    use crate::direction::Signals;
-                    socket.take(1);
+                    // A token that a stopped sender has not counted yet, or none of ours.
+                    std::thread::sleep(PAUSE);
                 }
                 Ok(())
             }

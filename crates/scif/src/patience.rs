@@ -1,9 +1,10 @@
 //! How long to look before sleeping, learned from how waits went lately.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use nonic_sys::{cpu_relax, usable_cpus, yield_now};
+use nonic_sys::{cpu_relax, online_cpus, yield_now};
 
 /// How long a wait looks before it sleeps, if looking pays: about what two wake-ups take.
 const LOOK: Duration = Duration::from_micros(50);
@@ -20,20 +21,21 @@ pub(crate) struct Patience {
     /// Waits that looking shortened less those that it did not, within bounds.
     hope: AtomicI32,
     waits: AtomicU32,
-    cpus: AtomicU32,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { hope: AtomicI32::new(HOPE), waits: AtomicU32::new(0), cpus: AtomicU32::new(0) }
+        Self { hope: AtomicI32::new(HOPE), waits: AtomicU32::new(0) }
     }
 }
 
 impl Patience {
-    /// Looks until `done` says so, for as long as that pays; whether it did. On one CPU it never pays.
+    /// Looks until `done` says so, for as long as that pays; whether it did. On a machine with one CPU it never pays; on one
+    /// with more it is not known where the other side runs, so trying tells.
     #[inline]
     pub(crate) fn look(&self, done: impl Fn() -> bool) -> bool {
-        if !self.may_look() {
+        static SEVERAL: LazyLock<bool> = LazyLock::new(|| online_cpus() > 1);
+        if !*SEVERAL || !self.may_look() {
             return false;
         }
         let mut until = None;
@@ -58,10 +60,7 @@ impl Patience {
         let waits = self.waits.load(Ordering::Relaxed);
         self.waits.store(waits.wrapping_add(1), Ordering::Relaxed);
         let retry = waits.is_multiple_of(RETRY);
-        if retry && waits.is_multiple_of(RETRY * RETRY) {
-            self.cpus.store(usable_cpus(), Ordering::Relaxed);
-        }
-        self.cpus.load(Ordering::Relaxed) >= 2 && (retry || self.hope.load(Ordering::Relaxed) > 0)
+        retry || self.hope.load(Ordering::Relaxed) > 0
     }
 
     fn learn(&self, change: i32) {

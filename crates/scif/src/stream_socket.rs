@@ -75,8 +75,4 @@ impl Signals for StreamSocket {
     fn raise(&self) {
         let _ = set_send_buffer(self.0, ORDINARY_BUFFER);
     }
-
-    fn is_writable(&self) -> bool {
-        poll_now(self.0, POLL_OUT) & POLL_OUT != 0
-    }
 }

@@ -80,14 +80,16 @@ impl CallLock {
             if self.0.compare_exchange(seen, marked, Ordering::Relaxed, Ordering::Relaxed).is_err() {
                 continue;
             }
-            // SAFETY: the word lives through the call; the kernel compares and waits, without a time limit.
+            // With a time limit, because without one the kernel goes on waiting after a handler with `SA_RESTART`.
+            let limit = libc::timespec { tv_sec: 3600, tv_nsec: 0 };
+            // SAFETY: the word and the limit live through the call; the kernel compares and waits.
             let failed = unsafe {
                 libc::syscall(
                     libc::SYS_futex,
                     self.0.as_ptr(),
                     libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
                     marked,
-                    std::ptr::null::<libc::timespec>(),
+                    &raw const limit,
                 )
             };
             if failed != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) {

@@ -80,7 +80,7 @@ pub use stream_socket::{
     replace_number, send_byte, set_send_buffer, socket_cookie, take_bytes,
 };
 pub use thread::{
-    THREAD_PLACES, Threads, at_exit, host_name, own_stack, prefer_short_slices, process_status,
+    THREAD_PLACES, Threads, at_exit, host_name, online_cpus, own_stack, prefer_short_slices, process_status,
     process_status_at, random_u64, spawn_without_signals, thread_mark, thread_place, timer_slack_ns,
     usable_cpus,
 };

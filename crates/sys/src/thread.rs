@@ -117,6 +117,13 @@ pub fn usable_cpus() -> u32 {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count().max(1))
 }
 
+/// How many CPUs this machine runs, whether or not this thread may; at least 1.
+pub fn online_cpus() -> u32 {
+    // SAFETY: takes a number and touches no memory.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(count).unwrap_or(1).max(1)
+}
+
 /// A random number from the kernel, or one made of time and process id where the kernel refuses.
 pub fn random_u64() -> u64 {
     let mut bytes = [0u8; 8];
