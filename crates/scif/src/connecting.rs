@@ -184,6 +184,10 @@ fn request(
     }
     let sent = (|| {
         let way = connect_stream(&fabric().name(target))?;
+        // Anybody can take a name; only this user's programs are sent memory.
+        if peer_user(way.as_raw_fd())? != effective_user() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
         let (segment, file) = Segment::create()?;
         send_message(way.as_fd(), &Request { target }.to_bytes(), &enclosed(other_end, &file))?;
         Ok((way, segment))

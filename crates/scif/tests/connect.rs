@@ -348,3 +348,32 @@ fn a_thousand_endpoints_live_in_one_process() {
         pairs.iter().flat_map(|(one, other)| [one.number(), other.number()]).collect();
     assert_eq!(numbers.len(), 1000);
 }
+
+#[test]
+fn a_listener_of_another_user_is_nobody() {
+    const NAME: &str = "a_listener_of_another_user_is_nobody";
+    if let Some(text) = role() {
+        // Takes the name another user's endpoints would have, and listens.
+        let (user, port) = text.split_once(' ').unwrap();
+        // SAFETY: gives privileges up for this process.
+        unsafe { libc::setuid(65534) };
+        use std::os::linux::net::SocketAddrExt;
+        let name = format!("nonic-scif/{user}/0/0/{port}");
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+        let listener = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
+        say("listens");
+        // Whoever connects sends nothing.
+        let (mut stream, _) = listener.accept().unwrap();
+        assert_eq!(std::io::Read::read(&mut stream, &mut [0]).unwrap(), 0);
+        return;
+    }
+    // SAFETY: asks who this is.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("SKIPPED: a listener of another user needs root to be one");
+        return;
+    }
+    let mut other = start(NAME, "0 1023");
+    assert_eq!(other.hear(), "listens");
+    assert_eq!(Endpoint::open().unwrap().connect(own(1023)), Err(ScifError::Refused));
+    other.finish();
+}
