@@ -328,7 +328,7 @@ impl OwnThread {
         result
     }
 
-    /// Runs `work` while no pages are moved.
+    /// Runs `work` while no pages are moved. It must neither expose memory nor end that, nor wait for who does.
     pub fn work<R>(&self, work: impl FnOnce() -> R) -> R {
         let at_work = crate::engine::lock(&self.0.owner.engine().at_work);
         let result = work();

@@ -3,10 +3,8 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Mutex;
 
-use crate::Rights;
-use crate::fork::fork_generation;
+use crate::{PerProcess, Rights};
 
 /// Size of a page in bytes. x86-64 has this one; other machines will ask the kernel.
 pub const PAGE: usize = 4096;
@@ -196,11 +194,11 @@ impl AreaMap {
     /// Kernels before 6.11: reads the text, line by line, in a buffer on the stack. A line longer than the buffer loses the
     /// end of its name.
     fn search_text(&self, address: usize) -> io::Result<Option<(MemoryArea, AreaName)>> {
-        rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Start(0))?;
         let mut buffer = [0u8; 4096];
-        let (mut filled, mut skipping) = (0, false);
+        let (mut filled, mut skipping, mut position) = (0, false, 0);
         loop {
-            let count = rustix::io::read(&self.file, &mut buffer[filled..])?;
+            let count = rustix::io::pread(&self.file, &mut buffer[filled..], position)?;
+            position += count as u64;
             if count == 0 {
                 return Ok(None);
             }
@@ -242,18 +240,20 @@ fn area_name(name: &[u8]) -> AreaName {
     }
 }
 
-/// The descriptor shows the memory of the process that opened it, so a child opens its own.
-static MAPS: Mutex<Option<(u32, AreaMap)>> = Mutex::new(None);
+/// The descriptor shows the memory of the process that opened it, so a child opens its own. There is no lock that a fork could
+/// leave taken: asking moves no position.
+static MAPS: PerProcess<AreaMap> = PerProcess::new();
 
 /// The area that holds `address`; `Ok(None)` if nothing is mapped there. An error means that the kernel does not tell
 /// (no `/proc`).
 pub fn find_area(address: usize) -> io::Result<Option<MemoryArea>> {
-    let mut maps = MAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let generation = fork_generation();
-    if maps.as_ref().is_none_or(|(made, _)| *made != generation) {
-        *maps = Some((generation, AreaMap::open()?));
-    }
-    let Some((_, map)) = maps.as_ref() else { return Err(io::Error::other("unreachable")) };
+    let map = match MAPS.get() {
+        Some(map) => map,
+        None => {
+            let map = AreaMap::open()?;
+            MAPS.get_or_make(|| map)
+        }
+    };
     Ok(map.at_or_above(address)?.filter(|area| area.start <= address))
 }
 

@@ -41,6 +41,18 @@ pub(super) enum Work {
     },
 }
 
+impl Work {
+    /// Has everything mapped: the copier must not wait for who moves pages, and waits for the copier.
+    pub(super) fn prepare(&self) -> Result<(), ScifError> {
+        match self {
+            Self::Copy(transfer) => transfer.prepare(),
+            Self::Signal(stores) | Self::SignalAfterPeer { stores, .. } => {
+                stores.iter().try_for_each(Store::prepare)
+            }
+        }
+    }
+}
+
 /// Work for an endpoint, with the slot that keeps its windows alive.
 pub(super) struct Job {
     pub(super) memory: Arc<RegisteredMemory>,
@@ -58,7 +70,8 @@ impl Job {
         !matches!(self.work, Work::SignalAfterPeer { .. })
     }
 
-    fn finish(mut self) {
+    /// Done. What is left is to be dropped by who may give memory back.
+    fn finish(mut self) -> Arc<RegisteredMemory> {
         if let Some(slot) = self.slot.take() {
             leave(&self.memory.own, slot);
         }
@@ -66,6 +79,7 @@ impl Job {
         if self.counts() {
             self.memory.own.completed().fetch_add(1, Ordering::AcqRel);
         }
+        self.memory
     }
 }
 
@@ -75,6 +89,8 @@ struct Copier {
     waiting: Mutex<Vec<Job>>,
     /// Endpoints with ended windows in use.
     dying: Mutex<Vec<Arc<RegisteredMemory>>>,
+    /// Endpoints of jobs that are done.
+    spent: Mutex<Vec<Arc<RegisteredMemory>>>,
     bell: EventFd,
     asleep: AtomicBool,
 }
@@ -93,6 +109,7 @@ fn copier() -> Option<&'static Copier> {
             queue: Mutex::default(),
             waiting: Mutex::default(),
             dying: Mutex::default(),
+            spent: Mutex::default(),
             bell: EventFd::new(EventKind::All, true).ok()?,
             asleep: AtomicBool::new(false),
         })
@@ -183,7 +200,7 @@ impl Copier {
         }
         let signals = self.look_at_signals();
         let dying = !lock(&self.dying).is_empty();
-        if dying && since_look >= patience {
+        if dying && since_look >= patience || !lock(&self.spent).is_empty() {
             return Next::LookAtDying;
         }
         self.asleep.store(true, Ordering::Relaxed);
@@ -209,10 +226,10 @@ impl Copier {
         };
         match result {
             Ok(true) => lock(&self.queue).push_front(job),
-            Ok(false) => job.finish(),
+            Ok(false) => lock(&self.spent).push(job.finish()),
             Err(error) => {
                 tracing::warn!(%error, "an asynchronous copy failed");
-                job.finish();
+                lock(&self.spent).push(job.finish());
             }
         }
         true
@@ -236,13 +253,15 @@ impl Copier {
             {
                 tracing::warn!(%error, "a signal could not be stored");
             }
-            job.finish();
+            lock(&self.spent).push(job.finish());
         }
         left
     }
 
-    /// Whether some ended windows are in use no more.
+    /// Whether some ended windows are in use no more. Runs where memory may be given back.
     fn look_at_dying(&self) -> bool {
+        let spent = std::mem::take(&mut *lock(&self.spent));
+        drop(spent);
         let memories = std::mem::take(&mut *lock(&self.dying));
         let before = memories.len();
         let left: Vec<_> = memories.into_iter().filter(|memory| memory.look_after_dying()).collect();

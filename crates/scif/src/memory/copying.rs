@@ -69,6 +69,15 @@ impl Part {
         }
     }
 
+    /// Has all of it mapped now, so that whoever copies later need not.
+    pub(super) fn prepare(&self, write: bool) -> Result<(), ScifError> {
+        let mut done = 0;
+        while done < self.length() {
+            done += self.bytes(done, usize::MAX, write)?.length();
+        }
+        Ok(())
+    }
+
     /// Whether only the kernel reaches it.
     pub(super) fn is_far(&self) -> bool {
         matches!(self, Self::Process { .. })
@@ -153,6 +162,12 @@ impl Transfer {
             self.head = self.head.saturating_sub(copied);
         }
         Ok(self.left > 0)
+    }
+
+    /// Has everything mapped.
+    pub(super) fn prepare(&self) -> Result<(), ScifError> {
+        self.destination.iter().try_for_each(|part| part.prepare(true))?;
+        self.source.iter().try_for_each(|part| part.prepare(false))
     }
 
     /// Copies everything.

@@ -39,6 +39,11 @@ pub(super) struct Store {
 }
 
 impl Store {
+    /// Has its place mapped.
+    pub(super) fn prepare(&self) -> Result<(), ScifError> {
+        self.destination.iter().try_for_each(|part| part.prepare(true))
+    }
+
     pub(super) fn run(self) -> Result<(), ScifError> {
         // The value is this function's own and stands as long as the copy runs.
         let value = self.value.to_ne_bytes();
@@ -164,6 +169,10 @@ impl RegisteredMemory {
             Initiator::Own => Work::Signal(stores),
             Initiator::Peer => Work::SignalAfterPeer { target, stores },
         };
+        if let Err(error) = work.prepare() {
+            leave(&self.own, slot);
+            return Err(error);
+        }
         let Err((work, slot)) = self.leave_to_copier(work, slot) else { return Ok(()) };
         // Nobody else can wait for it: this call does.
         let waited = self.wait_for(area, target, true);

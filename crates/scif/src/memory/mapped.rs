@@ -35,7 +35,8 @@ struct Mapping {
     /// Offset of the first byte in the peer's registered address space.
     offset: u64,
     pid: i32,
-    files: Arc<[FileIdentity]>,
+    /// Addresses, each with the file that is mapped from there on and its offset.
+    pieces: Arc<[(usize, FileIdentity, u64)]>,
     /// Some of it is this process's own adopted pages.
     of_own: bool,
 }
@@ -91,7 +92,7 @@ fn cut(mappings: &mut BTreeMap<usize, Mapping>, start: usize, end: usize) {
         }
         let behind = (mapping.end > end).then(|| Mapping {
             area: mapping.area.clone(),
-            files: Arc::clone(&mapping.files),
+            pieces: Arc::clone(&mapping.pieces),
             offset: mapping.offset + (end - at) as u64,
             line: take_line(&mapping.area, mapping.pid).unwrap_or(usize::MAX),
             ..mapping
@@ -128,10 +129,15 @@ pub(super) fn has_mapping_in(address: usize, length: usize) -> bool {
         let mut at = address.max(*start);
         while at < mapping.end.min(end) {
             let Ok(Some(area)) = find_area(at) else { return false };
-            if let Backing::SharedFile { device, inode, .. } = area.backing
-                && mapping.files.contains(&(device, inode))
-            {
-                return true;
+            if let Backing::SharedFile { device, inode, offset } = area.backing {
+                // What the program mapped there since may be of the same file, but hardly the same bytes of it.
+                let is_it = |(start, identity, from): &(usize, FileIdentity, u64)| {
+                    *identity == (device, inode)
+                        && from.wrapping_sub(*start as u64) == offset.wrapping_sub(area.start as u64)
+                };
+                if mapping.pieces.iter().rev().find(|(start, ..)| *start <= at).is_some_and(is_it) {
+                    return true;
+                }
             }
             at = area.end;
         }
@@ -236,8 +242,12 @@ impl RegisteredMemory {
             })?
         };
         let of_own = pieces.iter().any(|(view, ..)| view.is_own());
-        let mut files: Vec<_> = pieces.iter().map(|(view, ..)| view.identity()).collect();
-        files.dedup();
+        let mut at = start;
+        let places = pieces.iter().map(|(view, file_offset, length)| {
+            at += length;
+            (at - length, view.identity(), *file_offset)
+        });
+        let places = places.collect();
         let mut mappings = all();
         let mapping = Mapping {
             end: start + length,
@@ -245,7 +255,7 @@ impl RegisteredMemory {
             line,
             offset,
             pid: process.pid,
-            files: files.into(),
+            pieces: places,
             of_own,
         };
         // Told before it is there: the peer must not give the pages back in between.

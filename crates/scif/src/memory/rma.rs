@@ -190,6 +190,9 @@ impl RegisteredMemory {
             Way::Out => (far_parts, near_parts),
         };
         let transfer = Transfer::new(destination, source, flags.ordered, source_end);
+        if can_wait {
+            transfer.prepare()?;
+        }
         if can_wait && let Some(taken) = slot.take() {
             match self.leave_to_copier(Work::Copy(transfer), taken) {
                 Ok(()) => return Ok(Outcome::Left),

@@ -16,8 +16,8 @@ fn a_child_uses_its_parents_windows_and_opens_its_own() {
         pair.here.write_to(local + 8, 8, remote, SYNC).unwrap();
         pair.there.read_into(at, 8, local, SYNC).unwrap();
         assert_eq!(word, 3, "the parent has not stored anything");
-        word = 55;
-        pair.there.write_out(at, 8, local + 16, SYNC).unwrap();
+        let other = 55u64;
+        pair.there.write_out(&raw const other as usize, 8, local + 16, SYNC).unwrap();
         let pages = Pages::filled(1, 700);
         let own = pair.open(&pages);
         assert_eq!(own, FIRST + 2 * PAGE as i64);
