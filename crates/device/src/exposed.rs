@@ -96,7 +96,13 @@ fn home() -> io::Result<&'static Home> {
     let config =
         crate::devices().first().map_or_else(Config::from_environment, |device| device.config().clone());
     let owner = EngineOwner::current(&config).map_err(io::Error::other)?;
-    Ok(HOME.get_or_make(|| Home { owner, files: Mutex::default(), own_pages: OnceLock::new() }))
+    let home = HOME.get_or_make(|| Home { owner, files: Mutex::default(), own_pages: OnceLock::new() });
+    let mut early = crate::engine::lock(EARLY.get_or_make(Mutex::default));
+    if !early.told {
+        home.owner.engine().party().adopter.add_own_threads(std::mem::take(&mut early.threads));
+        early.told = true;
+    }
+    Ok(home)
 }
 
 /// An exposed range; it ends when this is dropped. Nobody may be inside an operation on it then.
@@ -306,31 +312,48 @@ pub fn forget_own_pages(start: usize, end: usize) {
     }
 }
 
+/// Threads counted before there was anybody to tell, and whether somebody was told since.
+#[derive(Debug, Default)]
+struct Early {
+    threads: isize,
+    told: bool,
+}
+
+static EARLY: PerProcess<Mutex<Early>> = PerProcess::new();
+
+fn count_threads(more: isize) {
+    let mut early = crate::engine::lock(EARLY.get_or_make(Mutex::default));
+    match HOME.get().filter(|_| early.told) {
+        Some(home) => home.owner.engine().party().adopter.add_own_threads(more),
+        None => early.threads += more,
+    }
+}
+
 /// A thread of the library's that keeps off the program's memory while pages are moved: it touches memory only inside
 /// [`OwnThread::work`], and does nothing outside but wait in the kernel.
 #[derive(Debug)]
-pub struct OwnThread(&'static Home);
+pub struct OwnThread {
+    at_work: Arc<Mutex<()>>,
+}
 
 impl OwnThread {
-    /// Counts one, before it starts. `None` if there is no engine.
-    pub fn count() -> Option<Self> {
-        let home = home().ok()?;
-        home.owner.engine().party().adopter.add_own_threads(1);
-        Some(Self(home))
+    /// Counts one, before it starts.
+    pub fn count() -> Self {
+        count_threads(1);
+        Self { at_work: crate::engine::at_work() }
     }
 
     /// Runs `work`, which may give memory back, as an ordinary thread would.
     pub fn as_ordinary<R>(&self, work: impl FnOnce() -> R) -> R {
-        let adopter = &self.0.owner.engine().party().adopter;
-        adopter.add_own_threads(-1);
+        count_threads(-1);
         let result = work();
-        adopter.add_own_threads(1);
+        count_threads(1);
         result
     }
 
     /// Runs `work` while no pages are moved. It must neither expose memory nor end that, nor wait for who does.
     pub fn work<R>(&self, work: impl FnOnce() -> R) -> R {
-        let at_work = crate::engine::lock(&self.0.owner.engine().at_work);
+        let at_work = crate::engine::lock(&self.at_work);
         let result = work();
         drop(at_work);
         result
@@ -339,6 +362,6 @@ impl OwnThread {
 
 impl Drop for OwnThread {
     fn drop(&mut self) {
-        self.0.owner.engine().party().adopter.add_own_threads(-1);
+        count_threads(-1);
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use nonic_device::OwnThread;
 use nonic_sys::{AsFd, AsRawFd, EventFd, EventKind, POLL_IN, PollEntry, RawFd, poll, spawn_without_signals};
 
 /// What a task wants after it has run.
@@ -75,61 +76,84 @@ struct Waiting {
     until: Option<Instant>,
 }
 
+/// What the next turn is made of; `None`: the thread ends.
+fn gather(
+    waiting: &mut Vec<Waiting>,
+    entries: &[PollEntry],
+    idle_since: Option<Instant>,
+) -> Option<Vec<Task>> {
+    let added = {
+        let mut state = lock();
+        let idle = waiting.is_empty() && state.added.is_empty();
+        let idle_for_long = idle && idle_since.is_some_and(|since| since.elapsed() >= LINGER);
+        if idle_for_long || state.bell.is_none() {
+            state.running = false;
+            return None;
+        }
+        std::mem::take(&mut state.added)
+    };
+    let now = Instant::now();
+    let due = |task: &Waiting, entry: Option<&PollEntry>| {
+        task.until.is_some_and(|until| until <= now) || entry.is_some_and(|entry| entry.revents != 0)
+    };
+    // The first entry is the bell's.
+    let mut turn: Vec<Task> = added;
+    let mut rest = Vec::with_capacity(waiting.len());
+    for (index, task) in waiting.drain(..).enumerate() {
+        if due(&task, entries.get(index + 1)) { turn.push(task.task) } else { rest.push(task) }
+    }
+    *waiting = rest;
+    Some(turn)
+}
+
+/// Runs the tasks of a turn; those that want another wait.
+fn take_turn(turn: Vec<Task>, waiting: &mut Vec<Waiting>) {
+    for mut task in turn {
+        match task() {
+            Next::Done => {}
+            Next::Again(after) => {
+                waiting.push(Waiting { task, descriptor: -1, until: Some(Instant::now() + after) });
+            }
+            Next::WhenReadable(descriptor, after) => {
+                let until = after.map(|after| Instant::now() + after);
+                waiting.push(Waiting { task, descriptor, until });
+            }
+        }
+    }
+}
+
 fn run() {
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut entries: Vec<PollEntry> = Vec::new();
     let mut idle_since: Option<Instant> = None;
+    // A program with one thread besides needs no protection against itself while its pages are moved.
+    let thread = OwnThread::count();
     loop {
-        let (added, bell) = {
-            let mut state = lock();
-            let idle = waiting.is_empty() && state.added.is_empty();
-            if idle && idle_since.is_some_and(|since| since.elapsed() >= LINGER) {
-                state.running = false;
-                return;
+        let Some(turn) = thread.work(|| gather(&mut waiting, &entries, idle_since)) else { return };
+        if !turn.is_empty() {
+            // Tasks may give windows back.
+            thread.as_ordinary(|| take_turn(turn, &mut waiting));
+        }
+        let timeout = thread.work(|| {
+            idle_since = if waiting.is_empty() { idle_since.or(Some(Instant::now())) } else { None };
+            let until = waiting.iter().filter_map(|task| task.until).min();
+            let until = until.or(idle_since.map(|since| since + LINGER));
+            entries.clear();
+            let bell = lock().bell.as_ref().map_or(-1, |bell| bell.as_fd().as_raw_fd());
+            entries.push(PollEntry { number: bell, events: POLL_IN, revents: 0 });
+            let entry = |task: &Waiting| PollEntry { number: task.descriptor, events: POLL_IN, revents: 0 };
+            entries.extend(waiting.iter().map(entry));
+            until.map(|until| until.saturating_duration_since(Instant::now()))
+        });
+        let polled = poll(&mut entries, timeout);
+        thread.work(|| {
+            if polled.is_ok()
+                && entries[0].revents != 0
+                && let Some(bell) = &lock().bell
+            {
+                let _ = bell.take();
             }
-            let Some(bell) = state.bell.as_ref().map(|bell| bell.as_fd().as_raw_fd()) else {
-                state.running = false;
-                return;
-            };
-            (std::mem::take(&mut state.added), bell)
-        };
-        let now = Instant::now();
-        let due = |task: &Waiting, entry: Option<&PollEntry>| {
-            task.until.is_some_and(|until| until <= now) || entry.is_some_and(|entry| entry.revents != 0)
-        };
-        // The first entry is the bell's.
-        let mut turn: Vec<Task> = added;
-        let mut rest = Vec::with_capacity(waiting.len());
-        for (index, task) in waiting.drain(..).enumerate() {
-            if due(&task, entries.get(index + 1)) { turn.push(task.task) } else { rest.push(task) }
-        }
-        waiting = rest;
-        for mut task in turn {
-            match task() {
-                Next::Done => {}
-                Next::Again(after) => {
-                    waiting.push(Waiting { task, descriptor: -1, until: Some(Instant::now() + after) });
-                }
-                Next::WhenReadable(descriptor, after) => {
-                    let until = after.map(|after| Instant::now() + after);
-                    waiting.push(Waiting { task, descriptor, until });
-                }
-            }
-        }
-        idle_since = if waiting.is_empty() { idle_since.or(Some(Instant::now())) } else { None };
-        let until = waiting.iter().filter_map(|task| task.until).min();
-        let until = until.or(idle_since.map(|since| since + LINGER));
-        entries.clear();
-        entries.push(PollEntry { number: bell, events: POLL_IN, revents: 0 });
-        let entry = |task: &Waiting| PollEntry { number: task.descriptor, events: POLL_IN, revents: 0 };
-        entries.extend(waiting.iter().map(entry));
-        let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if poll(&mut entries, timeout).is_ok()
-            && entries[0].revents != 0
-            && let Some(bell) = &lock().bell
-        {
-            let _ = bell.take();
-        }
+        });
     }
 }
 

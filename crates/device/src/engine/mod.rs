@@ -18,7 +18,9 @@ use std::time::Instant;
 
 use nonic_memory::{Arena, ZoneId};
 use nonic_queue::QpNumber;
-use nonic_sys::{AsFd, BiasedMutex, Epoll, PacketSocket, SharedMapping, current_generation, fork_generation};
+use nonic_sys::{
+    AsFd, BiasedMutex, Epoll, PacketSocket, PerProcess, SharedMapping, current_generation, fork_generation,
+};
 use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
 
 use self::driver::Driver;
@@ -195,6 +197,12 @@ pub fn is_fork_initialized() -> bool {
     FORK_INIT.load(Ordering::SeqCst)
 }
 
+/// Held by threads of the library while they may touch memory of the program: one for all engines a process ever has.
+pub(crate) fn at_work() -> Arc<Mutex<()>> {
+    static AT_WORK: PerProcess<Arc<Mutex<()>>> = PerProcess::new();
+    Arc::clone(AT_WORK.get_or_make(Arc::default))
+}
+
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -217,7 +225,7 @@ impl Engine {
         if is_fork_initialized() {
             party.adopter.fork_init();
         }
-        let at_work = Arc::new(Mutex::new(()));
+        let at_work = at_work();
         let resting = Arc::clone(&at_work);
         // Pages of a program with one thread are moved without protection: not while the agent uses them.
         party.adopter.set_quiet_hook(move |switch| {

@@ -115,7 +115,7 @@ fn copier() -> Option<&'static Copier> {
         })
     });
     if !*started && let Some(copier) = copier {
-        let thread = OwnThread::count()?;
+        let thread = OwnThread::count();
         spawn_without_signals("nonic-scif-dma", move || copier.run(&thread)).ok()?;
         *started = true;
     }

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use nonic_memory::SharedSlice;
-use nonic_sys::{Piece, find_area, read_process, write_process};
+use nonic_sys::{Piece, read_process, write_process};
 
 use super::view::View;
-use crate::ScifError;
+use crate::{ScifError, program_memory};
 
 /// Bytes that one turn moves between two places that only the kernel reaches.
 const BOUNCE: usize = 16 << 10;
@@ -109,12 +109,7 @@ pub(super) fn value(bytes: &[u8; 8]) -> Part {
 
 /// Memory of the program, if all of it is mapped and allows what is wanted.
 pub(super) fn program(address: usize, length: usize, write: bool) -> Result<Part, ScifError> {
-    let end = address.checked_add(length).ok_or(ScifError::BadMemory { address })?;
-    let mut at = address;
-    while at < end {
-        let area = find_area(at).ok().flatten().filter(|area| area.allows(write));
-        at = area.ok_or(ScifError::BadMemory { address: at })?.end;
-    }
+    program_memory::check(address, length, write)?;
     Ok(Part::Program { address, length })
 }
 

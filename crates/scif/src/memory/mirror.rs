@@ -26,6 +26,8 @@ pub(super) struct Mirror {
     runs: Vec<Option<Run>>,
     /// Where the last lookup ended.
     last: usize,
+    /// Runs for each byte of the space, if they lie evenly: programs open many windows of one size, one after the other.
+    density: f64,
     /// Views that are worth keeping although no window lies in them.
     kept: Vec<Arc<View>>,
 }
@@ -41,7 +43,7 @@ impl Mirror {
     /// An empty copy: the first lookup fills it.
     pub(super) fn new(area: Area) -> Self {
         let (starts, lines, runs, kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { area, version: 0, starts, lines, runs, last: 0, kept }
+        Self { area, version: 0, starts, lines, runs, last: 0, density: 0.0, kept }
     }
 
     /// Forgets everything.
@@ -60,6 +62,16 @@ impl Mirror {
 
     #[cold]
     fn catch_up(&mut self, version: u64) {
+        self.learn_changes(version);
+        self.density = match (self.starts.first(), self.starts.last()) {
+            (Some(first), Some(last)) if last > first => {
+                (self.starts.len() - 1) as f64 / (last - first) as f64
+            }
+            _ => 0.0,
+        };
+    }
+
+    fn learn_changes(&mut self, version: u64) {
         let behind = version.wrapping_sub(self.version);
         if behind <= LOG_LENGTH / 2 {
             let mut lines = [0; LOG_LENGTH as usize];
@@ -157,18 +169,21 @@ impl Mirror {
     /// The index of the run with the byte at `offset`.
     #[inline]
     fn find(&mut self, offset: u64) -> Option<usize> {
-        let holds = |index: usize| {
-            self.at(index).is_some_and(|run| run.record.offset <= offset && offset < run.record.end())
+        // Whether it is the last that begins at or before the offset.
+        let is_it = |index: usize| {
+            self.starts.get(index).is_some_and(|start| *start <= offset)
+                && self.starts.get(index + 1).is_none_or(|next| offset < *next)
         };
-        if holds(self.last) {
-            return Some(self.last);
+        let guess = |first: u64| ((offset.saturating_sub(first)) as f64 * self.density) as usize;
+        let mut index = self.last;
+        if !is_it(index) {
+            index = guess(*self.starts.first()?);
+            if !is_it(index) {
+                index = self.starts.partition_point(|start| *start <= offset).checked_sub(1)?;
+            }
+            self.last = index;
         }
-        let index = self.starts.partition_point(|start| *start <= offset).checked_sub(1)?;
-        if !holds(index) {
-            return None;
-        }
-        self.last = index;
-        Some(index)
+        self.at(index).is_some_and(|run| offset < run.record.end()).then_some(index)
     }
 
     /// The runs that hold `length` bytes at `offset`, in order, each with the first byte in it and how many there are, given to
@@ -248,5 +263,80 @@ impl Run {
             self.view = Some(view.ok_or(ScifError::NoWindow)?);
         }
         Ok(self.view.as_ref().map(|view| (view, offset + (at - self.record.offset))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::area::AREA_LENGTH;
+    use nonic_sys::{PAGE, SharedMapping};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const UNIT: u64 = PAGE as u64;
+
+    fn write(area: &Area, version: &mut u64, line: u32, record: Option<Record>) {
+        area.use_line(Table::Records, line as usize);
+        match record {
+            Some(record) => area.write_line(Table::Records, line as usize, record.to_words()),
+            None => area.word(Table::Records, line as usize, 0).store(0, Ordering::Release),
+        }
+        *version += 1;
+        area.changed(*version).store(u64::from(line), Ordering::Release);
+        area.version().store(*version, Ordering::Release);
+    }
+
+    proptest! {
+        #[test]
+        fn lookups_agree_with_a_map_however_far_behind_the_copy_was(
+            steps in prop::collection::vec((0u32..90, 0u64..120, 1u64..5, 0u8..6), 1..400)
+        ) {
+            let area = Area::new(Arc::new(SharedMapping::anonymous(AREA_LENGTH).unwrap()), 0);
+            let mut mirror = Mirror::new(area.clone());
+            // First offset to line and length.
+            let mut model = BTreeMap::<u64, (u32, u64)>::new();
+            let (mut version, mut sequence) = (0, 0);
+            for (line, at, length, step) in steps {
+                let taken = |model: &BTreeMap<u64, (u32, u64)>| {
+                    model.iter().any(|(start, (_, units))| *start < at + length && start + units > at)
+                };
+                let of_line = model.iter().find(|(_, (other, _))| *other == line).map(|(start, _)| *start);
+                match (of_line, step) {
+                    (Some(start), 0..3) => {
+                        model.remove(&start);
+                        write(&area, &mut version, line, None);
+                    }
+                    (None, 0..5) if !taken(&model) => {
+                        model.insert(at, (line, length));
+                        sequence += 1;
+                        let record = Record {
+                            state: State::Live,
+                            sequence,
+                            offset: at * UNIT,
+                            length: length * UNIT,
+                            window: at * UNIT,
+                            protection: Protection::READ,
+                            pid: 1,
+                            place: Place::Address(PAGE),
+                        };
+                        write(&area, &mut version, line, Some(record));
+                    }
+                    (_, 5) => {
+                        mirror.refresh();
+                        for unit in 0..130 {
+                            let expected = model.range(..=unit).next_back().filter(|(start, (_, units))| *start + units > unit);
+                            let mut found = None;
+                            let walked = mirror.walk(unit * UNIT + 7, 1, Protection::READ, true, |run, at, length| {
+                                found = Some((run.record.offset / UNIT, at, length));
+                            });
+                            prop_assert_eq!(walked.is_ok(), expected.is_some());
+                            prop_assert_eq!(found, expected.map(|(start, _)| (*start, unit * UNIT + 7, 1)));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
     }
 }

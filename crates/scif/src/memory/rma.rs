@@ -10,6 +10,7 @@ use super::slots::{PARKED_MOST, Range, Slot, enter, leave};
 use super::{Mirrors, RegisteredMemory};
 use crate::ScifError;
 use crate::options::{Protection, RmaFlags};
+use crate::program_memory::checked_bytes;
 
 /// From so many bytes on a copy that nobody waits for is left to the copier: waking it takes as long as copying half of that.
 const ASYNCHRONOUS_MIN: usize = 256 << 10;
@@ -141,16 +142,22 @@ impl RegisteredMemory {
         let Mirrors { own, peer } = &mut *guard;
         own.refresh();
         peer.refresh();
+        // The last line is all there is, or its order is of no interest.
+        let source = match (way, near) {
+            (Way::In, _) => remote,
+            (Way::Out, Near::Windows(local)) => local,
+            (Way::Out, Near::Program(address)) => address as u64,
+        };
+        let in_order = !flags.ordered || source % LINE + length as u64 <= LINE;
         if length <= NEAR_MOST
-            && let Near::Windows(local) = near
+            && in_order
+            && let Some(far) = peer.slice(remote, length, at_peer)
         {
-            // The last line is all there is, or its order is of no interest.
-            let source = if way == Way::In { remote } else { local };
-            let in_order = !flags.ordered || source % LINE + length as u64 <= LINE;
-            if in_order
-                && let Some(near) = own.slice(local, length, at_near)
-                && let Some(far) = peer.slice(remote, length, at_peer)
-            {
+            let near = match near {
+                Near::Windows(local) => own.slice(local, length, at_near),
+                Near::Program(address) => Some(checked_bytes(address, length, at_near.write)?),
+            };
+            if let Some(near) = near {
                 match way {
                     Way::In => near.copy_from(far),
                     Way::Out => far.copy_from(near),
@@ -172,14 +179,11 @@ impl RegisteredMemory {
             None => (Vec::new(), parts(peer, remote, length, at_peer)?),
         };
         drop(guard);
-        let (near_parts, source_end) = match near {
-            Near::Windows(local) => (near_parts, if way == Way::In { remote } else { local } + length as u64),
-            Near::Program(address) => {
-                let part = program(address, length, way == Way::In)?;
-                let source = if way == Way::In { remote } else { address as u64 };
-                (vec![part], source.wrapping_add(length as u64))
-            }
+        let near_parts = match near {
+            Near::Windows(_) => near_parts,
+            Near::Program(address) => vec![program(address, length, way == Way::In)?],
         };
+        let source_end = source.wrapping_add(length as u64);
         // What only the kernel reaches, and memory of the program that has no window, is copied before this returns.
         let can_wait = matches!(near, Near::Windows(_))
             && length >= ASYNCHRONOUS_MIN
