@@ -106,6 +106,11 @@ impl Descriptor {
         fixed: bool,
     ) -> Result<i64, ScifError> {
         let _errno = ErrnoKept::new();
+        // What no state could make right is refused before the state is looked at.
+        if let Err(refused) = memory::check_registration(address, length, offset, fixed) {
+            registry::find(self.0)?;
+            return Err(refused);
+        }
         with_connection(self.0, true, |connection| {
             let endpoint = open_number(self.0);
             let memory = connection.memory();
