@@ -332,7 +332,7 @@ MICACCESSAPI int scif_recv(scif_epd_t epd, void *msg, int len, int flags);
  *   connecting without waiting          nothing until it is decided, then SCIF_POLLOUT
  *   listening                           SCIF_POLLIN when a request waits
  *   connected                           SCIF_POLLIN with a byte to receive, SCIF_POLLOUT with room for one
- *   the peer is gone                    SCIF_POLLHUP, and SCIF_POLLIN while bytes are left
+ *   the peer is gone                    SCIF_POLLHUP, and SCIF_POLLIN while bytes are left (SCIF_POLLOUT means nothing)
  * A closed number gives SCIF_POLLNVAL. Other descriptors may be in the array.
  *   EFAULT  epds is not readable and writable memory
  *   EINTR   a signal came first

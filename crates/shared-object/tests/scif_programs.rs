@@ -117,3 +117,9 @@ fn a_successful_call_of_every_kind_leaves_errno_alone() {
     let output = end(start(&test_program("scif_errno"), &fabric("errno"), "0", &[]));
     assert_eq!(output, "22 calls left errno alone\n");
 }
+
+#[test]
+fn a_thread_is_not_cancelled_inside_a_call() {
+    let output = end(start(&test_program("scif_cancel"), &fabric("cancel"), "0", &[]));
+    assert_eq!(output, "200 threads cancelled\n");
+}
