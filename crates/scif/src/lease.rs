@@ -114,6 +114,9 @@ fn connected(number: RawFd, alive: bool) -> Result<Arc<EndpointRecord>, ScifErro
         }
     }
     if alive && StreamSocket(number).is_hung_up() {
+        if let Some(memory) = record.connection.get().and_then(Connection::used_memory) {
+            memory.peer_closed();
+        }
         return Err(ScifError::Reset);
     }
     Ok(record)

@@ -142,15 +142,18 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Has `handler` called once when the process exits in order.
+/// Has `handler` called once when the process exits in order; those that were asked for last come first.
 pub fn at_exit(handler: extern "C" fn()) {
-    use std::sync::Once;
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the handler is a function of this library, which is never unloaded while it is registered: `atexit`
-        // runs the handlers of an object before the object goes.
-        unsafe { libc::atexit(handler) };
-    });
+    use std::sync::Mutex;
+    static KNOWN: Mutex<Vec<extern "C" fn()>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if known.iter().any(|other| *other as usize == handler as usize) {
+        return;
+    }
+    known.push(handler);
+    // SAFETY: the handler is a function of this library, which is never unloaded while it is registered: `atexit` runs the
+    // handlers of an object before the object goes.
+    unsafe { libc::atexit(handler) };
 }
 
 /// Places that threads of this process can have to themselves ([`thread_place`]).

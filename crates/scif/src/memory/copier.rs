@@ -6,10 +6,12 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nonic_device::OwnThread;
-use nonic_sys::{AsFd, EventFd, EventKind, PerProcess, spawn_without_signals, timer_slack_ns, wait_readable};
+use nonic_sys::{
+    AsFd, EventFd, EventKind, PerProcess, at_exit, nap, spawn_without_signals, timer_slack_ns, wait_readable,
+};
 
 use super::copying::Transfer;
 use super::fences::{Store, is_over};
@@ -24,6 +26,8 @@ const SIGNAL_TICK: Duration = Duration::from_micros(20);
 /// How often it is looked whether ended windows are in use: first, and at most.
 const DYING_FIRST: Duration = Duration::from_millis(1);
 const DYING_LAST: Duration = Duration::from_millis(200);
+/// How long an exit waits for copies under way.
+const EXIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Something to carry out.
 #[derive(Debug)]
@@ -93,6 +97,8 @@ struct Copier {
     spent: Mutex<Vec<Arc<RegisteredMemory>>>,
     bell: EventFd,
     asleep: AtomicBool,
+    /// A job is out of the queue.
+    busy: AtomicBool,
 }
 
 /// `None` inside: the kernel gives no thread.
@@ -112,11 +118,13 @@ fn copier() -> Option<&'static Copier> {
             spent: Mutex::default(),
             bell: EventFd::new(EventKind::All, true).ok()?,
             asleep: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
         })
     });
     if !*started && let Some(copier) = copier {
         let thread = OwnThread::count();
         spawn_without_signals("nonic-scif-dma", move || copier.run(&thread)).ok()?;
+        at_exit(complete);
         *started = true;
     }
     copier.as_ref().filter(|_| *started)
@@ -134,6 +142,21 @@ pub(super) fn push(job: Job) -> Result<(), Job> {
     }
     copier.wake();
     Ok(())
+}
+
+/// Runs when the process exits: a copy that was started arrives, as if its endpoint had been closed. Not for ever: whoever exits
+/// wants to.
+extern "C" fn complete() {
+    let Some(copier) = COPIER.get().and_then(Option::as_ref) else { return };
+    let deadline = Instant::now() + EXIT_PATIENCE;
+    while Instant::now() < deadline {
+        // The copier marks itself busy before it takes a job out.
+        if copier.queue.try_lock().is_ok_and(|queue| queue.is_empty()) && !copier.busy.load(Ordering::SeqCst)
+        {
+            return;
+        }
+        nap(SIGNAL_TICK);
+    }
 }
 
 /// Has the ended windows of an endpoint looked after until nobody uses them.
@@ -173,14 +196,14 @@ impl Copier {
     fn run(&self, thread: &OwnThread) {
         timer_slack_ns(1);
         let mut patience = DYING_FIRST;
-        let mut looked = std::time::Instant::now();
+        let mut looked = Instant::now();
         loop {
             match thread.work(|| self.decide(looked.elapsed(), patience)) {
                 Next::Go => {}
                 Next::LookAtDying => {
                     let changed = thread.as_ordinary(|| self.look_at_dying());
                     patience = if changed { DYING_FIRST } else { (patience * 2).min(DYING_LAST) };
-                    looked = std::time::Instant::now();
+                    looked = Instant::now();
                 }
                 Next::Sleep(time) => {
                     if wait_readable(self.bell.as_fd(), time) {
@@ -217,6 +240,13 @@ impl Copier {
 
     /// Some bytes of the first job. Whether there was one.
     fn turn(&self) -> bool {
+        self.busy.store(true, Ordering::SeqCst);
+        let worked = self.take_turn();
+        self.busy.store(false, Ordering::SeqCst);
+        worked
+    }
+
+    fn take_turn(&self) -> bool {
         let Some(mut job) = lock(&self.queue).pop_front() else { return false };
         let result = match &mut job.work {
             Work::Copy(transfer) => transfer.step(TURN),

@@ -55,6 +55,7 @@ pub(crate) struct RegisteredMemory {
     /// How many forks there had been when it was connected.
     forks: u32,
     closed: AtomicBool,
+    parted: AtomicBool,
 }
 
 /// What each process of the family has for itself.
@@ -110,6 +111,7 @@ impl RegisteredMemory {
             process: PerProcess::new(),
             forks,
             closed: AtomicBool::new(false),
+            parted: AtomicBool::new(false),
         })
     }
 
@@ -161,6 +163,9 @@ impl RegisteredMemory {
 
     /// The peer has closed: what was mapped of its windows to reach them goes. What the program has mapped stays.
     pub(crate) fn peer_closed(&self) {
+        if self.parted.swap(true, Ordering::AcqRel) {
+            return;
+        }
         self.settle();
         let mut mirrors = self.process().mirrors.lock();
         mirrors.peer.clear();
