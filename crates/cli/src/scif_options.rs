@@ -20,7 +20,7 @@ pub(crate) struct ScifOptions {
     #[arg(long, value_name = "N")]
     node: Option<u16>,
 
-    /// Nodes that count as online even while no program is on them, like 0,1 or 0-3 [NONIC_SCIF_NODES]
+    /// Nodes that count as online even while no program is on them, like 0,1 or 0-3 [NONIC_SCIF_NODES, default none]
     ///
     /// With --node and without this: 0 and 1, and all up to that node.
     #[arg(long, value_name = "LIST", value_parser = parse_nodes)]

@@ -2,7 +2,7 @@
 //!
 //! The engine lies in `libnonic.so`, whose name for the loader is that of the verbs library; SCIF programs ask for
 //! another name and another version node, so they get this small library. When it is loaded it finds `libnonic.so` in
-//! its own folder and from then on forwards every call through the table there ([`engine`]). A process that uses verbs
+//! its own folder and from then on forwards every call through the table there (`engine.rs`). A process that uses verbs
 //! and SCIF has one engine: the loader knows `libnonic.so` by its inode, whatever name it was loaded by.
 
 // The functions are public to C, by their names; the list of calls is public in the crate it belongs to.
