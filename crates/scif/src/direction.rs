@@ -23,11 +23,11 @@
 //! looks how many are needed, so that a sender that fills the ring at that moment sends new ones, or is seen.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nonic_memory::SharedSlice;
-use nonic_sys::{AtomicU64, SharedMapping, cpu_relax, yield_now};
+use nonic_sys::{AtomicU64, SharedMapping, cpu_relax, full_fence, yield_now};
 
 /// Bytes of the ring.
 pub(crate) const RING: u64 = 4096;
@@ -143,7 +143,7 @@ impl Direction {
     #[inline]
     pub(crate) fn publish(&self, tail: u64, signals: &impl Signals) -> Result<(u64, Sent), Nonsense> {
         self.word(TAIL).store(tail, Ordering::Release);
-        fence(Ordering::SeqCst);
+        full_fence();
         let wanted = self.word(WANTED).load(Ordering::Relaxed);
         let head = self.head();
         let unread = Self::unread(head, tail)?;
@@ -223,7 +223,7 @@ impl Direction {
             self.word(LOWERED).store(1, Ordering::Relaxed);
         }
         self.word(FULL).store(FILLED, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        full_fence();
         if Self::unread(self.head(), tail)? == WINDOW {
             return Ok(true);
         }
@@ -237,7 +237,7 @@ impl Direction {
     #[inline]
     pub(crate) fn promise(&self, position: u64) {
         self.word(WANTED).store(position, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        full_fence();
     }
 
     /// Takes a promise back, having taken the bytes up to `head`. The next look shows what came relying on it.
@@ -251,7 +251,8 @@ impl Direction {
     pub(crate) fn advance(&self, head: u64, signals: &impl Signals, light_fence: impl Fn()) {
         self.word(HEAD).store(head, Ordering::Release);
         light_fence();
-        if self.word(FULL).load(Ordering::Relaxed) != NOT_FULL {
+        // Acquire: a sender that has opened it itself may have sent tokens before.
+        if self.word(FULL).load(Ordering::Acquire) != NOT_FULL {
             self.open_full(head, signals);
         }
     }
@@ -289,7 +290,7 @@ impl Direction {
         }
         // Said before it is done: a sender that publishes from here on sends a token, one that published before is seen.
         self.word(TAKEN).store(sent, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        full_fence();
         let needed = match self.tail().wrapping_sub(head) {
             0 => 0,
             WINDOW => TOKENS_WHEN_FULL,

@@ -129,6 +129,144 @@ fn a_killed_acceptor_or_connector_ends_the_attempt() {
     }
 }
 
+/// The memory shared with the peer: where this process has mapped it.
+fn shared_memory() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.contains("memfd:nonic-scif")).unwrap();
+    usize::from_str_radix(line.split_once('-').unwrap().0, 16).unwrap()
+}
+
+#[test]
+fn a_peer_that_writes_rubbish_harms_nobody() {
+    const NAME: &str = "a_peer_that_writes_rubbish_harms_nobody";
+    if role().is_some() {
+        let endpoint = connected();
+        let (memory, number) = (shared_memory() as *mut u64, endpoint.number());
+        say("ready");
+        let mut state = u64::from(std::process::id()) | 1;
+        loop {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (word, value) = ((state >> 33) as usize % 192, state >> (state >> 58));
+            // SAFETY: the first pages of the shared memory, mapped writable; whoever else reads them expects anything.
+            unsafe { memory.add(word).write_volatile(value) };
+            if word == 0 {
+                // SAFETY: bytes of a local, and what the peer sent.
+                unsafe {
+                    libc::send(number, (&raw const state).cast(), 8, libc::MSG_DONTWAIT);
+                    libc::recv(number, (&raw mut state).cast(), 8, libc::MSG_DONTWAIT);
+                }
+            }
+        }
+    }
+    let (endpoint, mut other) = accepted_from(NAME, "rubbish");
+    other.hear();
+    let since = std::time::Instant::now();
+    let mut bytes = [0; 5000];
+    while since.elapsed() < std::time::Duration::from_millis(500) {
+        let _ = send(&endpoint, &bytes[..1000], false);
+        let _ = receive(&endpoint, &mut bytes, false);
+        let mut entries = [PollEntry { number: endpoint.number(), events: IN | OUT, revents: 0 }];
+        poll(&mut entries, 1).unwrap();
+    }
+    // A call that waits ends with the peer at the latest.
+    std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| receive(&endpoint, &mut [0; 100_000], true));
+        let sending = scope.spawn(|| send(&endpoint, &[0; 100_000], true));
+        other.kill();
+        let (received, sent) = (receiving.join().unwrap(), sending.join().unwrap());
+        assert!(matches!(received, Ok(_) | Err(ScifError::Reset)), "{received:?}");
+        assert!(matches!(sent, Ok(_) | Err(ScifError::Reset)), "{sent:?}");
+    });
+    assert_eq!(send(&endpoint, &[0], true), Err(ScifError::Reset));
+    // Others are as they were.
+    let (one, two) = pair();
+    send(&one, b"fine", true).unwrap();
+    assert_eq!(receive(&two, &mut bytes[..4], true), Ok(4));
+}
+
+#[test]
+fn a_call_that_waits_uses_no_cpu() {
+    let (one, other) = pair();
+    let used = || {
+        // SAFETY: fills a local.
+        unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1_000_000
+                + usage.ru_utime.tv_usec
+                + usage.ru_stime.tv_usec
+        }
+    };
+    std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| {
+            let before = used();
+            receive(&one, &mut [0; 8], true).unwrap();
+            used() - before
+        });
+        let sending = scope.spawn(|| {
+            let before = used();
+            send(&one, &[0; 5000], true).unwrap();
+            used() - before
+        });
+        // What is tested is what happens while nothing happens.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        send(&other, &[0; 8], true).unwrap();
+        receive(&other, &mut [0; 5000], true).unwrap();
+        let (receiving, sending) = (receiving.join().unwrap(), sending.join().unwrap());
+        assert!(receiving < 30_000 && sending < 30_000, "{receiving} us, {sending} us of 300,000");
+    });
+}
+
+#[test]
+fn processes_on_two_nodes_find_each_other() {
+    const NAME: &str = "processes_on_two_nodes_find_each_other";
+    if role().is_none() {
+        // In a fabric of its own: others use nodes of the ordinary one.
+        let fabric = std::process::id().to_string();
+        return start_with(NAME, "alone", &[("NONIC_SCIF_FABRIC", &fabric)]).finish();
+    }
+    if role().as_deref() != Some("alone") {
+        let (listener, id) = listener(1);
+        assert_eq!((id.node, nonic_scif::node_ids()), (41, (vec![0, 41, 42], 41)));
+        say(&id.port.to_string());
+        let (accepted, peer) = listener.accept(true).unwrap();
+        assert_eq!(peer.node, 0);
+        receive(&accepted, &mut [0; 1], true).unwrap();
+        return;
+    }
+    // It needs an endpoint of its own to be seen.
+    let (_here, _) = listener(1);
+    let mut other = start_with(NAME, "node 41", &[("NONIC_SCIF_NODE", "41"), ("NONIC_SCIF_NODES", "42")]);
+    let there = nonic_scif::PortId { node: 41, port: other.hear().parse().unwrap() };
+    assert_eq!(nonic_scif::node_ids(), (vec![0, 41], 0));
+    let endpoint = Endpoint::open().unwrap();
+    endpoint.connect(there).unwrap();
+    send(&endpoint, &[1], true).unwrap();
+    other.finish();
+    assert_eq!(nonic_scif::node_ids(), (vec![0], 0));
+    assert_eq!(Endpoint::open().unwrap().connect(there), Err(ScifError::NoNode));
+}
+
+#[test]
+fn a_listener_is_inherited_by_a_program_that_is_started() {
+    const NAME: &str = "a_listener_is_inherited_by_a_program_that_is_started";
+    if let Some(number) = role() {
+        let listener = Descriptor::from_number(number.parse().unwrap());
+        let (accepted, _) = listener.accept(true).unwrap();
+        send(&accepted, b"inherited", true).unwrap();
+        return;
+    }
+    let (listener, id) = listener(1);
+    // SAFETY: lets programs that are started have it.
+    unsafe { libc::fcntl(listener.number(), libc::F_SETFD, 0) };
+    let other = start(NAME, &listener.number().to_string());
+    drop(listener);
+    let endpoint = connect_to(id.port);
+    let mut bytes = [0; 9];
+    assert_eq!((receive(&endpoint, &mut bytes, true), &bytes), (Ok(9), b"inherited"));
+    other.finish();
+}
+
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn count_signal(_: libc::c_int) {

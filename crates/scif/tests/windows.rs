@@ -269,7 +269,7 @@ fn a_stopped_process_holds_only_what_it_uses() {
 fn the_limit_of_locked_memory_counts_where_that_is_asked_for() {
     const NAME: &str = "the_limit_of_locked_memory_counts_where_that_is_asked_for";
     if role().is_none() {
-        start_with(NAME, "limited", Some(("NONIC_SCIF_MEMLOCK", "1"))).finish();
+        start_with(NAME, "limited", &[("NONIC_SCIF_MEMLOCK", "1")]).finish();
         return;
     }
     let limit = libc::rlimit { rlim_cur: 8 * PAGE as u64, rlim_max: 8 * PAGE as u64 };

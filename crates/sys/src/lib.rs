@@ -71,7 +71,7 @@ pub use signals::SignalsHeld;
 pub use socket::{
     Credentials, MAX_DESCRIPTORS, PacketSocket, Received, listen_abstract, receive_message, send_message,
 };
-pub use spin::{cpu_relax, yield_now};
+pub use spin::{cpu_relax, full_fence, yield_now};
 #[cfg(not(loom))]
 pub use std::sync::atomic::AtomicU64;
 pub use stream_socket::{

@@ -16,3 +16,12 @@ pub fn yield_now() {
     #[cfg(loom)]
     loom::thread::yield_now();
 }
+
+/// A full fence: what was stored before it is seen by whoever loads after one of its own.
+#[inline]
+pub fn full_fence() {
+    #[cfg(not(loom))]
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    #[cfg(loom)]
+    loom::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}

@@ -92,15 +92,15 @@ pub(crate) fn role() -> Option<String> {
 
 /// Starts the test `name` once more as `role`.
 pub(crate) fn start(name: &str, role: &str) -> Other {
-    start_with(name, role, None)
+    start_with(name, role, &[])
 }
 
-/// The same, with one more variable in its environment.
-pub(crate) fn start_with(name: &str, role: &str, variable: Option<(&str, &str)>) -> Other {
+/// The same with more in its environment.
+pub(crate) fn start_with(name: &str, role: &str, variables: &[(&str, &str)]) -> Other {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads", "1"])
         .env(ROLE, role)
-        .envs(variable)
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
