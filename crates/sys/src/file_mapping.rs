@@ -8,7 +8,6 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::virtual_memory::{AreaMap, Backing, FileIdentity, MemoryArea, file_identity};
-use crate::wait_readable;
 
 /// Takes `length` bytes of address space, at `hint` if that is free, which nothing can be stored to yet.
 pub fn reserve_addresses(hint: usize, length: usize) -> io::Result<usize> {
@@ -62,7 +61,8 @@ pub unsafe fn map_file_over(
 /// What is unmapped is the caller's, or the program asked for it.
 pub unsafe fn unmap_range(address: usize, length: usize) -> io::Result<()> {
     // SAFETY: the caller vouches for it.
-    Ok(unsafe { rustix::mm::munmap(address as *mut _, length)? })
+    unsafe { rustix::mm::munmap(address as *mut _, length)? };
+    Ok(())
 }
 
 fn open_regular(path: &str, identity: FileIdentity, write: bool) -> io::Result<OwnedFd> {
@@ -130,38 +130,6 @@ pub fn process_maps_file(
     Ok(false)
 }
 
-/// Whether process `pid` has ended, reaped or not. One that this process does not see counts as ended.
-pub fn process_has_ended(pid: i32) -> bool {
-    match crate::open_process(pid) {
-        Some(process) => wait_readable(process.as_fd(), Some(std::time::Duration::ZERO)),
-        None => {
-            let process = rustix::process::Pid::from_raw(pid);
-            process.is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
-        }
-    }
-}
-
-/// Sleeps. Whether a signal ended it.
-pub fn nap(time: std::time::Duration) -> bool {
-    let time =
-        rustix::thread::Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
-    matches!(rustix::thread::nanosleep(&time), rustix::thread::NanosleepRelativeResult::Interrupted(_))
-}
-
-/// Whether a process that has locked `bytes` of memory is within `RLIMIT_MEMLOCK`, or may pass it (`CAP_IPC_LOCK`).
-pub fn may_lock(bytes: u64) -> bool {
-    const IPC_LOCK: u32 = 14;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
-    limit.is_none_or(|limit| bytes <= limit) || has_capability(IPC_LOCK)
-}
-
-/// Whether a capability is effective (`capabilities(7)`).
-fn has_capability(number: u32) -> bool {
-    let Ok(text) = std::fs::read_to_string("/proc/self/status") else { return false };
-    let set = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set >> number & 1 != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,16 +174,5 @@ mod tests {
         let second = SharedMapping::duplicate(first.as_ptr() as usize, 2 * PAGE).unwrap();
         drop(first);
         assert_eq!(second.word(PAGE).load(Ordering::Relaxed), 5);
-    }
-
-    #[test]
-    fn a_process_that_ended_is_known_before_it_is_reaped() {
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        let pid = child.id() as i32;
-        while !process_has_ended(pid) {
-            std::thread::yield_now();
-        }
-        child.wait().unwrap();
-        assert!(process_has_ended(pid) && !process_has_ended(std::process::id() as i32));
     }
 }

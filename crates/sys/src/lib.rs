@@ -44,8 +44,7 @@ pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold}
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, pipe, read_byte, wait_readable, write_byte};
 pub use errno::ErrnoKept;
 pub use file_mapping::{
-    map_file_over, may_lock, nap, open_file_behind, open_file_of, process_has_ended, process_maps_file,
-    reserve_addresses, unmap_range,
+    map_file_over, open_file_behind, open_file_of, process_maps_file, reserve_addresses, unmap_range,
 };
 pub use fork::{
     ForkHandler, ForkLayer, current_generation, forget_in_children, fork_generation, forks, keep_in_children,
@@ -63,7 +62,8 @@ pub use poll::{
     POLL_ERROR, POLL_HANG_UP, POLL_IN, POLL_INVALID, POLL_OUT, PollEntry, poll, poll_at, poll_now,
 };
 pub use process_memory::{
-    Piece, allow_any_tracer, effective_user, may_administer, open_process, read_process, write_process,
+    Piece, allow_any_tracer, effective_user, may_administer, may_lock, open_process, process_has_ended,
+    read_process, write_process,
 };
 pub use record_lock::{RecordLock, lock_record};
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -80,9 +80,9 @@ pub use stream_socket::{
     replace_number, send_byte, set_send_buffer, socket_cookie, take_bytes,
 };
 pub use thread::{
-    THREAD_PLACES, Threads, at_exit, host_name, online_cpus, own_stack, prefer_short_slices, process_status,
-    process_status_at, random_u64, spawn_without_signals, thread_mark, thread_place, timer_slack_ns,
-    usable_cpus,
+    THREAD_PLACES, Threads, at_exit, host_name, nap, online_cpus, own_stack, prefer_short_slices,
+    process_status, process_status_at, random_u64, spawn_without_signals, thread_mark, thread_place,
+    timer_slack_ns, usable_cpus,
 };
 pub use ticks::{ticks, ticks_in};
 pub use userfault::{Reach, Userfault};

@@ -75,3 +75,40 @@ pub fn open_process(pid: i32) -> Option<rustix::fd::OwnedFd> {
     let pid = rustix::process::Pid::from_raw(pid)?;
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
 }
+
+/// Whether process `pid` has ended, reaped or not. One that this process does not see counts as ended.
+pub fn process_has_ended(pid: i32) -> bool {
+    match open_process(pid) {
+        Some(process) => {
+            crate::wait_readable(rustix::fd::AsFd::as_fd(&process), Some(std::time::Duration::ZERO))
+        }
+        None => {
+            let process = rustix::process::Pid::from_raw(pid);
+            process.is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
+        }
+    }
+}
+
+/// Whether a process that has locked `bytes` of memory is within `RLIMIT_MEMLOCK`, or may pass it (`CAP_IPC_LOCK`).
+pub fn may_lock(bytes: u64) -> bool {
+    use rustix::thread::{CapabilitySet, capabilities};
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    limit.is_none_or(|limit| bytes <= limit)
+        || capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ended_is_known_before_it_is_reaped() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id() as i32;
+        while !process_has_ended(pid) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(process_has_ended(pid) && !process_has_ended(std::process::id() as i32));
+    }
+}

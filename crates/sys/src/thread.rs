@@ -30,6 +30,13 @@ pub fn timer_slack_ns(slack: u64) {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack, 0, 0, 0) };
 }
 
+/// Sleeps. Whether a signal ended it.
+pub fn nap(time: std::time::Duration) -> bool {
+    let time =
+        rustix::thread::Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+    matches!(rustix::thread::nanosleep(&time), rustix::thread::NanosleepRelativeResult::Interrupted(_))
+}
+
 /// Asks the scheduler to let this thread run soon after it wakes, for short times (Linux 6.12; elsewhere nothing changes).
 /// Needs no privilege: it gets no more of the CPU than before, only sooner.
 pub fn prefer_short_slices(slice_ns: u64) {

@@ -94,9 +94,10 @@ impl Part {
             Self::Process { pid, address, .. } => {
                 Bytes::There { pid: *pid, address: address + skip, length: most }
             }
-            // SAFETY: the area was asked for in this call, and found to allow it; the program keeps it until the call returns.
             Self::Program { address, .. } => {
-                Bytes::Here(unsafe { SharedSlice::from_raw((address + skip) as *mut u8, most) })
+                let start = (address + skip) as *mut u8;
+                // SAFETY: it was asked for in this call, and found to allow it; the program keeps it until the call returns.
+                Bytes::Here(unsafe { SharedSlice::from_raw(start, most) })
             }
         })
     }

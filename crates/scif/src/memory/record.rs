@@ -168,7 +168,7 @@ mod tests {
                     *word %= 8 * PAGES;
                 }
             }
-            words[0] = words[0] % 4;
+            words[0] %= 4;
             if let Some(record) = Record::from_words(words) {
                 prop_assert!(record.length > 0 && record.end() <= SPACE_END && record.window <= record.offset);
                 prop_assert!(record.offset % PAGES == 0 && record.length % PAGES == 0 && record.pid > 0);

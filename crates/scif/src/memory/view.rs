@@ -26,7 +26,7 @@ enum Mapped {
     /// This process's own adopted pages.
     Own(&'static Windows),
     /// Another file.
-    Other(Windows),
+    Other(Box<Windows>),
 }
 
 static VIEWS: PerProcess<Mutex<Vec<Weak<View>>>> = PerProcess::new();
@@ -62,7 +62,7 @@ impl View {
         let windows = Windows::onto(file, protection, None).ok()?;
         // A child that had it would keep the pages of a dead peer.
         forget_in_children(windows.file());
-        Some(Self { identity, writable, windows: Mapped::Other(windows) })
+        Some(Self { identity, writable, windows: Mapped::Other(Box::new(windows)) })
     }
 
     fn windows(&self) -> &Windows {

@@ -240,7 +240,7 @@ fn a_table_full_of_nonsense_is_no_window_and_no_crash() {
                 0 => random(),
                 1 => random() % 64 * PAGE as u64,
                 2 => random() % 4,
-                _ => u64::from(std::process::id()) << 32 | random() % 1024,
+                _ => (u64::from(std::process::id()) << 32) + random() % 1024,
             };
             let table = [
                 super::super::area::Table::Records,
