@@ -50,7 +50,12 @@ fn scif_is_tried_and_its_ports_are_listed_with_node_and_owner() {
     let report = report(nonic().env("NONIC_SCIF_FABRIC", &fabric).env("NONIC_SCIF_NODES", "0-1"), 0);
     says(&report, "libscif.so.0", "connected to itself");
     says(&report, "nodes", "on node 0; online: 0, 1, 7\"");
-    says(&report, "ports, node 7", "listening 40, 2050\"");
+    let own = std::process::id();
+    let port = |number: u16| format!("{number} (doctor-");
+    for port in [port(40), port(2050)] {
+        says(&report, "ports, node 7", &port);
+    }
+    says(&report, "ports, node 7", &format!(" {own}"));
     says(&report, "ports, node 8", &format!("of user {}", user + 1));
     says(&report, "ports, node 9", "-other");
     assert_eq!(line(&report, "ports, node 8")["mark"], "ok");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::peer::ask_helper;
 use super::report::Line;
 use crate::library::LibraryFolder;
-use crate::scif::{Endpoint, Listed, PortId, ScifError, ScifLibrary, listing};
+use crate::scif::{Endpoint, Holder, Listed, PortId, ScifError, ScifLibrary, listing};
 
 /// The fabric of programs that name none.
 const DEFAULT_FABRIC: &str = "0";
@@ -125,7 +125,7 @@ fn unreachable(user: u32, fabric: &str, owner: u32, of_fabric: &str) -> Option<S
 fn line(node: u16, ports: &[Listed], other: Option<String>) -> Line {
     let list = |listens: bool| {
         let chosen = ports.iter().filter(|listed| listed.listens == listens);
-        chosen.map(|listed| listed.port.to_string()).collect::<Vec<_>>().join(", ")
+        chosen.map(port).collect::<Vec<_>>().join(", ")
     };
     let mut parts = Vec::new();
     for (words, list) in [("listening", list(true)), ("bound", list(false))] {
@@ -141,6 +141,17 @@ fn line(node: u16, ports: &[Listed], other: Option<String>) -> Line {
             format!("ports, node {node}"),
             format!("{ports}; of {other}, so not reachable from here"),
         ),
+    }
+}
+
+/// A port with the processes that have it, where this user may see them.
+fn port(listed: &Listed) -> String {
+    let holders = listed.holders();
+    let holders: Vec<_> = holders.iter().map(|Holder { pid, program }| format!("{program} {pid}")).collect();
+    if holders.is_empty() {
+        listed.port.to_string()
+    } else {
+        format!("{} ({})", listed.port, holders.join(", "))
     }
 }
 

@@ -4,6 +4,7 @@
 //! namespace are lines of `/proc/net/unix`, whoever they belong to.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Before a name of an endpoint; `/proc/net/unix` shows the first byte of an abstract name, which is 0, as `@`.
 const PREFIX: &str = "@nonic-scif/";
@@ -18,6 +19,39 @@ pub(crate) struct Listed {
     pub(crate) port: u16,
     /// Whether requests can be made to it.
     pub(crate) listens: bool,
+    /// Inode of the socket behind it.
+    inode: u64,
+}
+
+/// A process that has an endpoint open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// Its process id.
+    pub(crate) pid: i32,
+    /// The name of its program, as far as the kernel keeps it.
+    pub(crate) program: String,
+}
+
+impl Listed {
+    /// The processes that have it open, of those whose descriptors this one may see.
+    pub(crate) fn holders(&self) -> Vec<Holder> {
+        let link = format!("socket:[{}]", self.inode);
+        let has_it = |folder: &Path| {
+            let descriptors = std::fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+            descriptors
+                .filter_map(|entry| entry.path().read_link().ok())
+                .any(|target| target == Path::new(&link))
+        };
+        let holder = |folder: std::path::PathBuf| {
+            let pid = folder.file_name()?.to_str()?.parse().ok()?;
+            let program = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
+            has_it(&folder).then(|| Holder { pid, program: program.trim_end().to_owned() })
+        };
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut holders: Vec<_> = processes.filter_map(|entry| holder(entry.path())).collect();
+        holders.sort_by_key(|holder| holder.pid);
+        holders
+    }
 }
 
 /// The ports in use, ascending, by user, fabric and node.
@@ -34,7 +68,8 @@ fn read(table: &str) -> Listing {
         let ports = listing.entry(place).or_default();
         // A listener's name also stands at the sockets of requests that wait.
         match ports.iter_mut().find(|known| known.port == listed.port) {
-            Some(known) => known.listens |= listed.listens,
+            Some(known) if listed.listens => *known = listed,
+            Some(_) => {}
             None => ports.push(listed),
         }
     }
@@ -46,12 +81,13 @@ fn read(table: &str) -> Listing {
 fn read_line(line: &str) -> Option<((u32, String, u16), Listed)> {
     let mut columns = line.split_ascii_whitespace();
     let flags = u32::from_str_radix(columns.nth(3)?, 16).ok()?;
-    let name = columns.nth(3)?.strip_prefix(PREFIX)?;
+    let inode = columns.nth(2)?.parse().ok()?;
+    let name = columns.next()?.strip_prefix(PREFIX)?;
     let mut parts = name.split('/');
     let (user, fabric) = (parts.next()?.parse().ok()?, parts.next()?.to_owned());
     let (node, port) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     let complete = parts.next().is_none();
-    complete.then_some(((user, fabric, node), Listed { port, listens: flags & LISTENS != 0 }))
+    complete.then_some(((user, fabric, node), Listed { port, listens: flags & LISTENS != 0, inode }))
 }
 
 #[cfg(test)]
@@ -71,12 +107,30 @@ Num       RefCount Protocol Flags    Type St Inode Path
 ";
 
     #[test]
+    fn a_port_leads_to_the_process_that_has_it_open() {
+        use std::os::linux::fs::MetadataExt;
+        let (socket, _other_end) = std::os::unix::net::UnixStream::pair().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&socket));
+        let inode = std::fs::metadata(path).unwrap().st_ino();
+        let holders = Listed { port: 1, listens: true, inode }.holders();
+        assert!(holders.iter().any(|holder| holder.pid == std::process::id() as i32), "{holders:?}");
+        assert!(!holders[0].program.is_empty());
+        assert!(Listed { port: 1, listens: true, inode: u64::MAX }.holders().is_empty(), "no socket has it");
+    }
+
+    #[test]
     fn names_of_endpoints_are_read_and_others_are_not() {
         let listing = read(TABLE);
         assert_eq!(listing.len(), 2);
         let card = &listing[&(1000, "0".to_owned(), 1)];
-        assert_eq!(card, &[Listed { port: 1089, listens: false }, Listed { port: 2050, listens: true }]);
+        assert_eq!(
+            card,
+            &[
+                Listed { port: 1089, listens: false, inode: 25004 },
+                Listed { port: 2050, listens: true, inode: 25002 }
+            ]
+        );
         let host = &listing[&(0, "test".to_owned(), 0)];
-        assert_eq!(host, &[Listed { port: 40, listens: true }]);
+        assert_eq!(host, &[Listed { port: 40, listens: true, inode: 25005 }]);
     }
 }
