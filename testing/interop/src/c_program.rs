@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::output::summary;
 use crate::program::Finished;
 use crate::suite::{Verdict, failed};
-use crate::toolbox::{program, scratch};
+use crate::toolbox::{Toolbox, program, scratch};
 
 /// What was compiled, by source and further options.
 type Compiled = HashMap<(PathBuf, Vec<String>), Result<PathBuf, String>>;
@@ -25,6 +25,22 @@ pub fn compile(name: &str) -> Verdict<PathBuf> {
 /// The same with further options of the compiler, such as a sanitizer.
 pub fn compile_with(name: &str, options: &[&str]) -> Verdict<PathBuf> {
     compile_source(&package().join("c").join(format!("{name}.c")), options)
+}
+
+/// Compiles `c/scif/<name>` against this project's own header and library of SCIF: C, or C++ if the name says so.
+pub fn compile_scif(name: &str) -> Verdict<PathBuf> {
+    let include = package().join("../../include");
+    let libraries = &Toolbox::find()?.libraries;
+    let source = package().join("c/scif").join(name);
+    let compiler = program(if name.ends_with(".cpp") { "g++" } else { "gcc" })?;
+    let language = if name.ends_with(".cpp") { "-std=c++11" } else { "-std=gnu11" };
+    let options = [
+        language.to_owned(),
+        format!("-I{}", include.display()),
+        format!("-L{}", libraries.display()),
+        format!("-Wl,-rpath-link,{}", libraries.display()),
+    ];
+    remember(&compiler, &source, &options, &["-lscif", "-ldl"])
 }
 
 /// Compiles a program of the folder `examples/c`.
@@ -44,25 +60,38 @@ fn compile_source(source: &Path, options: &[&str]) -> Verdict<PathBuf> {
             "/usr/include/infiniband/verbs.h is missing: run ci/install, which installs libibverbs-dev",
         );
     }
+    let options: Vec<_> = ["-std=gnu11"].iter().chain(options).map(|option| option.to_string()).collect();
+    remember(&compiler, source, &options, &["-libverbs"])
+}
+
+fn remember(compiler: &Path, source: &Path, options: &[String], libraries: &[&str]) -> Verdict<PathBuf> {
     // Held while compiling: the next test that wants the same program waits for it.
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = compiled.get_or_insert_default();
-    let key = (source.to_owned(), options.iter().map(|option| option.to_string()).collect());
-    let result = known.entry(key).or_insert_with(|| compile_now(&compiler, source, options));
+    let number = known.len();
+    let key = (source.to_owned(), options.to_vec());
+    let result =
+        known.entry(key).or_insert_with(|| compile_now(compiler, source, options, libraries, number));
     result.clone().or_else(failed)
 }
 
-fn compile_now(compiler: &Path, source: &Path, options: &[&str]) -> Result<PathBuf, String> {
-    let mut name = source.file_stem().expect("a source file has a name").to_owned();
-    name.push(options.concat().replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
-    let file = scratch().join(name);
+fn compile_now(
+    compiler: &Path,
+    source: &Path,
+    options: &[String],
+    libraries: &[&str],
+    number: usize,
+) -> Result<PathBuf, String> {
+    let stem = source.file_stem().expect("a source file has a name").to_string_lossy();
+    // The same source may be compiled with several options.
+    let file = scratch().join(format!("{stem}-{number}"));
     let output = Command::new(compiler)
-        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"])
         .args(options)
         .arg("-o")
         .arg(&file)
         .arg(source)
-        .arg("-libverbs")
+        .args(libraries)
         .output()
         .map_err(|e| format!("{}: {e}", compiler.display()))?;
     if !output.status.success() {

@@ -19,5 +19,6 @@ pub mod output;
 pub mod pair;
 pub mod port;
 pub mod program;
+pub mod scif;
 pub mod suite;
 pub mod toolbox;
