@@ -13,6 +13,17 @@ pub(crate) enum Place {
     OtherProcess,
 }
 
+/// What is tried on a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// The device of verbs.
+    Device,
+    /// The windows of SCIF.
+    Windows,
+    /// Both.
+    Both,
+}
+
 /// One way.
 #[derive(Debug)]
 pub(crate) struct Arrangement {
@@ -22,16 +33,19 @@ pub(crate) struct Arrangement {
     pub(crate) server: Place,
     /// Where buffers live unless a rule wants a kind of its own.
     pub(crate) memory: MemoryKind,
+    /// What is tried on it.
+    subject: Subject,
     /// Settings of both sides.
     pub(crate) settings: &'static [(&'static str, &'static str)],
 }
 
 macro_rules! arrangements {
-    ($($name:literal: $server:ident, $memory:ident, [$($variable:literal = $value:literal),*];)*) => {
+    ($($name:literal: $server:ident, $memory:ident, $subject:ident, [$($variable:literal = $value:literal),*];)*) => {
         &[$(Arrangement {
             name: $name,
             server: Place::$server,
             memory: MemoryKind::$memory,
+            subject: Subject::$subject,
             settings: &[$(($variable, $value)),*],
         }),*]
     };
@@ -39,19 +53,30 @@ macro_rules! arrangements {
 
 /// Every arrangement. A new tier, wire or face is a line here.
 pub(crate) const ARRANGEMENTS: &[Arrangement] = arrangements! {
-    "one thread, loopback":        SameThread,   Private, ["NONIC_TIER" = "auto"];
-    "threads, loopback":           OtherThread,  Private, ["NONIC_TIER" = "auto"];
-    "threads, kernel copy":        OtherThread,  Private, ["NONIC_TIER" = "kernel"];
-    "threads, ring":               OtherThread,  Private, ["NONIC_TIER" = "ring"];
-    "processes, mapped":           OtherProcess, Shared,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
-    "processes, adopted memory":   OtherProcess, Pages,   ["NONIC_TIER" = "mapped", "NONIC_ADOPT" = "always"];
-    "processes, device memory":    OtherProcess, Device,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
-    "processes, kernel copy":      OtherProcess, Private, ["NONIC_TIER" = "kernel", "NONIC_PTRACE" = "any"];
-    "processes, ring":             OtherProcess, Private, ["NONIC_TIER" = "ring"];
-    "processes, ring, Ethernet":   OtherProcess, Private, ["NONIC_TIER" = "ring", "NONIC_LINK_LAYER" = "ethernet"];
+    "one thread, loopback":        SameThread,   Private, Both,    ["NONIC_TIER" = "auto"];
+    "threads, loopback":           OtherThread,  Private, Both,    ["NONIC_TIER" = "auto"];
+    "threads, kernel copy":        OtherThread,  Private, Device,  ["NONIC_TIER" = "kernel"];
+    "threads, ring":               OtherThread,  Private, Device,  ["NONIC_TIER" = "ring"];
+    "processes, mapped":           OtherProcess, Shared,  Both,    ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
+    "processes, adopted memory":   OtherProcess, Pages,   Both,    ["NONIC_TIER" = "mapped", "NONIC_ADOPT" = "always"];
+    "processes, device memory":    OtherProcess, Device,  Device,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
+    "processes, kernel copy":      OtherProcess, Private, Device,  ["NONIC_TIER" = "kernel", "NONIC_PTRACE" = "any"];
+    "processes, ring":             OtherProcess, Private, Device,  ["NONIC_TIER" = "ring"];
+    "processes, ring, Ethernet":   OtherProcess, Private, Device,  ["NONIC_TIER" = "ring", "NONIC_LINK_LAYER" = "ethernet"];
+    "processes, memory left":      OtherProcess, Private, Windows, ["NONIC_ADOPT" = "never", "NONIC_PTRACE" = "any"];
 };
 
 impl Arrangement {
+    /// Whether a rule with this id is tried here.
+    pub(crate) fn speaks_of(&self, id: &str) -> bool {
+        self.subject == Subject::Both || id.starts_with("SCIF-") == (self.subject == Subject::Windows)
+    }
+
+    /// Whether private memory stays where it is: then peers reach it by its address, and cannot map it.
+    pub(crate) fn leaves_memory(&self) -> bool {
+        self.settings.contains(&("NONIC_ADOPT", "never"))
+    }
+
     /// The best tier bytes can take here, as the settings name it.
     pub(crate) fn tier(&self) -> &'static str {
         self.settings.iter().find(|(name, _)| *name == "NONIC_TIER").map_or("auto", |(_, value)| value)

@@ -26,6 +26,15 @@ pub(crate) enum MemoryKind {
 
 wire_values!(MemoryKind [Self::Private, Self::Shared, Self::Device, Self::ReadOnly, Self::Hole, Self::Pages]);
 
+/// What a window or a mapping of one allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowRights {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+wire_fields!(WindowRights { read, write });
+
 wire_choice! {
     /// What to register.
     #[derive(Clone, Copy, Debug)]
@@ -157,6 +166,29 @@ wire_choice! {
         /// Kind, kind of element, number of the element; or nothing.
         NextAsyncEvent { within_ms: u64 },
         AcknowledgeAsyncEvent { element: u8, number: u32 },
+        /// A listening endpoint of SCIF: number, node, port.
+        Listen {},
+        /// An endpoint that has asked a listener for a connection, without waiting.
+        Ask { node: u16, port: u16 },
+        /// The endpoint of the next request.
+        Accept { listener: u32 },
+        /// Ends the asking: it was accepted.
+        Collect { endpoint: u32, node: u16, port: u16 },
+        CloseEndpoint { endpoint: u32 },
+        /// The offset. Offsets travel as the unsigned number with the same bits.
+        OpenWindow { endpoint: u32, address: u64, length: u64, offset: u64, rights: WindowRights, fixed: bool },
+        CloseWindow { endpoint: u32, offset: u64, length: u64 },
+        /// Number of a buffer, and its address.
+        MapWindow { endpoint: u32, offset: u64, length: u64, rights: WindowRights },
+        /// The four transfers, each complete when it returns.
+        ReadFrom { endpoint: u32, local: u64, length: u64, remote: u64 },
+        WriteTo { endpoint: u32, local: u64, length: u64, remote: u64 },
+        ReadInto { endpoint: u32, address: u64, length: u64, remote: u64 },
+        WriteOut { endpoint: u32, address: u64, length: u64, remote: u64 },
+        /// Puts other pages, or none that can be touched, at the addresses of a buffer.
+        Replace { buffer: u32, touchable: bool },
+        /// A child of the process stores bytes to a buffer and ends: the status it ended with.
+        StoreInChild { buffer: u32, bytes: Vec<u8> },
         Background { job: Job },
         /// Whether all jobs have ended: 1 or 0.
         IsDone {},

@@ -13,6 +13,7 @@ use nonic_sys::wait_readable;
 
 use crate::background::Background;
 use crate::command::{Answer, Command, MemoryKind, Reply, Send, Source};
+use crate::endpoints::Endpoints;
 use crate::objects::Objects;
 use crate::program_memory::{Buffer, copy_in, copy_out, is_in_file, post_send};
 
@@ -28,6 +29,7 @@ pub(crate) struct Executor {
     pub(crate) queues: Objects<Arc<CompletionQueue>>,
     pub(crate) shared: Objects<Arc<SharedReceiveQueue>>,
     pub(crate) pairs: Objects<Arc<QueuePair>>,
+    endpoints: Endpoints,
     background: Vec<Background>,
 }
 
@@ -64,6 +66,7 @@ impl Executor {
             queues: Objects::new(),
             shared: Objects::new(),
             pairs: Objects::new(),
+            endpoints: Endpoints::default(),
             background: Vec::new(),
         }
     }
@@ -253,7 +256,16 @@ impl Executor {
                     pair.post_receive(&ReceiveRequest { id: receive.id, pieces: &receive.pieces })
                 }))
             }
-            command => Err(format!("{command:?} is not a command of this side")),
+            Command::Replace { buffer, touchable } => done(self.buffers.at(buffer).replace(touchable)),
+            Command::StoreInChild { buffer, bytes } => {
+                number(self.buffers.at(buffer).store_in_child(&bytes).map_err(said)?)
+            }
+            Command::MapWindow { endpoint, offset, length, rights } => {
+                let buffer = self.endpoints.map(endpoint, offset, length, rights).map_err(said)?;
+                let address = buffer.address();
+                numbers([self.buffers.add(Arc::new(buffer)), address])
+            }
+            command => self.endpoints.execute(command),
         }
     }
 
@@ -367,6 +379,7 @@ impl Executor {
         for job in std::mem::take(&mut self.background) {
             job.join(Duration::from_secs(2)).map_err(|error| format!("a job was left behind: {error}"))?;
         }
+        self.endpoints.close_all();
         self.pairs.objects.values().try_for_each(|pair| pair.destroy()).map_err(said)?;
         self.pairs.objects.clear();
         self.shared.objects.values().try_for_each(|queue| queue.destroy()).map_err(said)?;

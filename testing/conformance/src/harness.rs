@@ -43,6 +43,9 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn wanted(rule: &Rule, arrangement: &Arrangement) -> bool {
+    if !arrangement.speaks_of(rule.id) {
+        return false;
+    }
     let Ok(only) = std::env::var(ONLY) else { return true };
     only.split('&').all(|part| rule.sentence().contains(part) || rule.id == part || arrangement.name == part)
 }

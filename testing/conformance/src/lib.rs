@@ -13,6 +13,7 @@
 mod arrangement;
 mod background;
 mod command;
+mod endpoints;
 mod executor;
 mod harness;
 mod memory;

@@ -1,10 +1,12 @@
 //! Memory of the program under test, and the calls that are given its addresses. The only unsafe code of the suite.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use nonic_device::{DeviceMemory, DeviceMemoryError, PostError, QueuePair, SendRequest, SharedSlice};
+use nonic_scif::Endpoint;
 use nonic_sys::{Protection, SharedMapping, SharedMemory};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
@@ -22,6 +24,8 @@ enum Backing {
         _file: SharedMemory,
     },
     Device(Arc<DeviceMemory>),
+    /// A peer's windows: the first byte, and what is mapped.
+    Window(*mut u8, usize),
 }
 
 /// A buffer that the device and other threads use while the program looks at it.
@@ -61,6 +65,52 @@ impl Buffer {
         Ok(Self { backing, length })
     }
 
+    /// What `nonic_scif` has mapped.
+    pub(crate) fn of_window(address: usize, length: usize) -> Self {
+        let start = std::ptr::with_exposed_provenance_mut(address);
+        Self { backing: Backing::Window(start, length), length: length as u64 }
+    }
+
+    /// Puts other pages at the addresses of a private buffer, as a program does that maps over what it had registered:
+    /// zeros, or what cannot be touched.
+    pub(crate) fn replace(&self, touchable: bool) -> io::Result<()> {
+        let (start, mapped) = match &self.backing {
+            Backing::Private(start, mapped) => (*start, *mapped),
+            Backing::Shared { mapping, .. } => (mapping.as_ptr(), mapping.length()),
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        let protection = if touchable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::empty() };
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+        // SAFETY: replaces mappings of this buffer alone, whose bytes are reached by volatile copies only.
+        unsafe { mmap_anonymous(start.cast(), mapped, protection, flags)? };
+        Ok(())
+    }
+
+    /// Has a child of this process store bytes here and end; the status it ended with.
+    pub(crate) fn store_in_child(&self, bytes: &[u8]) -> io::Result<u64> {
+        let target = self.slice(0, bytes.len() as u64);
+        // SAFETY: the child calls nothing but the copy of bytes and `_exit`, which are allowed after `fork` among threads.
+        unsafe {
+            match libc::fork() {
+                -1 => Err(io::Error::last_os_error()),
+                0 => {
+                    target.write(bytes);
+                    libc::_exit(0)
+                }
+                child => {
+                    let mut status = 0;
+                    while libc::waitpid(child, &raw mut status, 0) == -1 {
+                        let error = io::Error::last_os_error();
+                        if error.kind() != io::ErrorKind::Interrupted {
+                            return Err(error);
+                        }
+                    }
+                    Ok(status as u64)
+                }
+            }
+        }
+    }
+
     /// A buffer of device memory.
     pub(crate) fn of_device(memory: Arc<DeviceMemory>) -> Self {
         let length = memory.length();
@@ -78,7 +128,7 @@ impl Buffer {
     /// Address of the first byte; 0 for device memory.
     pub(crate) fn address(&self) -> u64 {
         match &self.backing {
-            Backing::Private(start, _) => *start as u64,
+            Backing::Private(start, _) | Backing::Window(start, _) => *start as u64,
             Backing::Shared { mapping, .. } => mapping.as_ptr() as u64,
             Backing::Device(_) => 0,
         }
@@ -129,9 +179,11 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Backing::Private(start, mapped) = self.backing {
+        match self.backing {
             // SAFETY: mapped by `create`, and nothing borrowed from `self` outlives it.
-            let _ = unsafe { munmap(start.cast(), mapped) };
+            Backing::Private(start, mapped) => drop(unsafe { munmap(start.cast(), mapped) }),
+            Backing::Window(start, mapped) => drop(nonic_scif::unmap(start as usize, mapped)),
+            _ => {}
         }
     }
 }
@@ -176,6 +228,12 @@ pub(crate) fn post_send(pair: &QueuePair, request: &SendRequest<'_>) -> Result<(
     // SAFETY: a rule's inline pieces are buffers of this side, which stand until it is reset; the pieces of other
     // requests are looked up by key, and regions are given back before the buffers under them.
     unsafe { pair.post_send(request) }
+}
+
+/// The descriptor of an endpoint.
+pub(crate) fn borrow(endpoint: &Endpoint) -> BorrowedFd<'_> {
+    // SAFETY: the endpoint keeps its number open while it is borrowed.
+    unsafe { BorrowedFd::borrow_raw(endpoint.as_raw_fd()) }
 }
 
 /// Whether bytes of this process are all mapped shared from files, as the kernel tells.

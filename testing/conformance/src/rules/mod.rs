@@ -14,6 +14,7 @@ mod shared_receive;
 mod states;
 mod transfers;
 mod unreliable;
+mod windows;
 
 use crate::pair::Pair;
 
@@ -212,5 +213,22 @@ pub(crate) fn all() -> Vec<Rule> {
             private_memory_is_written_and_read_by_the_kernel_without_the_target,
             what_the_tier_cannot_reach_waits_for_the_target,
         }
+        "SCIF-1" windows::{ a_window_shows_whole_pages_at_the_offset_that_is_answered }
+        "SCIF-2" windows::{ what_is_not_whole_pages_and_what_is_no_memory_opens_no_window }
+        "SCIF-3" windows::{
+            a_fixed_window_is_exactly_where_it_was_asked_for,
+            a_fixed_window_never_replaces_another_and_ends_below_2_to_the_62,
+        }
+        "SCIF-4" windows::{ an_offset_nobody_fixed_is_the_lowest_place_from_2_to_the_62 }
+        "SCIF-5" windows::{
+            a_window_is_reached_by_both_reads_and_both_writes,
+            a_mapped_window_is_the_memory_itself,
+            memory_given_back_while_its_window_stands_is_not_used_again,
+        }
+        "SCIF-6" windows::{ one_page_stands_in_several_windows_of_several_endpoints }
+        "SCIF-7" windows::{ a_window_keeps_its_pages_whatever_comes_to_their_addresses }
+        "SCIF-8" windows::{ a_child_does_not_disturb_the_windows_of_its_parent }
+        "SCIF-9" windows::{ what_a_window_does_not_allow_is_refused_and_moves_nothing }
+        "SCIF-10" windows::{ every_other_refusal_opens_closes_and_moves_nothing }
     }
 }
