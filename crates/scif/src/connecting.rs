@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use nonic_sys::{
     AsFd, AsRawFd, EventFd, EventKind, OwnedFd, POLL_IN, PollEntry, RawFd, Received, accept_stream,
     bind_name, connect_stream, effective_user, give_other_end, is_listening, is_nonblocking, is_unix_stream,
-    listen_for, own_name, peer_name, peer_user, poll, poll_now, receive_message, replace_descriptor,
-    send_byte, send_message, set_send_buffer, socket_cookie, take_bytes,
+    listen_for, open_stream, own_name, peer_name, peer_user, poll, poll_now, receive_message,
+    replace_descriptor, send_byte, send_message, set_send_buffer, socket_cookie, take_bytes,
 };
 
 use crate::attempt::{Attempt, Request, Standing, enclosed};
@@ -102,7 +102,7 @@ pub(crate) fn listen(number: RawFd, backlog: i32) -> Result<(), ScifError> {
         return listen_for(number, backlog).map_err(|error| system(&error));
     }
     // It has tried to connect: its socket cannot listen any more. Another takes its number and its port.
-    let fresh = nonic_sys::open_stream().map_err(|error| system(&error))?;
+    let fresh = open_stream().map_err(|error| system(&error))?;
     registry.remove(cookie);
     let placed = nonic_sys::replace_number(number, &fresh).and_then(|()| {
         drop(fresh);
@@ -263,7 +263,14 @@ pub(crate) fn accept(number: RawFd, wait: bool) -> Result<(OwnedFd, PortId), Sci
             }
             wait_for_request(number, &record)?;
         }
-        match accept_stream(number) {
+        // A request brings two descriptors besides; those the process has no number for would be lost with it.
+        let room = [open_stream(), open_stream()];
+        if let Some(error) = room.iter().find_map(|reserved| reserved.as_ref().err()) {
+            return Err(system(error));
+        }
+        let way = accept_stream(number);
+        drop(room);
+        match way {
             Ok(way) => match take_request(way) {
                 Some(accepted) => return Ok(accepted),
                 None if wait => {}

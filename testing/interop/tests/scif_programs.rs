@@ -21,11 +21,7 @@ const fn case(sentence: &'static str, program: &'static str, connecting: usize) 
     Case { sentence, program, options: &[], connecting }
 }
 
-const fn case_with(
-    sentence: &'static str,
-    program: &'static str,
-    options: &'static [&'static str],
-) -> Case {
+const fn case_with(sentence: &'static str, program: &'static str, options: &'static [&'static str]) -> Case {
     Case { sentence, program, options, connecting: 1 }
 }
 

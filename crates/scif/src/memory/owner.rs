@@ -60,8 +60,8 @@ pub(crate) fn check_registration(
     if fixed && offset % page != 0 {
         return Err(ScifError::Invalid("the offset is no multiple of the page size"));
     }
-    let sum = i64::try_from(length).ok().and_then(|length| offset.checked_add(length));
-    if fixed && sum.is_none() {
+    let end = (offset as u64).checked_add(length as u64);
+    if fixed && end.is_none_or(|end| end > SPACE_END) {
         return Err(ScifError::Invalid("offset and length pass the end of the registered address space"));
     }
     if !address.is_multiple_of(PAGE) || !length.is_multiple_of(PAGE) || length == 0 {

@@ -143,7 +143,8 @@ pub(crate) fn a_fixed_window_never_replaces_another_and_ends_below_2_to_the_62(p
     let (far, other) = (pages(&mut pair.server, kind, 4), pages(&mut pair.server, kind, 8));
     fill(&mut pair.server, far, 0, &pattern(3, 4 * PAGE));
     pair.server.ask(open(connection.far, far, 4, Some(0x10000), BOTH));
-    for (offset, count) in [(0x10000, 4), (0x10000, 1), (0x13000, 1), (0xf000, 2), (0x13000, 8), (0xe000, 8)] {
+    for (offset, count) in [(0x10000, 4), (0x10000, 1), (0x13000, 1), (0xf000, 2), (0x13000, 8), (0xe000, 8)]
+    {
         pair.server.refuses(open(connection.far, other, count, Some(offset), BOTH), "OffsetsTaken");
     }
     for (offset, count) in [(TOP, 1), (TOP - PAGE, 2), (TOP + 0x10000, 1), ((1 << 63) - 2 * PAGE, 1)] {
@@ -181,14 +182,30 @@ pub(crate) fn a_window_is_reached_by_both_reads_and_both_writes(pair: &mut Pair)
     let own = pages(&mut pair.client, pair.arrangement.memory, 4);
     let local = pair.client.ask(open(near, own, 4, None, BOTH))[0];
     let mut expected = pattern(1, 4 * PAGE);
-    for (at, length, to) in [(0, 4 * PAGE, 0), (1, 4095, 77), (PAGE - 3, 8, 4090), (100, 9000, 31), (5, 1, PAGE)] {
-        pair.client.must(Command::ReadFrom { endpoint: near, local: local + to, length, remote: scene.offset + at });
+    for (at, length, to) in
+        [(0, 4 * PAGE, 0), (1, 4095, 77), (PAGE - 3, 8, 4090), (100, 9000, 31), (5, 1, PAGE)]
+    {
+        pair.client.must(Command::ReadFrom {
+            endpoint: near,
+            local: local + to,
+            length,
+            remote: scene.offset + at,
+        });
         let seen = pair.client.peek(own.buffer, to, length);
         assert!(seen == expected[at as usize..][..length as usize], "readfrom {at}+{length}");
-        assert_eq!(read(&mut pair.client, near, scene.offset + at, length), Ok(seen), "vreadfrom {at}+{length}");
+        assert_eq!(
+            read(&mut pair.client, near, scene.offset + at, length),
+            Ok(seen),
+            "vreadfrom {at}+{length}"
+        );
         let new = pattern(at + 50, length);
         fill(&mut pair.client, own, to, &new);
-        pair.client.must(Command::WriteTo { endpoint: near, local: local + to, length, remote: scene.offset + at });
+        pair.client.must(Command::WriteTo {
+            endpoint: near,
+            local: local + to,
+            length,
+            remote: scene.offset + at,
+        });
         expected[at as usize..][..length as usize].copy_from_slice(&new);
         assert!(pair.server.peek(scene.far.buffer, 0, 4 * PAGE) == expected, "writeto {at}+{length}");
         let new = pattern(at + 90, length);
@@ -225,7 +242,8 @@ pub(crate) fn a_mapped_window_is_the_memory_itself(pair: &mut Pair) {
     fill(&mut pair.server, scene.far, 3 * PAGE, b"from its owner");
     assert_eq!(pair.client.peek(mapped, 2 * PAGE, 14), b"from its owner");
     // It stands while it is mapped, though nobody may begin to use it any more.
-    let close = Command::CloseWindow { endpoint: scene.connection.far, offset: scene.offset, length: 4 * PAGE };
+    let close =
+        Command::CloseWindow { endpoint: scene.connection.far, offset: scene.offset, length: 4 * PAGE };
     pair.server.must(close);
     pair.client.refuses(map(0, 1), "NoWindow");
     fill(&mut pair.server, scene.far, 3 * PAGE, b"after it closed");
@@ -242,7 +260,8 @@ pub(crate) fn memory_given_back_while_its_window_stands_is_not_used_again(pair: 
         let other = pages(&mut pair.server, kind, 64);
         fill(&mut pair.server, other, 0, &vec![0xEE; 64 * PAGE as usize]);
         let window = pair.server.ask(open(scene.connection.far, other, 64, None, BOTH))[0];
-        let close = Command::CloseWindow { endpoint: scene.connection.far, offset: window, length: 64 * PAGE };
+        let close =
+            Command::CloseWindow { endpoint: scene.connection.far, offset: window, length: 64 * PAGE };
         pair.server.must(close);
     }
     let seen = read(&mut pair.client, scene.connection.near, scene.offset, 8 * PAGE);
@@ -298,10 +317,8 @@ pub(crate) fn a_child_does_not_disturb_the_windows_of_its_parent(pair: &mut Pair
     let kind = pair.arrangement.memory;
     let scene = scene(pair, 2);
     let near = scene.connection.near;
-    let status = pair.server.ask(Command::StoreInChild {
-        buffer: scene.far.buffer,
-        bytes: vec![0x66; PAGE as usize],
-    });
+    let status =
+        pair.server.ask(Command::StoreInChild { buffer: scene.far.buffer, bytes: vec![0x66; PAGE as usize] });
     assert_eq!(status, [0], "the child may store to what it inherited");
     let mut expected = pattern(1, 2 * PAGE);
     if kind == MemoryKind::Shared {
@@ -309,7 +326,10 @@ pub(crate) fn a_child_does_not_disturb_the_windows_of_its_parent(pair: &mut Pair
         expected[..PAGE as usize].fill(0x66);
     }
     assert!(pair.server.peek(scene.far.buffer, 0, 2 * PAGE) == expected, "the parent sees other bytes");
-    assert!(read(&mut pair.client, near, scene.offset, 2 * PAGE) == Ok(expected), "the window shows other bytes");
+    assert!(
+        read(&mut pair.client, near, scene.offset, 2 * PAGE) == Ok(expected),
+        "the window shows other bytes"
+    );
     fill(&mut pair.server, scene.far, PAGE, &pattern(9, PAGE));
     assert!(
         read(&mut pair.client, near, scene.offset + PAGE, PAGE) == Ok(pattern(9, PAGE)),

@@ -191,19 +191,9 @@ static void listening_states(void)
     }
     for (int i = 0; i < 2; i++)
         CHECK_REFUSED("scif 2.3", "a request is queued", scif_connect(asking[i], &there), EINPROGRESS);
-    // Linux may queue one more than asked for; then one beyond that is refused.
-    int more = 0;
-    scif_epd_t extra[8];
-    for (; more < 8; more++) {
-        extra[more] = open_one();
-        set_nonblocking(extra[more], true);
-        errno = 0;
-        if (scif_connect(extra[more], &there) == -1 && errno == ECONNREFUSED)
-            break;
-    }
-    CHECK("scif 2.3", "a full backlog refuses", more <= 1);
-    for (int i = 0; i <= more && i < 8; i++)
-        scif_close(extra[i]);
+    CHECK_REFUSED("scif 2.3", "one more is decided at once", scif_connect(asking[2], &there), EINPROGRESS);
+    CHECK("scif 2.3", "... as it shows", ready(asking[2], POLLOUT, PATIENCE_MS) & POLLOUT);
+    CHECK_REFUSED("scif 2.3", "... refused by a full backlog", scif_connect(asking[2], &there), ECONNREFUSED);
     for (int i = 0; i < 2; i++) {
         CHECK_DONE("scif 2.4", "requests are taken", scif_accept(e, &peer, &new_one, 0), 0);
         int own = scif_connect(asking[i], &there);
@@ -286,17 +276,16 @@ static void connecting(void)
 }
 
 // With room for no descriptor, then one, and so on: the request is not lost by any of the refusals.
-static void accept_with_few_descriptors(scif_epd_t listener, scif_epd_t *new_one)
+static void accept_with_few_descriptors(scif_epd_t listener, struct scif_portID *peer, scif_epd_t *new_one)
 {
     struct rlimit before, few;
-    struct scif_portID peer;
     int refused = 0, others = 0, result = -1;
     REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
     few = before;
     for (few.rlim_cur = 3; result && few.rlim_cur < 256; few.rlim_cur++) {
         REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
         errno = 0;
-        result = scif_accept(listener, &peer, new_one, 0);
+        result = scif_accept(listener, peer, new_one, 0);
         refused += result == -1 && errno == EMFILE;
         others += result == -1 && errno != EMFILE;
     }
@@ -324,7 +313,7 @@ static void accepting(void)
     CHECK_REFUSED("scif 2.4", "the descriptor's place is not mapped", scif_accept(listener, &peer, UNMAPPED, 0),
                   EFAULT);
     CHECK_EQ("scif 2.4", "and the request waits still", ready(listener, POLLIN, 0), POLLIN);
-    accept_with_few_descriptors(listener, &new_one);
+    accept_with_few_descriptors(listener, &peer, &new_one);
     CHECK("scif 2.4", "... and collected", ready(e, POLLOUT, PATIENCE_MS) && scif_connect(e, &there) == peer.port);
     scif_close(new_one);
     scif_close(e);
@@ -416,7 +405,7 @@ static void polling(void)
     unsigned char ring[4095] = {0};
     REQUIRE(scif_send(epd, ring, 4095, 0) == 4095);
     CHECK_EQ("scif 2.7", "a full direction has no POLLOUT", ready(epd, POLLOUT, 0), 0);
-    FAR_MUST(FAR_RECV, 1, 0, 0);
+    REQUIRE(at_far(FAR_RECV, 1, 0, 0) != -1);
     CHECK_EQ("scif 2.7", "one byte of room shows", ready(epd, POLLOUT, PATIENCE_MS), POLLOUT);
     REQUIRE(at_far(FAR_SEND, 3, 1, 0) == 3);
     FAR_MUST(FAR_CLOSE);

@@ -67,8 +67,8 @@ static void all_rounds(scif_epd_t epd, unsigned own, unsigned theirs)
         for (int round = 0; round < 2 * COUNT; round++)
             one_round(epd, buffer, here, there, round, own, theirs);
         MUST(scif_unregister(epd, here, LENGTH));
+        barrier(epd);
     }
-    // The last barrier came after the last access: nobody uses the windows any more.
     free(buffer);
 }
 

@@ -77,6 +77,7 @@ static int run(scif_epd_t epd, bool first)
     barrier(epd);
     MUST(scif_unregister(epd, from, LENGTH));
     MUST(scif_unregister(epd, to, LENGTH));
+    barrier(epd);
     free(target);
     free(words);
     return leave(epd, source);

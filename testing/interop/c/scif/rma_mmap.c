@@ -29,6 +29,7 @@ static int accepting(struct options *o)
     barrier(epd);
     barrier(epd);
     MUST(scif_unregister(epd, AT, FIRST + SECOND));
+    barrier(epd);
     free(other);
     return leave(epd, one);
 }
@@ -60,6 +61,7 @@ static int connecting(struct options *o)
         HOLDS(place[i] == pattern_byte(i, 4));
     HOLDS(filled(place, PAGE, 4));
     MUST(scif_munmap(place, FIRST + SECOND));
+    barrier(epd);
     barrier(epd);
     return leave(epd, NULL);
 }

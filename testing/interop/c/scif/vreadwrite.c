@@ -62,6 +62,7 @@ static void all_rounds(scif_epd_t epd, unsigned own, unsigned theirs)
     }
     munmap(mapped, 3 * PAGE);
     MUST(scif_unregister(epd, here, LENGTH));
+    barrier(epd);
     free(buffer);
     free(heap);
 }
