@@ -101,12 +101,14 @@ fn correct(entry: &mut PollEntry, unconnected: bool) {
         entry.revents = POLL_ERROR;
         return;
     }
-    if entry.revents & POLL_IN == 0 {
+    if entry.revents & (POLL_IN | POLL_ERROR) == 0 {
         return;
     }
     let Some(record) = endpoint(entry.number) else { return };
     let Some(connection) = record.connection.get() else { return };
-    if !connection.has_bytes() {
+    // Of a peer that went with tokens on their way to it.
+    entry.revents &= !POLL_ERROR;
+    if entry.revents & POLL_IN != 0 && !connection.has_bytes() {
         // Of a peer that is gone, or the token of bytes that another thread has just taken.
         entry.revents &= !POLL_IN;
         if entry.revents & POLL_HANG_UP == 0 {
