@@ -94,9 +94,9 @@ fn without_protection_a_program_of_several_threads_stays_plain() {
 fn small_local_regions_and_a_policy_of_never_stay_plain() {
     let memory = Anonymous::new(4);
     let auto = Adopter::new(AdoptionPolicy::Auto);
-    let adoption = auto.adopt(memory.address(), 3 * PAGE, Purpose::Local);
+    let adoption = auto.adopt(memory.address(), PAGE, Purpose::Local);
     assert_eq!((adoption.pages, adoption.reason), (None, PlainReason::LocalOnly));
-    let adoption = auto.adopt(memory.address(), 4 * PAGE, Purpose::Local);
+    let adoption = auto.adopt(memory.address(), 2 * PAGE, Purpose::Local);
     assert_eq!(adoption.reason, PlainReason::None);
     auto.give_back(adoption, false);
     let never = Adopter::new(AdoptionPolicy::Never);

@@ -235,7 +235,8 @@ impl Header {
         header.immediate = (flags & IMMEDIATE != 0).then_some(high(words[2]));
         header.global_header = flags & GLOBAL != 0;
         if flags & ACKNOWLEDGES != 0 {
-            if kind != MessageKind::Send || header.immediate.is_some() {
+            let says = matches!(kind, MessageKind::Send | MessageKind::SendPull);
+            if !says || header.immediate.is_some() {
                 return None;
             }
             header.acknowledges = Some(Psn(high(words[2]) & QpNumber::MASK));
@@ -318,7 +319,8 @@ mod tests {
             let mut header = Header::new(kind, QpNumber(77), QpNumber(0xff_ffff), Psn(psn), attempt);
             header.immediate = immediate;
             header.solicited = solicited;
-            if kind == MessageKind::Send && immediate.is_none() && solicited {
+            let says = matches!(kind, MessageKind::Send | MessageKind::SendPull);
+            if says && immediate.is_none() && solicited {
                 header.acknowledges = Some(Psn(other));
             }
             match kind {

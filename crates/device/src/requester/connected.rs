@@ -75,15 +75,16 @@ impl QueuePair {
         let sent = self.with_source(inner, number, slot, |inner, source| {
             let mut header = self.header(inner, MessageKind::Send, slot);
             header.immediate = immediate;
-            // Once a fragment is in the ring the rest must follow it there.
-            if inner.requester.sent == 0 && self.may_be_pulled(inner, &path.link, number, slot) {
-                return self.push_list(inner, &path.link, header, number);
-            }
             // A message that is sent whole and has no immediate data can say what is owed besides.
             if immediate.is_none() && slot.total <= FRAGMENT as u64 {
                 header.acknowledges = inner.responder.acknowledge();
             }
-            let step = self.push_fragments(inner, &path.link, header, source);
+            // Once a fragment is in the ring the rest must follow it there.
+            let step = if inner.requester.sent == 0 && self.may_be_pulled(inner, &path.link, number, slot) {
+                self.push_list(inner, &path.link, header, number)
+            } else {
+                self.push_fragments(inner, &path.link, header, source)
+            };
             if header.acknowledges.is_some() && !matches!(step, Step::Blocked) {
                 inner.responder.has_acknowledged();
             }

@@ -8,6 +8,7 @@ use nonic_queue::{Operation, QpType, RemoteRange, SendRequest, Status};
 use nonic_transport::{DirectRequest, FRAGMENT, ShortSend};
 
 use super::one_sided::{DIRECT_CHUNK, WORD, change};
+use super::pulled::PULL_MAPPED_MIN;
 use crate::queue_pair::{Inner, QueuePair};
 
 impl QueuePair {
@@ -75,7 +76,8 @@ impl QueuePair {
             return false;
         }
         let Some(path) = &inner.path else { return false };
-        if path.link.is_dead() {
+        let pulled = u64::from(piece.length) >= PULL_MAPPED_MIN && !inline && path.link.peer_can_map();
+        if pulled || path.link.is_dead() {
             return false;
         }
         let psn = inner.requester.next;

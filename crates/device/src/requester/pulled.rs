@@ -13,13 +13,13 @@ use crate::send_queue::Slot;
 impl QueuePair {
     /// Whether the receiver may take the bytes of a send itself, and it pays.
     pub(super) fn may_be_pulled(&self, inner: &Inner, link: &Link, number: u64, slot: &Slot) -> bool {
-        if slot.total < PULL_MIN || slot.flags.inline || self.transport != QpType::ReliableConnection {
+        if slot.total < PULL_MAPPED_MIN || slot.flags.inline || self.transport != QpType::ReliableConnection {
             return false;
         }
         let mut pieces =
             inner.send.pieces(number, &self.capabilities).iter().filter(|piece| piece.length > 0);
         let memory = &self.engine().party().memory;
-        link.peer_can_reach()
+        slot.total >= PULL_MIN && link.peer_can_reach()
             || link.peer_can_map()
                 && pieces.all(|piece| memory.is_mappable(self.zone.id(), piece.key, range_of(piece)))
     }
@@ -48,3 +48,6 @@ fn range_of(piece: &ScatterGather) -> AddressRange {
 /// From here on a send's bytes are taken by the receiver from the sender's memory instead of travelling through the
 /// ring: one copy by the kernel then costs less than two through the ring.
 const PULL_MIN: u64 = 16 * 1024;
+
+/// The same for bytes that the receiver can map.
+pub(super) const PULL_MAPPED_MIN: u64 = 4 * 1024;

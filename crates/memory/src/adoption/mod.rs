@@ -132,7 +132,7 @@ impl fmt::Debug for Adopter {
 }
 
 /// Bytes of whole pages from which on a region that peers do not use is adopted: its sends are long enough to be fetched.
-const LOCAL_BYTES: usize = 16 << 10;
+const LOCAL_BYTES: usize = 8 << 10;
 
 impl Adopter {
     /// Nothing is made before the first adoption that needs it.

@@ -9,7 +9,7 @@ use crate::request::{read, send, write};
 
 /// Sizes around everything that changes: nothing, a datagram's header, a fragment of the ring, the size from which a
 /// send is pulled, and more than fits the ring.
-const SIZES: [u64; 11] = [0, 1, 40, 41, 8191, 8192, 8193, 16383, 16384, 65536, (1 << 20) + 1];
+const SIZES: [u64; 13] = [0, 1, 40, 41, 4095, 4096, 8191, 8192, 8193, 16383, 16384, 65536, (1 << 20) + 1];
 
 /// Cuts `length` bytes into `count` pieces of different lengths, with holes of an odd size between them.
 fn cut(memory: &Memory, length: u64, count: u64) -> Vec<ScatterGather> {
