@@ -129,7 +129,7 @@ pub fn expose(address: usize, length: usize, write: bool) -> Result<Exposed, Exp
         holdings: Vec::with_capacity(1),
         generation: current_generation(),
     };
-    if let Some(adoption) = adopter.adopt_covered(address, length, write) {
+    if let Some(adoption) = adopter.adopt_covered(address, length, write, Purpose::Window) {
         exposed.take_adoption(home, adoption);
         return Ok(exposed);
     }

@@ -67,6 +67,15 @@ impl Placed {
         Self { translation: Translation::Plain { address }, reason, adoption: None, device_memory: None }
     }
 
+    fn adopted(address: usize, adoption: Adoption) -> Self {
+        let mut placed = Self::plain(address, adoption.reason);
+        if let Some(pages) = adoption.pages {
+            placed.translation = Translation::Adopted { address, pages };
+        }
+        placed.adoption = Some(adoption);
+        placed
+    }
+
     /// Gives everything back. `all_left` says whether every peer has left the bytes.
     fn give_back(&mut self, engine: &Engine, all_left: bool) {
         if let Some(adoption) = self.adoption.take() {
@@ -137,6 +146,12 @@ impl Zone {
         }
         let end = address.checked_add(length).ok_or(RegisterError::Wraps)?;
         let write = access.contains(Access::LOCAL_WRITE);
+        let party = self.context().engine().party();
+        let remote = access.intersects(Access::REMOTE);
+        let purpose = if remote { Purpose::Remote } else { Purpose::Local };
+        if let Some(adoption) = party.adopter.adopt_covered(address, length, write, purpose) {
+            return Ok(Placed::adopted(address, adoption));
+        }
         let mut at = address;
         let mut shared = None;
         while at < end {
@@ -152,8 +167,6 @@ impl Zone {
             }
             at = area.end;
         }
-        let party = self.context().engine().party();
-        let remote = access.intersects(Access::REMOTE);
         // Adopted memory looks like this, too.
         let shared = shared.filter(|area| {
             matches!(area.backing, Backing::SharedFile { .. }) && !party.is_adopted(&area.backing)
@@ -171,14 +184,7 @@ impl Zone {
             }
             return Ok(placed);
         }
-        let purpose = if remote { Purpose::Remote } else { Purpose::Local };
-        let adoption = party.adopter.adopt(address, length, purpose);
-        let mut placed = Placed::plain(address, adoption.reason);
-        if let Some(pages) = adoption.pages {
-            placed.translation = Translation::Adopted { address, pages };
-        }
-        placed.adoption = Some(adoption);
-        Ok(placed)
+        Ok(Placed::adopted(address, party.adopter.adopt(address, length, purpose)))
     }
 
     /// Where the kernel does not tell what is mapped (no `/proc`), every page is touched, which is what pinning does.

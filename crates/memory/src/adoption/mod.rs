@@ -170,13 +170,21 @@ impl Adopter {
         self.state().remove_view(start, end);
     }
 
-    /// If all pages of a range are adopted already: adopts them once more. Takes one question to the kernel. The range is whole
-    /// pages, for a window, and writable as mapped now if `write`.
-    pub fn adopt_covered(&self, address: usize, length: usize, write: bool) -> Option<Adoption> {
+    /// If all pages of a range are adopted already, and lie in one mapping that can be read, and written if `write`: adopts them
+    /// once more. Takes one question to the kernel, and none if they are not.
+    pub fn adopt_covered(
+        &self,
+        address: usize,
+        length: usize,
+        write: bool,
+        purpose: Purpose,
+    ) -> Option<Adoption> {
+        let pages = self.whole_pages(address, length, purpose).ok()?;
         let mut state = self.state();
-        let pages = state.share_covered(address, address.checked_add(length)?, write)?;
+        let pages = state.share_covered((address, address.checked_add(length)?), pages, write)?;
+        let plain = self.note_plain(&mut state, address, length, purpose, Some(pages));
         let (reason, generation) = (PlainReason::None, state.generation());
-        Some(Adoption { pages: Some(pages), reason, generation, plain: [(0, 0); 2], life: None })
+        Some(Adoption { pages: Some(pages), reason, generation, plain, life: None })
     }
 
     /// Has every switch of pages run inside `hook`, which calls what it is given, once, while no thread of the library reads
@@ -232,26 +240,39 @@ impl Adopter {
                 (outcome, life)
             }
         };
-        let mut plain = [(0, 0); 2];
-        let plain_counts = match purpose {
-            Purpose::Remote => true,
-            Purpose::Local => false,
-            // What is left beside a run is asked for again, by itself.
-            Purpose::Window => outcome.pages.is_none(),
-        };
-        if plain_counts && self.policy != AdoptionPolicy::Never {
-            plain = plain_parts(address, length, outcome.pages);
-            for (start, end) in plain {
-                if start < end {
-                    state.add_plain(start, end);
-                }
-            }
-        }
+        let plain = self.note_plain(&mut state, address, length, purpose, outcome.pages);
         Adoption { pages: outcome.pages, reason: outcome.reason, generation: state.generation(), plain, life }
     }
 
+    /// Notes the pages of a region that peers reach through the kernel, if they are to be kept as they are; returns them.
+    fn note_plain(
+        &self,
+        state: &mut State,
+        address: usize,
+        length: usize,
+        purpose: Purpose,
+        pages: Option<AdoptedPages>,
+    ) -> [(usize, usize); 2] {
+        let counts = match purpose {
+            Purpose::Remote => true,
+            Purpose::Local => false,
+            // What is left beside a run is asked for again, by itself.
+            Purpose::Window => pages.is_none(),
+        };
+        if !counts || self.policy == AdoptionPolicy::Never {
+            return [(0, 0); 2];
+        }
+        let plain = plain_parts(address, length, pages);
+        for (start, end) in plain {
+            if start < end {
+                state.add_plain(start, end);
+            }
+        }
+        plain
+    }
+
     fn adopt_pages(&self, state: &mut State, start: usize, end: usize, purpose: Purpose) -> Outcome {
-        if let Some(pages) = state.share_covered(start, end, false) {
+        if let Some(pages) = state.share_covered((start, end), (start, end), false) {
             return Outcome { pages: Some(pages), reason: PlainReason::None, copied_pages: 0, covered: true };
         }
         if let Err(reason) = state::process_allows() {

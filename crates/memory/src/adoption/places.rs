@@ -85,6 +85,13 @@ impl Places {
         }
     }
 
+    /// Whether all of these addresses are adopted in some layer, as far as this process knows: what is mapped there now only
+    /// the kernel can tell.
+    pub(super) fn may_cover(&self, start: usize, end: usize) -> bool {
+        let last = self.adopted.last_end().map_or(0, |end| (end >> LAYER_BITS) as u16);
+        (0..=last).any(|layer| self.adopted.covers(offset_of(layer, start), offset_of(layer, end)))
+    }
+
     /// Whether a child reads adopted pages from the file.
     pub(super) fn children_read(&self) -> bool {
         self.children.iter().any(|child| child.reads)

@@ -9,17 +9,21 @@ use crate::adoption::switching::{self, Protection, Span};
 use crate::adoption::{AdoptedPages, PlainReason, Shield};
 
 impl State {
-    /// If live regions have adopted all of `start..end` and it is still mapped: one more.
+    /// If live regions have adopted all of the pages `start..end` and they are still mapped: one more. All of `range`, which
+    /// they are of, has to lie in one mapping, and to be readable, and writable if `write`.
     pub(in crate::adoption) fn share_covered(
         &mut self,
-        start: usize,
-        end: usize,
+        range: (usize, usize),
+        (start, end): (usize, usize),
         write: bool,
     ) -> Option<AdoptedPages> {
         let tools = self.tools.as_ref()?;
-        let area = tools.areas.at_or_above(start).ok()??;
+        if !self.places.may_cover(start, end) {
+            return None;
+        }
+        let area = tools.areas.at_or_above(range.0).ok()??;
         let layer = adopted_layer(tools.file, &area)?;
-        if area.start > start || area.end < end || !area.allows(write) {
+        if area.start > range.0 || area.end < range.1 || !area.allows(write) {
             return None;
         }
         self.places.adopted.add(offset_of(layer, start), offset_of(layer, end));
