@@ -24,6 +24,8 @@ const SPAN: Duration = Duration::from_micros(20);
 struct Lease {
     number: Cell<RawFd>,
     record: Cell<Option<Arc<EndpointRecord>>>,
+    /// Whether it was also asked if the peer is there.
+    alive: Cell<bool>,
     /// When the kernel was asked, and when the last call ended.
     asked: Cell<u64>,
     ended: Cell<u64>,
@@ -37,6 +39,7 @@ thread_local! {
         Lease {
             number: Cell::new(-1),
             record: Cell::new(None),
+            alive: Cell::new(false),
             asked: Cell::new(0),
             ended: Cell::new(0),
             gap: Cell::new(0),
@@ -63,15 +66,18 @@ pub(crate) fn with_connection<R>(
         let holds = lease.number.get() == number
             && begun.wrapping_sub(lease.ended.get()) < lease.gap.get()
             && begun.wrapping_sub(lease.asked.get()) < lease.span.get();
-        if holds { lease.record.take() } else { None }
+        if holds { lease.record.take().map(|record| (record, lease.alive.get())) } else { None }
     });
     let leased = leased.ok().flatten();
     let continued = leased.is_some();
-    let record = match leased {
-        Some(record) => record,
-        None => connected(number, alive)?,
+    let (record, known_alive) = match leased {
+        Some(leased) => leased,
+        None => (connected(number)?, false),
     };
     let Some(connection) = record.connection.get() else { return Err(ScifError::NotConnected) };
+    if alive && !known_alive && is_gone(number, connection) {
+        return Err(ScifError::Reset);
+    }
     program_memory::begin_call(continued);
     let outcome = act(connection);
     program_memory::end_call();
@@ -87,6 +93,7 @@ pub(crate) fn with_connection<R>(
             lease.gap.set(ticks_in(GAP).unwrap_or(0));
             lease.span.set(ticks_in(SPAN).unwrap_or(0));
         }
+        lease.alive.set(known_alive || alive);
         lease.record.set(Some(record));
         lease.ended.set(ticks());
     });
@@ -102,7 +109,7 @@ pub(crate) fn end() {
 }
 
 #[cold]
-fn connected(number: RawFd, alive: bool) -> Result<Arc<EndpointRecord>, ScifError> {
+fn connected(number: RawFd) -> Result<Arc<EndpointRecord>, ScifError> {
     let record = registry::find(number)?;
     if record.connection.get().is_none() {
         // It may have been accepted a moment ago.
@@ -113,11 +120,14 @@ fn connected(number: RawFd, alive: bool) -> Result<Arc<EndpointRecord>, ScifErro
             return Err(ScifError::NotConnected);
         }
     }
-    if alive && StreamSocket(number).is_hung_up() {
-        if let Some(memory) = record.connection.get().and_then(Connection::used_memory) {
-            memory.peer_closed();
-        }
-        return Err(ScifError::Reset);
-    }
     Ok(record)
+}
+
+#[cold]
+fn is_gone(number: RawFd, connection: &Connection) -> bool {
+    let gone = StreamSocket(number).is_hung_up();
+    if gone && let Some(memory) = connection.used_memory() {
+        memory.peer_closed();
+    }
+    gone
 }

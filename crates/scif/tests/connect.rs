@@ -377,3 +377,32 @@ fn a_listener_of_another_user_is_nobody() {
     assert_eq!(Endpoint::open().unwrap().connect(own(1023)), Err(ScifError::Refused));
     other.finish();
 }
+
+#[test]
+fn endpoints_that_come_and_go_leave_nothing_behind() {
+    const NAME: &str = "endpoints_that_come_and_go_leave_nothing_behind";
+    if role().is_none() {
+        // Alone in a process: others' memory does not count.
+        return start(NAME, "alone").finish();
+    }
+    let count = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        (maps.matches("memfd:nonic-scif").count(), std::fs::read_dir("/proc/self/fd").unwrap().count())
+    };
+    let (_, descriptors) = count();
+    for turn in 0..600 {
+        let (one, other) = pair();
+        send(&one, b"x", true).unwrap();
+        if turn % 2 == 0 {
+            // As programs do that know what a descriptor is.
+            // SAFETY: both are open and not used any more.
+            unsafe { (libc::close(one.number()), libc::close(other.number())) };
+            std::mem::forget((one, other));
+        }
+    }
+    // What is forgotten is found when others come, not at once.
+    let (mappings, now) = count();
+    assert!(mappings < 400, "{mappings} mappings after 600 connections");
+    // The helper's bell may be there.
+    assert!(now <= descriptors + 2, "{now} descriptors, {descriptors} before");
+}

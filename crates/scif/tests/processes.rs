@@ -35,6 +35,12 @@ fn a_killed_peer_shows_in_every_call() {
             say("ready");
             told();
         }
+        Some("wrote and waits") => {
+            let endpoint = connected();
+            send(&endpoint, b"left", true).unwrap();
+            say("ready");
+            let _ = receive(&endpoint, &mut [0; 100], true);
+        }
         Some("full") => {
             let endpoint = connected();
             say("ready");
@@ -62,6 +68,16 @@ fn a_killed_peer_shows_in_every_call() {
                 assert_eq!((count, &bytes[..11]), (Ok(11), &b"left behind"[..]));
             });
             assert_eq!(receive(&endpoint, &mut [0], true), Err(ScifError::Reset));
+
+            // What it left can be taken, and sending right afterwards fails though it had promised to take more.
+            let (endpoint, mut other) = accepted_from(NAME, "wrote and waits");
+            other.hear();
+            other.kill();
+            assert_eq!(wait_for(endpoint.number(), 0) & HUP, HUP);
+            let mut bytes = [0; 4];
+            let received = receive(&endpoint, &mut bytes, true);
+            let sent = send(&endpoint, &bytes, true);
+            assert_eq!((received, sent), (Ok(4), Err(ScifError::Reset)));
 
             // While this side waits for room.
             let (endpoint, mut other) = accepted_from(NAME, "waits");

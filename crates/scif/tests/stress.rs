@@ -140,17 +140,38 @@ fn receive_all(endpoint: &Endpoint, way: Way, total: u64, seed: u64) {
 /// Every sender's way with every receiver's, there and back at the same time.
 #[test]
 fn every_way_of_sending_meets_every_way_of_receiving() {
-    const NAME: &str = "every_way_of_sending_meets_every_way_of_receiving";
+    meet("every_way_of_sending_meets_every_way_of_receiving");
+}
+
+#[test]
+fn every_way_of_sending_meets_every_way_of_receiving_on_one_cpu() {
+    const NAME: &str = "every_way_of_sending_meets_every_way_of_receiving_on_one_cpu";
+    if role().is_none() {
+        return start(NAME, "first").finish();
+    }
+    // SAFETY: the set is a local of the size given.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        let usable = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &set)).unwrap();
+        libc::CPU_ZERO(&mut set);
+        libc::CPU_SET(usable, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
+    }
+    meet(NAME);
+}
+
+fn meet(name: &str) {
     let total: u64 = std::env::var("NONIC_STRESS_BYTES").map_or(300_000, |text| text.parse().unwrap());
     let seed: u64 = match std::env::var("NONIC_SEED") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => std::process::id().into(),
     };
-    let second = role().is_some();
+    let second = role().as_deref() == Some("second");
     if !second {
         println!("NONIC_SEED={seed}");
     }
-    let mut other = (!second).then(|| start(NAME, "second"));
+    let mut other = (!second).then(|| start(name, "second"));
     for (turn, there) in WAYS.into_iter().enumerate() {
         for (step, back) in WAYS.into_iter().enumerate() {
             let endpoint = match &mut other {
