@@ -27,6 +27,7 @@ const fn case_with(sentence: &'static str, program: &'static str, options: &'sta
 
 const CASES: &[Case] = &[
     case("two sides connect and exchange bytes, blocking and not", "connect_accept", 1),
+    case("poll waits for requests, bytes, room and the end", "poll", 1),
     case("the library chooses ports, and a child serves its parent's connection", "launch", 1),
     case("a listener has several connections", "multiple", 1),
     case_with("connections outlive their listener", "multiple", &["-e"]),
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
         for nodes in [Nodes::HostAndCard, Nodes::Loopback, Nodes::OneProcess] {
             suite.test(format!("{}, {}", case.sentence, nodes.name()), move || run(case, AS_IT_COMES, nodes));
         }
-        if everything() || ["ringbuffer", "rma_fence"].contains(&case.program) {
+        if everything() || ["connect_accept", "poll", "ringbuffer", "rma_fence"].contains(&case.program) {
             suite.test(format!("{}, {}", case.sentence, ONE_CPU.name), move || {
                 run(case, ONE_CPU, Nodes::HostAndCard)
             });

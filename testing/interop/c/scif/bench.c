@@ -235,8 +235,9 @@ static void round_trips(void)
     pid_t child;
     if (here_cpu != other_cpu) {
         child = start_answering(false);
-        row("send and receive 8 B, both spin (round trip)", spinning, "cache line round trip", line_round_trip, 20000, 3);
-        row("... blocking, a CPU each", blocking, "Unix socket", socket_round_trip, 3000, 1.3);
+        row("send and receive 8 B blocking (round trip)", blocking, "cache line round trip", line_round_trip, 20000, 3);
+        row("... beside what waits in the kernel", blocking, "Unix socket", socket_round_trip, 3000, 1.3);
+        row("... without BLOCK, again and again", spinning, "Unix socket", socket_round_trip, 3000, 0);
         stop_answering(child);
     }
     child = start_answering(true);
