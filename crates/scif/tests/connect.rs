@@ -1,4 +1,5 @@
-//! Ports, states, and both sides of connecting.
+//! Ports, states, and both sides of connecting, in one process. Nothing here may start others: between their fork and
+//! their exec they have copies of every descriptor.
 
 mod common;
 
@@ -33,28 +34,6 @@ fn a_port_is_bound_once_and_an_endpoint_has_one_port() {
     drop(one);
     let third = Endpoint::open().unwrap();
     assert_eq!(third.bind(port), Ok(port));
-}
-
-#[test]
-fn low_ports_need_privilege_whatever_the_state() {
-    if role().is_none() {
-        // As nobody: the privilege is the caller's.
-        let mut other = start("low_ports_need_privilege_whatever_the_state", "nobody");
-        assert_eq!(other.hear(), "refused");
-        return other.finish();
-    }
-    // SAFETY: gives privileges up for this process.
-    unsafe {
-        libc::setgid(65534);
-        libc::setuid(65534);
-    }
-    let endpoint = Endpoint::open().unwrap();
-    let refused = Err(ScifError::Privileged { port: 1023, limit: 1024 });
-    assert_eq!(endpoint.bind(1023), refused);
-    let port = endpoint.bind(0).unwrap();
-    assert_eq!(endpoint.bind(1023), refused);
-    assert!(endpoint.connect(own(7)) == Err(ScifError::Refused) && port > 1023);
-    say("refused");
 }
 
 #[test]
@@ -220,29 +199,6 @@ fn a_connector_that_has_gone_is_not_accepted() {
 }
 
 #[test]
-fn a_listener_that_closes_refuses_who_waits_and_wakes_who_accepts() {
-    if role().is_none() {
-        // Alone in a process: the number must not become another test's.
-        return start("a_listener_that_closes_refuses_who_waits_and_wakes_who_accepts", "alone").finish();
-    }
-    let (listener, id) = listener(4);
-    let queued = Endpoint::open().unwrap();
-    std::thread::scope(|scope| {
-        let accepting = scope.spawn(|| {
-            listener.accept(true).unwrap();
-            listener.accept(true).map(|_| ())
-        });
-        drop(connect_to(id.port));
-        // Accepted: the thread is about to wait again, or waits. Either way the close must reach it.
-        listener.close().unwrap();
-        let ended = accepting.join().unwrap();
-        assert!(matches!(ended, Err(ScifError::Interrupted | ScifError::NotOpen)), "{ended:?}");
-    });
-    std::mem::forget(listener);
-    assert_eq!(queued.connect(id), Err(ScifError::Refused));
-}
-
-#[test]
 fn new_descriptors_are_the_lowest_and_only_accepted_ones_are_inherited() {
     let (listener, id) = listener(1);
     let connector = Endpoint::open().unwrap();
@@ -347,62 +303,4 @@ fn a_thousand_endpoints_live_in_one_process() {
     let numbers: HashSet<i32> =
         pairs.iter().flat_map(|(one, other)| [one.number(), other.number()]).collect();
     assert_eq!(numbers.len(), 1000);
-}
-
-#[test]
-fn a_listener_of_another_user_is_nobody() {
-    const NAME: &str = "a_listener_of_another_user_is_nobody";
-    if let Some(text) = role() {
-        // Takes the name another user's endpoints would have, and listens.
-        let (user, port) = text.split_once(' ').unwrap();
-        // SAFETY: gives privileges up for this process.
-        unsafe { libc::setuid(65534) };
-        use std::os::linux::net::SocketAddrExt;
-        let name = format!("nonic-scif/{user}/0/0/{port}");
-        let address = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
-        let listener = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
-        say("listens");
-        // Whoever connects sends nothing.
-        let (mut stream, _) = listener.accept().unwrap();
-        assert_eq!(std::io::Read::read(&mut stream, &mut [0]).unwrap(), 0);
-        return;
-    }
-    // SAFETY: asks who this is.
-    if unsafe { libc::geteuid() } != 0 {
-        println!("SKIPPED: a listener of another user needs root to be one");
-        return;
-    }
-    let mut other = start(NAME, "0 1023");
-    assert_eq!(other.hear(), "listens");
-    assert_eq!(Endpoint::open().unwrap().connect(own(1023)), Err(ScifError::Refused));
-    other.finish();
-}
-
-#[test]
-fn endpoints_that_come_and_go_leave_nothing_behind() {
-    const NAME: &str = "endpoints_that_come_and_go_leave_nothing_behind";
-    if role().is_none() {
-        // Alone in a process: others' memory does not count.
-        return start(NAME, "alone").finish();
-    }
-    let count = || {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        (maps.matches("memfd:nonic-scif").count(), std::fs::read_dir("/proc/self/fd").unwrap().count())
-    };
-    let (_, descriptors) = count();
-    for turn in 0..600 {
-        let (one, other) = pair();
-        send(&one, b"x", true).unwrap();
-        if turn % 2 == 0 {
-            // As programs do that know what a descriptor is.
-            // SAFETY: both are open and not used any more.
-            unsafe { (libc::close(one.number()), libc::close(other.number())) };
-            std::mem::forget((one, other));
-        }
-    }
-    // What is forgotten is found when others come, not at once.
-    let (mappings, now) = count();
-    assert!(mappings < 400, "{mappings} mappings after 600 connections");
-    // The helper's bell may be there.
-    assert!(now <= descriptors + 2, "{now} descriptors, {descriptors} before");
 }

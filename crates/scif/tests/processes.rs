@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::*;
-use nonic_scif::{Descriptor, Endpoint, PollEntry, ScifError, poll};
+use nonic_scif::{Descriptor, Endpoint, PollEntry, PortId, ScifError, node_ids, poll};
 
 /// An endpoint accepted from a second process, which runs the same test as `role`.
 fn accepted_from(name: &str, role: &str) -> (Endpoint, Other) {
@@ -122,12 +122,12 @@ fn a_killed_acceptor_or_connector_ends_the_attempt() {
         }
         Some("connects") => {
             let endpoint = Endpoint::open().unwrap();
-            let id = nonic_scif::PortId { node: 0, port: told().parse().unwrap() };
+            let id = PortId { node: 0, port: told().parse().unwrap() };
             let _ = endpoint.connect(id);
         }
         _ => {
             let mut other = start(NAME, "listens");
-            let id = nonic_scif::PortId { node: 0, port: other.hear().parse().unwrap() };
+            let id = PortId { node: 0, port: other.hear().parse().unwrap() };
             let endpoint = Endpoint::open().unwrap();
             std::thread::scope(|scope| {
                 let connecting = scope.spawn(|| endpoint.connect(id));
@@ -243,7 +243,7 @@ fn processes_on_two_nodes_find_each_other() {
     }
     if role().as_deref() != Some("alone") {
         let (listener, id) = listener(1);
-        assert_eq!((id.node, nonic_scif::node_ids()), (41, (vec![0, 41, 42], 41)));
+        assert_eq!((id.node, node_ids()), (41, (vec![0, 41, 42], 41)));
         say(&id.port.to_string());
         let (accepted, peer) = listener.accept(true).unwrap();
         assert_eq!(peer.node, 0);
@@ -253,13 +253,13 @@ fn processes_on_two_nodes_find_each_other() {
     // It needs an endpoint of its own to be seen.
     let (_here, _) = listener(1);
     let mut other = start_with(NAME, "node 41", &[("NONIC_SCIF_NODE", "41"), ("NONIC_SCIF_NODES", "42")]);
-    let there = nonic_scif::PortId { node: 41, port: other.hear().parse().unwrap() };
-    assert_eq!(nonic_scif::node_ids(), (vec![0, 41], 0));
+    let there = PortId { node: 41, port: other.hear().parse().unwrap() };
+    assert_eq!(node_ids(), (vec![0, 41], 0));
     let endpoint = Endpoint::open().unwrap();
     endpoint.connect(there).unwrap();
     send(&endpoint, &[1], true).unwrap();
     other.finish();
-    assert_eq!(nonic_scif::node_ids(), (vec![0], 0));
+    assert_eq!(node_ids(), (vec![0], 0));
     assert_eq!(Endpoint::open().unwrap().connect(there), Err(ScifError::NoNode));
 }
 
@@ -281,6 +281,113 @@ fn a_listener_is_inherited_by_a_program_that_is_started() {
     let mut bytes = [0; 9];
     assert_eq!((receive(&endpoint, &mut bytes, true), &bytes), (Ok(9), b"inherited"));
     other.finish();
+}
+
+#[test]
+fn low_ports_need_privilege_whatever_the_state() {
+    if role().is_none() {
+        // As nobody: the privilege is the caller's.
+        let mut other = start("low_ports_need_privilege_whatever_the_state", "nobody");
+        assert_eq!(other.hear(), "refused");
+        return other.finish();
+    }
+    // SAFETY: gives privileges up for this process.
+    unsafe {
+        libc::setgid(65534);
+        libc::setuid(65534);
+    }
+    let endpoint = Endpoint::open().unwrap();
+    let refused = Err(ScifError::Privileged { port: 1023, limit: 1024 });
+    assert_eq!(endpoint.bind(1023), refused);
+    let port = endpoint.bind(0).unwrap();
+    assert_eq!(endpoint.bind(1023), refused);
+    assert!(endpoint.connect(own(7)) == Err(ScifError::Refused) && port > 1023);
+    say("refused");
+}
+
+#[test]
+fn a_listener_that_closes_refuses_who_waits_and_wakes_who_accepts() {
+    if role().is_none() {
+        // Alone in a process: the number must not become another test's.
+        return start("a_listener_that_closes_refuses_who_waits_and_wakes_who_accepts", "alone").finish();
+    }
+    let (listener, id) = listener(4);
+    let queued = Endpoint::open().unwrap();
+    std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| {
+            listener.accept(true).unwrap();
+            listener.accept(true).map(|_| ())
+        });
+        drop(connect_to(id.port));
+        // Accepted: the thread is about to wait again, or waits. Either way the close must reach it.
+        listener.close().unwrap();
+        let ended = accepting.join().unwrap();
+        assert!(matches!(ended, Err(ScifError::Interrupted | ScifError::NotOpen)), "{ended:?}");
+    });
+    std::mem::forget(listener);
+    assert_eq!(queued.connect(id), Err(ScifError::Refused));
+}
+
+#[test]
+fn a_listener_of_another_user_is_nobody() {
+    const NAME: &str = "a_listener_of_another_user_is_nobody";
+    if let Some(text) = role() {
+        // Takes the name another user's endpoints would have, and listens.
+        let (user, port) = text.split_once(' ').unwrap();
+        // SAFETY: gives privileges up for this process.
+        unsafe { libc::setuid(65534) };
+        use std::os::linux::net::SocketAddrExt;
+        let name = format!("nonic-scif/{user}/0/0/{port}");
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+        let listener = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
+        say("listens");
+        // Whoever connects sends nothing.
+        let (mut stream, _) = listener.accept().unwrap();
+        assert_eq!(std::io::Read::read(&mut stream, &mut [0]).unwrap(), 0);
+        return;
+    }
+    // SAFETY: asks who this is.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("SKIPPED: a listener of another user needs root to be one");
+        return;
+    }
+    let mut other = start(NAME, "0 1023");
+    assert_eq!(other.hear(), "listens");
+    assert_eq!(Endpoint::open().unwrap().connect(own(1023)), Err(ScifError::Refused));
+    other.finish();
+}
+
+#[test]
+fn endpoints_that_come_and_go_leave_nothing_behind() {
+    const NAME: &str = "endpoints_that_come_and_go_leave_nothing_behind";
+    if role().is_none() {
+        // Alone in a process: others' memory does not count.
+        return start(NAME, "alone").finish();
+    }
+    let count = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        (maps.matches("memfd:nonic-scif").count(), std::fs::read_dir("/proc/self/fd").unwrap().count())
+    };
+    let (_, descriptors) = count();
+    for turn in 0..600 {
+        let (one, other) = pair();
+        send(&one, b"x", true).unwrap();
+        if turn % 2 == 0 {
+            // As programs do that know what a descriptor is.
+            // SAFETY: both are open and not used any more.
+            unsafe { (libc::close(one.number()), libc::close(other.number())) };
+            std::mem::forget((one, other));
+        }
+    }
+    // What is forgotten is found when others come, not at once.
+    let (mappings, _) = count();
+    assert!(mappings < 400, "{mappings} mappings after 600 connections");
+    // The library's thread may still be at it. Its bell stays.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while count().1 > descriptors + 2 {
+        assert!(std::time::Instant::now() < until, "{} descriptors, {descriptors} before", count().1);
+        std::thread::yield_now();
+    }
 }
 
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
@@ -374,6 +481,10 @@ fn a_copy_of_a_descriptor_is_the_same_endpoint_and_the_last_one_disconnects() {
     unsafe { libc::close(copy.number()) };
     assert_eq!(wait_for(other.number(), 0) & HUP, HUP);
     assert_eq!(send(&other, b"x", true), Err(ScifError::Reset));
+}
+
+fn own(port: u16) -> PortId {
+    PortId { node: node_ids().1, port }
 }
 
 /// Runs `body` in a child made by fork; its result is the exit status.
