@@ -103,27 +103,32 @@ static void pin(int cpu)
     sched_setaffinity(0, sizeof set, &set);
 }
 
+// While it spins it looks at the board for another mode; where it sleeps, every message says what comes next.
 static void answer_for_ever(scif_epd_t e)
 {
     char text[8];
     uint64_t seen = 0;
-    for (;;) {
-        switch (board->mode) {
+    for (enum mode mode = LINE;;) {
+        switch (mode) {
         case LINE:
             if (board->to != seen)
                 board->back = seen = board->to;
+            mode = (enum mode)board->mode;
             break;
         case SPIN:
             if (scif_recv(e, text, 8, 0) == 8)
                 scif_send(e, text, 8, 0);
+            mode = (enum mode)board->mode;
             break;
         case BLOCK:
-            if (scif_recv(e, text, 8, SCIF_RECV_BLOCK) == 8)
-                scif_send(e, text, 8, SCIF_SEND_BLOCK);
+            if (scif_recv(e, text, 8, SCIF_RECV_BLOCK) != 8 || scif_send(e, text, 8, SCIF_SEND_BLOCK) != 8)
+                _exit(1);
+            mode = (enum mode)text[0];
             break;
         case SOCKET:
-            if (read(sockets[1], text, 8) == 8 && write(sockets[1], text, 8) != 8)
+            if (read(sockets[1], text, 8) != 8 || write(sockets[1], text, 8) != 8)
                 _exit(1);
+            mode = (enum mode)text[0];
             break;
         default:
             _exit(0);
@@ -131,14 +136,13 @@ static void answer_for_ever(scif_epd_t e)
     }
 }
 
-// One last round trip in the old mode lets the other process see the new one.
 static void set_mode(enum mode mode)
 {
-    char text[8] = {0};
+    char text[8] = {(char)mode};
     enum mode old = (enum mode)board->mode;
+    board->mode = mode;
     if (old == mode)
         return;
-    board->mode = mode;
     if (old == BLOCK && (scif_send(epd, text, 8, 1) != 8 || scif_recv(epd, text, 8, 1) != 8))
         _exit(1);
     if (old == SOCKET && (write(sockets[0], text, 8) != 8 || read(sockets[0], text, 8) != 8))
@@ -173,7 +177,7 @@ static double spinning(int iterations)
 
 static double blocking(int iterations)
 {
-    char text[8] = {0};
+    char text[8] = {BLOCK};
     set_mode(BLOCK);
     int64_t began = now_ns();
     for (int i = 0; i < iterations; i++) {
@@ -185,7 +189,7 @@ static double blocking(int iterations)
 
 static double socket_round_trip(int iterations)
 {
-    char text[8] = {0};
+    char text[8] = {SOCKET};
     set_mode(SOCKET);
     int64_t began = now_ns();
     for (int i = 0; i < iterations; i++)
