@@ -1,10 +1,10 @@
 //! Words that calls fetch and store through pointers of the program.
 //!
-//! A pointer that leads nowhere is `EFAULT`, as where the kernel does the storing, and never a fault. The kernel is asked
-//! about the pages first, then the word is stored like any other, so that memory which is being adopted meanwhile takes
-//! part as usual. These calls are not the fast ones.
+//! A pointer that leads nowhere is `EFAULT`, as where the kernel does the storing, and never a fault. Unless the word is on
+//! the thread's own stack, where most are, the kernel is asked about the pages first. Then the word is stored like any
+//! other, so that memory which is being adopted meanwhile takes part as usual.
 
-use nonic_sys::find_area;
+use nonic_sys::{find_area, own_stack, touch_pages};
 
 use crate::errno::Errno;
 
@@ -53,16 +53,23 @@ pub(crate) fn fetch<T: Word>(place: *const T) -> Result<T, Errno> {
     Ok(unsafe { place.read_unaligned() })
 }
 
-/// Whether every byte of the range is mapped, and readable or writable. Where the kernel does not tell, the program is
-/// trusted.
+/// Whether every byte of the range is mapped, and readable or writable.
 fn examine(address: usize, length: usize, write: bool) -> Result<(), Errno> {
     let end = address.checked_add(length).ok_or(Errno::EFAULT)?;
+    // Of a stack what is in use is there: it lies above this function's own part.
+    let here = 0_u8;
+    let here = core::ptr::from_ref(&here).addr();
+    if address >= here && own_stack().is_some_and(|(start, stack_end)| start <= here && end <= stack_end) {
+        return Ok(());
+    }
     let mut at = address;
     while at < end {
-        let Ok(area) = find_area(at) else { return Ok(()) };
-        let area =
-            area.filter(|area| if write { area.writable } else { area.readable }).ok_or(Errno::EFAULT)?;
-        at = area.end;
+        match find_area(at) {
+            Ok(Some(area)) if area.readable && (area.writable || !write) => at = area.end,
+            Ok(_) => return Err(Errno::EFAULT),
+            // Without `/proc` the pages themselves are asked.
+            Err(_) => return touch_pages(at, end - at, write).map_err(|_| Errno::EFAULT),
+        }
     }
     Ok(())
 }
@@ -74,9 +81,11 @@ mod tests {
 
     #[test]
     fn words_arrive_and_what_has_no_room_is_left_out() {
-        let mut words = [7u16; 3];
-        Room::at(words.as_mut_ptr(), 2).expect("own memory").store(&[1, 2, 3]);
-        assert_eq!(words, [1, 2, 7]);
+        let (mut on_stack, mut on_heap) = ([7_u16; 3], vec![7_u16; 3]);
+        for words in [&mut on_stack[..], &mut on_heap] {
+            Room::at(words.as_mut_ptr(), 2).expect("own memory").store(&[1, 2, 3]);
+            assert_eq!(words, [1, 2, 7]);
+        }
     }
 
     #[test]
@@ -86,6 +95,16 @@ mod tests {
         assert_eq!(fetch(nowhere.cast_const()).expect_err("nothing is there"), Errno::EFAULT);
         let end = core::ptr::without_provenance_mut::<i32>(usize::MAX - 1);
         assert_eq!(Room::at(end, 1).expect_err("it wraps"), Errno::EFAULT);
+    }
+
+    #[test]
+    fn what_lies_below_the_stack_or_reaches_beyond_it_is_asked_about() {
+        let (start, end) = own_stack().expect("the C library knows it");
+        let below = core::ptr::without_provenance_mut::<i32>(start - 8);
+        assert_eq!(Room::at(below, 1).expect_err("a guard page"), Errno::EFAULT);
+        let last = core::ptr::without_provenance_mut::<u16>(end - 2);
+        assert_eq!(Room::at(last, 1 << 46).expect_err("more than any machine maps"), Errno::EFAULT);
+        assert!(Room::at(last, 1).is_ok());
     }
 
     #[test]
