@@ -30,7 +30,8 @@
 //! **What the program said about its memory.** Memory for a stack (`MAP_GROWSDOWN`), and memory that is kept out of children
 //! or core dumps (`MADV_DONTFORK`, `MADV_WIPEONFORK`, `MADV_DONTDUMP`), stays as it is and plain; of a single page between
 //! others that cannot be told without `/proc/self/smaps`, which takes as long as copying a thousand pages, so a single page
-//! loses it. Hints about speed (`MADV_HUGEPAGE`, `MADV_NOHUGEPAGE`, `MADV_SEQUENTIAL`, `MADV_RANDOM`, `MADV_MERGEABLE`, a
+//! loses it. For a window ([`Purpose::Window`]) memory that is kept out of children or dumps is adopted too, and given the same
+//! advice again, both ways. Hints about speed (`MADV_HUGEPAGE`, `MADV_NOHUGEPAGE`, `MADV_SEQUENTIAL`, `MADV_RANDOM`, `MADV_MERGEABLE`, a
 //! policy of `mbind`) are gone for the same reason. Memory that is locked while it is registered is locked afterwards too; other
 //! advice given meanwhile ends with the region.
 //!

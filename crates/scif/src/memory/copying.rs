@@ -212,6 +212,7 @@ fn copy_bytes(sink: &Bytes<'_>, origin: &Bytes<'_>, count: usize) -> Result<(), 
 fn whole(copied: std::io::Result<usize>, count: usize, address: usize) -> Result<(), ScifError> {
     const EFAULT: i32 = 14;
     const ESRCH: i32 = 3;
+    const EPERM: i32 = 1;
     match copied {
         Ok(copied) if copied == count => Ok(()),
         Ok(_) => Err(ScifError::BadMemory { address }),
@@ -219,6 +220,13 @@ fn whole(copied: std::io::Result<usize>, count: usize, address: usize) -> Result
             Some(EFAULT) => ScifError::BadMemory { address },
             // The owner is gone, and its memory with it.
             Some(ESRCH) => ScifError::NoWindow,
+            Some(EPERM) => {
+                tracing::warn!(
+                    "the kernel does not let this process copy a window that lies in no file, such as one on a stack; \
+                     NONIC_PTRACE=any in the process that has the window allows it"
+                );
+                ScifError::System(EPERM)
+            }
             other => ScifError::System(other.unwrap_or(0)),
         }),
     }

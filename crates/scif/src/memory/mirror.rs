@@ -1,5 +1,6 @@
 //! A process's own copy of a side's table of windows, for looking up offsets.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -258,9 +259,15 @@ impl Run {
         let Place::File { number, identity, offset } = self.record.place else { return Ok(None) };
         if self.view.is_none() {
             let until = offset + self.record.length;
-            let view = View::open(self.record.pid, number, identity, until);
-            // A process that has ended has no windows.
-            self.view = Some(view.ok_or(ScifError::NoWindow)?);
+            let view = View::open(self.record.pid, number, identity, until).map_err(|error| {
+                tracing::debug!(%error, pid = self.record.pid, "a window's file cannot be reached");
+                // A process that has ended has no windows; one that is there has, but this one lacks something.
+                match error.kind() {
+                    io::ErrorKind::NotFound => ScifError::NoWindow,
+                    _ => ScifError::NoMemory,
+                }
+            })?;
+            self.view = Some(view);
         }
         Ok(self.view.as_ref().map(|view| (view, offset + (at - self.record.offset))))
     }

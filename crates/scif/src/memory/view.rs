@@ -1,5 +1,6 @@
 //! Files that windows lie in, as this process has them mapped.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nonic_device::own_pages;
@@ -32,37 +33,39 @@ enum Mapped {
 static VIEWS: PerProcess<Mutex<Vec<Weak<View>>>> = PerProcess::new();
 
 impl View {
-    /// A view of the file that process `pid` has open as `number`, `until` bytes long at least. `None` if it cannot be reached,
-    /// or is another file by now.
-    pub(super) fn open(pid: i32, number: i32, identity: FileIdentity, until: u64) -> Option<Arc<Self>> {
+    /// A view of the file that process `pid` has open as `number`, `until` bytes long at least. `NotFound` if it is not that file
+    /// any more, or the process is not there.
+    pub(super) fn open(pid: i32, number: i32, identity: FileIdentity, until: u64) -> io::Result<Arc<Self>> {
         let mut views = VIEWS.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |view: &Arc<Self>| view.identity == identity && view.windows().length() as u64 >= until;
         if let Some(view) = views.iter().filter_map(Weak::upgrade).find(fits) {
-            return Some(view);
+            return Ok(view);
         }
         views.retain(|view| view.strong_count() > 0);
-        let view =
-            Self::make(pid, number, identity).filter(|view| view.windows().length() as u64 >= until)?;
-        let view = Arc::new(view);
+        let view = Arc::new(Self::make(pid, number, identity)?);
+        if (view.windows().length() as u64) < until {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         views.push(Arc::downgrade(&view));
-        Some(view)
+        Ok(view)
     }
 
-    fn make(pid: i32, number: i32, identity: FileIdentity) -> Option<Self> {
+    fn make(pid: i32, number: i32, identity: FileIdentity) -> io::Result<Self> {
         if let Some((windows, own)) = own_pages()
             && own == identity
         {
-            return Some(Self { identity, writable: true, windows: Mapped::Own(windows) });
+            return Ok(Self { identity, writable: true, windows: Mapped::Own(windows) });
         }
         let (file, writable) = match open_file_of(pid, number, identity, true) {
             Ok(file) => (file, true),
-            Err(_) => (open_file_of(pid, number, identity, false).ok()?, false),
+            // One that this user may only read, or a program that runs.
+            Err(_) => (open_file_of(pid, number, identity, false)?, false),
         };
         let protection = if writable { Protection::ReadWrite } else { Protection::Read };
-        let windows = Windows::onto(file, protection, None).ok()?;
+        let windows = Windows::onto(file, protection, None)?;
         // A child that had it would keep the pages of a dead peer.
         forget_in_children(windows.file());
-        Some(Self { identity, writable, windows: Mapped::Other(Box::new(windows)) })
+        Ok(Self { identity, writable, windows: Mapped::Other(Box::new(windows)) })
     }
 
     fn windows(&self) -> &Windows {
