@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+mod commotion;
 mod family;
 mod fences;
 mod maps;
