@@ -23,6 +23,11 @@
 //!
 //! It becomes anonymous when it is registered and given back once more without other threads.
 //!
+//! **Pages of windows** ([`Purpose::Window`]) are pages and not addresses: the program may unmap them, or map something else there,
+//! at any time, also at the moment at which they would be given back, and then what it mapped would be replaced. So they are
+//! given back only while the program has no other thread. Otherwise they stay shared as long as they are mapped, and the file
+//! loses them when they are not.
+//!
 //! **While registered**, adopted memory is a shared mapping of a file: `MADV_DONTNEED` keeps the bytes (on a NIC the
 //! device would go on with the old pages, and the program with new ones); memory that the program unmaps or maps anew stays with its region; memory moved by
 //! `mremap` keeps its bytes, also after the region ends. What `fork` does is told in `fork.rs`.
@@ -182,7 +187,8 @@ impl Adopter {
     ) -> Option<Adoption> {
         let pages = self.whole_pages(address, length, purpose).ok()?;
         let mut state = self.state();
-        let pages = state.share_covered((address, address.checked_add(length)?), pages, write)?;
+        let range = (address, address.checked_add(length)?);
+        let pages = state.share_covered(range, pages, write, purpose == Purpose::Window)?;
         let plain = self.note_plain(&mut state, address, length, purpose, Some(pages));
         let (reason, generation) = (PlainReason::None, state.generation());
         Some(Adoption { pages: Some(pages), reason, generation, plain, life: None })
@@ -273,13 +279,13 @@ impl Adopter {
     }
 
     fn adopt_pages(&self, state: &mut State, start: usize, end: usize, purpose: Purpose) -> Outcome {
-        if let Some(pages) = state.share_covered((start, end), (start, end), false) {
+        let window = purpose == Purpose::Window;
+        if let Some(pages) = state.share_covered((start, end), (start, end), false, window) {
             return Outcome { pages: Some(pages), reason: PlainReason::None, copied_pages: 0, covered: true };
         }
         if let Err(reason) = state::process_allows() {
             return Outcome::plain(reason);
         }
-        let window = purpose == Purpose::Window;
         let short =
             self.policy == AdoptionPolicy::Auto && !window && state.learned.is_short_lived(end - start);
         state.adopt(start, end, if short { Err(PlainReason::ShortLived) } else { Ok(()) }, window)

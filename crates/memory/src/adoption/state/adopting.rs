@@ -16,6 +16,7 @@ impl State {
         range: (usize, usize),
         (start, end): (usize, usize),
         write: bool,
+        window: bool,
     ) -> Option<AdoptedPages> {
         let tools = self.tools.as_ref()?;
         if !self.places.may_cover(start, end) {
@@ -26,7 +27,11 @@ impl State {
         if area.start > range.0 || area.end < range.1 || !area.allows(write) {
             return None;
         }
-        self.places.adopted.add(offset_of(layer, start), offset_of(layer, end));
+        let (from, to) = (offset_of(layer, start), offset_of(layer, end));
+        self.places.adopted.add(from, to);
+        if window {
+            self.windows.keep(from, to);
+        }
         Some(AdoptedPages { layer, start, end })
     }
 
@@ -39,6 +44,8 @@ impl State {
         window: bool,
     ) -> Outcome {
         self.settle_held_back();
+        self.settle_idle_windows();
+        self.make_way(start, end);
         let Some(tools) = self.tools() else { return Outcome::plain(PlainReason::NoFile) };
         let file = tools.file;
         let Ok(mut segments) = survey(&tools.areas, file, (start, end), window) else {
@@ -68,7 +75,11 @@ impl State {
                 Err(why) => return Outcome::plain(why),
             }
         }
-        self.places.adopted.add(offset_of(pages.layer, pages.start), offset_of(pages.layer, pages.end));
+        let (from, to) = (offset_of(pages.layer, pages.start), offset_of(pages.layer, pages.end));
+        self.places.adopted.add(from, to);
+        if window {
+            self.windows.keep(from, to);
+        }
         Outcome { pages: Some(pages), reason, copied_pages, covered: false }
     }
 

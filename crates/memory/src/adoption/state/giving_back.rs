@@ -27,6 +27,7 @@ impl State {
     /// A region ends that used these pages.
     pub(in crate::adoption) fn release(&mut self, pages: &AdoptedPages, stopped_peer: bool) {
         self.settle_held_back();
+        self.settle_idle_windows();
         let (from, to) = (offset_of(pages.layer, pages.start), offset_of(pages.layer, pages.end));
         self.places.adopted.release(from, to);
         self.settle(from, to, stopped_peer);
@@ -56,12 +57,64 @@ impl State {
             self.held_back = Some(stopped_peer || self.held_back == Some(true));
             return;
         }
+        if !self.windows.is_empty() && !self.is_alone() {
+            let of_windows = |(from, to): &mut (u64, u64)| self.windows.overlaps(*from, *to);
+            let left: Vec<_> = idle.extract_if(.., of_windows).collect();
+            for (start, end) in left {
+                self.leave_idle(start, end);
+            }
+        }
         let quiet = self.quiet.clone();
         quietly(quiet, || {
             for (start, end) in idle {
                 self.give_back_places(start, end, stopped_peer);
             }
         });
+    }
+
+    /// Leaves pages of ended windows as they are, as long as they are mapped somewhere.
+    fn leave_idle(&mut self, from: u64, to: u64) {
+        match self.mappings_of(from, to) {
+            Ok(spans) if spans.is_empty() => {
+                let Some(file) = self.tools.as_ref().map(|tools| tools.file) else { return };
+                self.places.forget_gone_children(file);
+                self.places.adopted.remove(from, to);
+                self.windows.remove(from, to);
+                self.advised.retain(|(start, end, _)| *start < from || *end > to);
+                self.places.leave_to_children(from, to);
+                self.places.clear(file, from, to);
+            }
+            _ => self.idle_bytes += to - from,
+        }
+    }
+
+    /// Has ended windows leave the places that new pages at these addresses could take: the program has mapped something else there.
+    pub(super) fn make_way(&mut self, start: usize, end: usize) {
+        if self.windows.is_empty() {
+            return;
+        }
+        let last = self.windows.last_end().map_or(0, |end| ((end - 1) >> LAYER_BITS) as u16);
+        for layer in 0..=last {
+            let (from, to) = (offset_of(layer, start), offset_of(layer, end));
+            let is_idle =
+                |(from, to, uses): &(u64, u64, u32)| *uses == 0 && self.windows.overlaps(*from, *to);
+            if self.places.adopted.within(from, to).any(|run| is_idle(&run)) {
+                self.settle(from, to, false);
+            }
+        }
+    }
+
+    /// Gives back what ended windows left, if that is safe by now; else, if it has become much, what is not mapped any more.
+    pub(super) fn settle_idle_windows(&mut self) {
+        if self.idle_bytes == 0 || (self.idle_bytes <= self.idle_limit && !self.is_alone()) {
+            return;
+        }
+        self.idle_bytes = 0;
+        let idle: Vec<_> = self.places.adopted.all().filter(|(_, _, uses)| *uses == 0).collect();
+        for (from, to, _) in idle {
+            self.settle(from, to, false);
+        }
+        self.idle_limit = super::IDLE_LIMIT.max(2 * self.idle_bytes);
     }
 
     /// Makes the pages at these places of the file private again, wherever they are mapped.
@@ -95,6 +148,7 @@ impl State {
         }
         self.places.adopted.remove(from, to);
         self.advised.retain(|(start, end, _)| *start < from || *end > to);
+        self.windows.remove(from, to);
         for (start, end) in kept {
             self.places.once.keep(start, end);
         }

@@ -91,9 +91,17 @@ pub(super) struct State {
     held_back: Option<bool>,
     /// Addresses at which the file is mapped for its own sake, and not as the program's memory.
     views: Runs,
+    /// Places of adopted memory that is or was a window's: the program may unmap it at any time, also while it is given back.
+    windows: Runs,
+    /// Bytes of ended windows' pages that are still mapped, and how many there may be before it is looked which.
+    idle_bytes: u64,
+    idle_limit: u64,
     /// Places of adopted memory that the program keeps out of children or core dumps.
     advised: Vec<(u64, u64, AreaAdvice)>,
 }
+
+/// Bytes of ended windows' pages that wait in any case until it is looked whether they are still mapped.
+const IDLE_LIMIT: u64 = 16 << 20;
 
 /// Unless told otherwise, a fork copies this many bytes of adopted data.
 const FORK_COPY_LIMIT: u64 = 256 << 20;
@@ -135,6 +143,9 @@ impl State {
             learned: Learned::default(),
             held_back: None,
             views: Runs::new(),
+            windows: Runs::new(),
+            idle_bytes: 0,
+            idle_limit: IDLE_LIMIT,
             advised: Vec::new(),
         }
     }

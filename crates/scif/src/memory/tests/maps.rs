@@ -135,21 +135,54 @@ fn a_mapping_outlives_both_endpoints() {
     unmap(address, 2 * PAGE).unwrap();
 }
 
+/// Whether pages lie in a file that others can map.
+fn is_adopted(pages: &Pages) -> bool {
+    let area = nonic_sys::find_area(pages.start()).unwrap().unwrap();
+    matches!(area.backing, nonic_sys::Backing::SharedFile { .. })
+}
+
 #[test]
-fn memory_is_the_programs_again_soon_after_the_last_mapping_went() {
+fn memory_is_the_programs_alone_after_its_window_and_the_last_mapping_ended() {
+    // In a child, which has one thread.
+    let pid = child(|| {
+        let (pair, pages, other) = (Pair::new(), Pages::filled(2, 10), Pages::new(1));
+        let offset = pair.open(&pages);
+        assert!(is_adopted(&pages));
+        pair.close(offset, pages.length).unwrap();
+        assert!(!is_adopted(&pages));
+        pair.fixed(&pages, 0).unwrap();
+        let address = pair.there.map(0, PAGE, BOTH, false, 0).unwrap();
+        pair.close(0, pages.length).unwrap();
+        assert!(is_adopted(&pages));
+        word_at(address).store(3, Ordering::SeqCst);
+        unmap(address, PAGE).unwrap();
+        wait_until("nobody maps it any more", || pair.fixed(&other, 0).is_ok());
+        // The next call of the program's gives back what another thread must not.
+        pair.close(0, PAGE).unwrap();
+        !is_adopted(&pages) && pages.load(0) == 3 && pages.load(PAGE) == 10 + PAGE as u64 / 8
+    });
+    assert_eq!(reap(pid), 0);
+}
+
+#[test]
+fn memory_that_other_threads_may_unmap_meanwhile_is_not_touched_when_its_window_ends() {
     let (pair, pages) = (Pair::new(), Pages::filled(2, 10));
-    let offset = pair.open(&pages);
-    let is_adopted = || {
-        let area = nonic_sys::find_area(pages.start()).unwrap().unwrap();
-        matches!(area.backing, nonic_sys::Backing::SharedFile { .. })
-    };
-    assert!(is_adopted());
-    let address = pair.there.map(0, PAGE, BOTH, false, offset).unwrap();
-    pair.here.close();
-    assert!(is_adopted());
-    unmap(address, PAGE).unwrap();
-    wait_until("nobody maps it any more", || !is_adopted());
-    assert_eq!(pages.load(PAGE), 10 + PAGE as u64 / 8);
+    for _ in 0..3 {
+        let offset = pair.open(&pages);
+        pair.close(offset, pages.length).unwrap();
+        let before = nonic_sys::find_area(pages.start()).unwrap().unwrap();
+        assert!(matches!(before.backing, nonic_sys::Backing::SharedFile { .. }));
+        assert_eq!((pages.load(0), pages.load(PAGE)), (10, 10 + PAGE as u64 / 8));
+    }
+    // A child has its own, and the next window the same bytes.
+    let pid = child(|| {
+        pages.store(0, 99);
+        pages.load(8) == 11
+    });
+    assert_eq!(reap(pid), 0);
+    let (offset, sink) = (pair.open(&pages), Pages::new(2));
+    pair.there.read_into(sink.start(), sink.length, offset, SYNC).unwrap();
+    assert!(sink.bytes() == pages.bytes() && sink.load(0) == 10);
 }
 
 #[test]
