@@ -155,6 +155,37 @@ static void forks(void)
     scif_close(e);
 }
 
+// A program that is started with a listener accepts on it.
+static void start_program(const char *self_path)
+{
+    scif_epd_t listener = scif_open(), own = scif_open();
+    int port = scif_bind(listener, 0);
+    REQUIRE(port > 0 && own >= 0 && scif_listen(listener, 1) == 0 && fcntl(listener, F_SETFD, 0) == 0);
+    struct scif_portID there = at_port(port);
+    char number[16];
+    snprintf(number, sizeof number, "%d", listener);
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", self_path, "inherited", number, (char *)NULL);
+        _exit(2);
+    }
+    REQUIRE(scif_close(listener) == 0);
+    unsigned char bytes[32];
+    CHECK("scif 2.5", "a program that was started with a listener accepts", scif_connect(own, &there) > 0);
+    CHECK("scif 2.6", "... and sends", scif_recv(own, bytes, 32, 1) == 32 && filled(bytes, 32, 7));
+    CHECK_EQ("scif 2.6", "... and ends well", wait_for(child), 0);
+    CHECK_REFUSED("scif 2.5", "which ends the connection", scif_recv(own, bytes, 1, 1), ECONNRESET);
+    scif_close(own);
+}
+
+static int be_started(scif_epd_t listener)
+{
+    struct scif_portID peer;
+    scif_epd_t accepted;
+    CHILD_MUST(scif_accept(listener, &peer, &accepted, SCIF_ACCEPT_SYNC) == 0 && sends(accepted, 7));
+    return 0;
+}
+
 // A connected endpoint with windows, in parent and child.
 static void connected_forks(void)
 {
@@ -369,11 +400,14 @@ static void listeners(void)
 
 int main(int argc, char **argv)
 {
+    if (argc > 2 && strcmp(argv[1], "inherited") == 0)
+        return be_started(atoi(argv[2]));
     begin(argc, argv);
     room = near_room;
     duplicates();
     plain_close();
     forks();
+    start_program(argv[0]);
     connected_forks();
     windows_of_a_child();
     edges();
