@@ -35,7 +35,7 @@ fn low_ports_need_privilege_whatever_the_state() {
 fn a_listener_that_closes_refuses_who_waits_and_wakes_who_accepts() {
     if role().is_none() {
         // Alone in a process: the number must not become another test's.
-        return start("a_listener_that_closes_refuses_who_waits_and_wakes_who_accepts", "alone").finish();
+        return run_alone("a_listener_that_closes_refuses_who_waits_and_wakes_who_accepts");
     }
     let (listener, id) = listener(4);
     let queued = Endpoint::open().unwrap();
@@ -88,7 +88,7 @@ fn endpoints_that_come_and_go_leave_nothing_behind() {
     const NAME: &str = "endpoints_that_come_and_go_leave_nothing_behind";
     if role().is_none() {
         // Alone in a process: others' memory does not count.
-        return start(NAME, "alone").finish();
+        return run_alone(NAME);
     }
     let count = || {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

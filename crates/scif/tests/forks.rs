@@ -31,7 +31,7 @@ fn parent_and_child_share_an_endpoint_and_do_not_mix_messages() {
     const NAME: &str = "parent_and_child_share_an_endpoint_and_do_not_mix_messages";
     if role().is_none() {
         // Alone in a process, as a program that forks is.
-        return start(NAME, "alone").finish();
+        return run_alone(NAME);
     }
     let (one, other) = pair();
     const LENGTH: usize = 6000;
@@ -68,7 +68,7 @@ fn parent_and_child_share_an_endpoint_and_do_not_mix_messages() {
 fn a_child_serves_what_its_parent_accepted_and_forks_in_every_state_harm_nobody() {
     const NAME: &str = "a_child_serves_what_its_parent_accepted_and_forks_in_every_state_harm_nobody";
     if role().is_none() {
-        return start(NAME, "alone").finish();
+        return run_alone(NAME);
     }
     let (listener, id) = listener(4);
     // The child accepts on the parent's listener, and has its own endpoints.

@@ -23,6 +23,17 @@ pub(crate) fn listener(backlog: i32) -> (Endpoint, PortId) {
     (endpoint, PortId { node: node_ids().1, port })
 }
 
+/// A port that no other test of this process uses, also after it is free again; `which` is 0 to 3.
+pub(crate) fn reserved_port(which: u16) -> u16 {
+    20_000 + (std::process::id() % 10_000) as u16 * 4 + which
+}
+
+/// Starts the test `name` once more where no other endpoints are, and waits for its end.
+pub(crate) fn run_alone(name: &str) {
+    let fabric = format!("{}-{name:.20}", std::process::id());
+    start_with(name, "alone", &[("NONIC_SCIF_FABRIC", &fabric)]).finish();
+}
+
 /// Two endpoints of this process, connected: who connected, who accepted.
 pub(crate) fn pair() -> (Endpoint, Endpoint) {
     let (listener, id) = listener(1);
