@@ -57,8 +57,11 @@ impl Descriptor {
         connecting::connect(self.0, peer)
     }
 
-    /// Takes the next request; returns the new, connected endpoint, which programs this one starts inherit, and who asked.
-    /// If none is there, waits for one or refuses with [`ScifError::TryAgain`].
+    /// Takes the next request; returns the new, connected endpoint and who asked. If none is there, waits for one or refuses
+    /// with [`ScifError::TryAgain`].
+    ///
+    /// Children of `fork` share the endpoint. A program started by `exec` inherits the descriptor (it is not close-on-exec), but
+    /// not the memory behind it: there it is [`ScifError::NotAnEndpoint`].
     pub fn accept(self, wait: bool) -> Result<(Endpoint, PortId), ScifError> {
         let _errno = ErrnoKept::new();
         let (descriptor, peer) = connecting::accept(self.0, wait)?;
