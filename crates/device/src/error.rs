@@ -2,7 +2,7 @@
 
 use std::io;
 
-use nonic_memory::{Access, ArenaError};
+use nonic_memory::{Access, AddressRange, ArenaError, Key};
 use nonic_queue::TransitionError;
 
 /// Error returned by [`crate::Device::open`].
@@ -146,6 +146,52 @@ pub enum DeviceMemoryError {
     /// The device was opened before a `fork` by the parent.
     #[error("the device was opened before fork and belongs to the parent: open it in the child")]
     Forked,
+}
+
+/// Why a request about a memory window failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum WindowError {
+    /// The window was given back.
+    #[error("the window was given back")]
+    Gone,
+    /// Window, region and queue pair are not of one zone.
+    #[error("window, region and queue pair are not of one protection domain")]
+    OtherZone,
+    /// No region, or none to which windows can be bound.
+    #[error("there is no such region, or it was registered without the right to bind windows")]
+    NoRegion,
+    /// The new key is the old one.
+    #[error("key {key} is the window's last: a bind needs another")]
+    SameKey {
+        /// The key.
+        key: Key,
+    },
+    /// A type 2 window that is bound.
+    #[error("the window is bound: a type 2 window is taken out of use before it is bound again")]
+    Bound,
+    /// A type 2 window on no bytes.
+    #[error("a type 2 window cannot be bound to no bytes")]
+    Empty,
+    /// Beyond the region.
+    #[error("{range:?} is not inside the region")]
+    OutOfRange {
+        /// What was asked for.
+        range: AddressRange,
+    },
+    /// Rights that cannot be given.
+    #[error("{wanted}: the region gives {given}, and a peer's writes and atomics need its local write")]
+    Rights {
+        /// What was asked for.
+        wanted: Access,
+        /// The region's.
+        given: Access,
+    },
+    /// The key is not that of a type 2 window bound through this queue pair.
+    #[error("key {key} is not that of a type 2 window bound through this queue pair")]
+    NotBoundHere {
+        /// The key.
+        key: Key,
+    },
 }
 
 /// An object cannot go while others use it.

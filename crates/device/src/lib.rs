@@ -21,6 +21,7 @@ mod events;
 mod exposed;
 mod limits;
 mod logging;
+mod memory_window;
 mod pair_table;
 mod port;
 mod program_memory;
@@ -50,6 +51,7 @@ pub use exposed::{
 };
 pub use limits::Limits;
 pub use logging::log_to_standard_error;
+pub use memory_window::{MemoryWindow, WindowKind};
 pub use nonic_memory::*;
 pub use nonic_queue::*;
 pub use nonic_transport::Tier;

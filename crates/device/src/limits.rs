@@ -36,6 +36,8 @@ pub struct Limits {
     pub completion_entries: u32,
     /// Regions.
     pub regions: u32,
+    /// Memory windows; they and regions share one table.
+    pub windows: u32,
     /// Bytes in a region.
     pub region_bytes: u64,
     /// Zones.
@@ -66,6 +68,7 @@ impl Limits {
             completion_queues: PLENTY,
             completion_entries: COMPLETIONS_MAX,
             regions: nonic_transport::KEYS_MAX - 1,
+            windows: nonic_transport::KEYS_MAX - 1,
             region_bytes: 1 << 47,
             zones: PLENTY,
             shared_receive_queues: PLENTY,

@@ -2,13 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nonic_memory::{Access, Adoption, Entry, Key, KeyPair, PlainReason, Purpose, RegionAddress, Translation};
+use nonic_memory::{
+    Access, AddressRange, Adoption, Entry, Key, KeyPair, PlainReason, Purpose, RegionAddress, Translation,
+};
 use nonic_sys::{Backing, find_area, touch_pages};
 use nonic_transport::Tier;
 
 use crate::device_memory::DeviceMemory;
 use crate::engine::Engine;
-use crate::error::{Busy, RegisterError};
+use crate::error::{Busy, RegisterError, WindowError};
+use crate::memory_window::Binding;
+use crate::use_count::UseCount;
 use crate::zone::Zone;
 
 /// What to register.
@@ -48,7 +52,11 @@ pub enum RegionMemory {
 pub struct Region {
     zone: Arc<Zone>,
     keys: KeyPair,
+    base: u64,
     length: u64,
+    access: Access,
+    /// Windows bound to it.
+    pub(crate) users: UseCount,
     /// Until it is deregistered.
     placed: Mutex<Option<Placed>>,
 }
@@ -137,7 +145,12 @@ impl Zone {
             return Err(RegisterError::TableFull);
         };
         let (zone, placed) = (Arc::clone(self), Mutex::new(Some(placed)));
-        Ok(Arc::new(Region { zone, keys, length, placed }))
+        let users = UseCount::default();
+        let region = Arc::new(Region { zone, keys, base, length, access, users, placed });
+        if access.contains(Access::WINDOW_BIND) {
+            engine.windows.add_region(&region);
+        }
+        Ok(region)
     }
 
     fn place_program(&self, address: usize, length: usize, access: Access) -> Result<Placed, RegisterError> {
@@ -147,7 +160,8 @@ impl Zone {
         let end = address.checked_add(length).ok_or(RegisterError::Wraps)?;
         let write = access.contains(Access::LOCAL_WRITE);
         let party = self.context().engine().party();
-        let remote = access.intersects(Access::REMOTE);
+        // Through a window peers reach it, too.
+        let remote = access.intersects(Access::REMOTE | Access::WINDOW_BIND);
         let purpose = if remote { Purpose::Remote } else { Purpose::Local };
         if let Some(adoption) = party.adopter.adopt_covered(address, length, write, purpose) {
             return Ok(Placed::adopted(address, adoption));
@@ -245,15 +259,42 @@ impl Region {
         &self.zone
     }
 
-    /// Takes the memory back. When this returns no operation that used the region is under way, here or in a peer, and
+    /// What a window on a part of the region publishes; zone and tags are the window's.
+    pub(crate) fn entry_of_part(&self, wanted: &Binding) -> Result<Entry, WindowError> {
+        let range = AddressRange::new(wanted.address, wanted.length);
+        let base = RegionAddress(self.base);
+        let offset = range.offset_within(base, self.length).ok_or(WindowError::OutOfRange { range })?;
+        let access = wanted.access;
+        if !Access::REMOTE.contains(access) || !(access | self.access & Access::LOCAL_WRITE).is_consistent() {
+            return Err(WindowError::Rights { wanted: access, given: self.access });
+        }
+        let placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+        let placed = placed.as_ref().ok_or(WindowError::NoRegion)?;
+        Ok(Entry {
+            zone: self.zone.id(),
+            access,
+            base: RegionAddress(if wanted.zero_based { 0 } else { wanted.address }),
+            length: wanted.length,
+            translation: placed.translation.moved_by(offset),
+            reason: placed.reason,
+            local_tag: 0,
+            remote_tag: 0,
+        })
+    }
+
+    /// Takes the memory back; refused while windows are bound to it. When this returns no operation that used the region is under way, here or in a peer, and
     /// none can begin.
     pub fn deregister(&self) -> Result<(), Busy> {
+        self.users.close("region")?;
         let placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut placed) = placed else { return Ok(()) };
         let context = self.zone.context();
         // A child of the process that registered must not touch the parent's table, nor its pages.
         if context.is_current() {
             let engine = context.engine();
+            if self.access.contains(Access::WINDOW_BIND) {
+                engine.windows.remove_region(self.keys.local);
+            }
             engine.party().segment.keys().kill(self.keys);
             let all_left = engine.wait_for_operations();
             engine.party().segment.keys().recycle(self.keys);

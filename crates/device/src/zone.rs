@@ -21,7 +21,9 @@ impl Context {
     /// Makes a zone.
     pub fn allocate_zone(self: &Arc<Self>) -> Result<Arc<Zone>, CreateError> {
         self.check_current()?;
-        let id = self.engine().next_zone();
+        let limit = self.limits().zones.into();
+        let too_many = CreateError::TooMany { what: "protection domains", limit };
+        let id = self.engine().next_zone().ok_or(too_many)?;
         Ok(Arc::new(Zone { id, context: Arc::clone(self), users: UseCount::default() }))
     }
 }
@@ -37,7 +39,8 @@ impl Zone {
         &self.context
     }
 
-    /// Gives the zone back; refused while regions, queue pairs, shared receive queues or address handles are in it.
+    /// Gives the zone back; refused while regions, windows, queue pairs, shared receive queues or address handles
+    /// are in it.
     pub fn release(&self) -> Result<(), Busy> {
         self.users.close("protection domain")
     }

@@ -8,8 +8,10 @@ use crate::{Access, AddressRange, Key, ZoneId};
 pub enum KeyUse {
     /// Its own memory, in a work request.
     Local,
-    /// A peer's memory.
+    /// A peer's memory, by the key of a region.
     Remote,
+    /// A peer's memory, through this queue pair of the peer's: the key may be that of a memory window too.
+    Through(u32),
 }
 
 /// Why an access was refused. The order of the variants is the order of the checks.
@@ -109,14 +111,56 @@ fn judge(
     want: Access,
 ) -> Result<Place, Fault> {
     let entry = table.protection(key.index()).ok_or(Fault::UnknownKey)?;
+    if entry.is_window {
+        return judge_window(table, zone, key, key_use, range, want);
+    }
     let tag = match key_use {
         KeyUse::Local => entry.local_tag,
-        KeyUse::Remote => entry.remote_tag,
+        KeyUse::Remote | KeyUse::Through(_) => entry.remote_tag,
     };
     if tag != key.tag() {
         return Err(Fault::UnknownKey);
     }
     if entry.zone != zone {
+        return Err(Fault::OtherZone);
+    }
+    let offset = range.offset_within(entry.base, entry.length).ok_or(Fault::OutOfRange)?;
+    if !entry.access.contains(want) {
+        return Err(Fault::NotAllowed { given: entry.access });
+    }
+    let translation = table.translation(&entry).ok_or(Fault::UnknownKey)?;
+    Ok(Place { translation, offset })
+}
+
+/// Stands in the zone of a window that serves one queue pair, with the pair's number of 24 bits. No zone has such a number.
+const OF_ONE_PAIR: u32 = 1 << 31;
+
+impl ZoneId {
+    /// What stands in place of a zone where a window serves one queue pair only: its number.
+    pub const fn of_one_pair(number: u32) -> Self {
+        Self(OF_ONE_PAIR | number)
+    }
+}
+
+/// The same for memory windows, which come and go often: taking one back passes no heavy fence. So whoever uses one passes
+/// an ordinary fence behind taking its operation slot, and looks the key up again: then it finds the key dead, or whoever
+/// unbinds finds the slot taken.
+#[cold]
+fn judge_window(
+    table: &KeyTableView,
+    zone: ZoneId,
+    key: Key,
+    key_use: KeyUse,
+    range: AddressRange,
+    want: Access,
+) -> Result<Place, Fault> {
+    nonic_sys::light_fence(false);
+    let entry = table.protection(key.index()).ok_or(Fault::UnknownKey)?;
+    let KeyUse::Through(pair) = key_use else { return Err(Fault::UnknownKey) };
+    if !entry.is_window || entry.remote_tag != key.tag() {
+        return Err(Fault::UnknownKey);
+    }
+    if entry.zone != zone && entry.zone != ZoneId::of_one_pair(pair) {
         return Err(Fault::OtherZone);
     }
     let offset = range.offset_within(entry.base, entry.length).ok_or(Fault::OutOfRange)?;

@@ -1,4 +1,4 @@
-//! The key table: every region of a process, in memory that trusted peers can read.
+//! The key table: every region and memory window of a process, in memory that trusted peers can read.
 //!
 //! Only the owner writes. A reader inside an operation slot sees an entry either live and whole or not at all: the
 //! owner kills the control word first and does not reuse an entry before every such reader has left.
@@ -44,6 +44,20 @@ pub enum Translation {
     },
 }
 
+impl Translation {
+    /// The translation of what begins `offset` bytes further on, inside the same region.
+    pub fn moved_by(self, by: u64) -> Self {
+        match self {
+            Self::Plain { address } => Self::Plain { address: address + by as usize },
+            Self::Adopted { address, pages } => Self::Adopted { address: address + by as usize, pages },
+            Self::Device { device, offset } => Self::Device { device, offset: offset + by },
+            Self::SharedFile { file, offset, address } => {
+                Self::SharedFile { file, offset: offset + by, address: address + by as usize }
+            }
+        }
+    }
+}
+
 /// What protects and translates one region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -76,6 +90,8 @@ const PAGES_START: usize = 48;
 const PAGES_END: usize = 56;
 
 const LIVE: u64 = 1 << 24;
+/// The entry is a memory window: it has no local key, and whoever finds it looks twice (`gate`).
+const WINDOW: u64 = 1 << 25;
 const KIND_PLAIN: u64 = 1;
 const KIND_DEVICE: u64 = 2;
 const KIND_SHARED_FILE: u64 = 3;
@@ -91,6 +107,7 @@ pub(crate) struct Protection {
     pub(crate) length: u64,
     pub(crate) local_tag: u8,
     pub(crate) remote_tag: u8,
+    pub(crate) is_window: bool,
 }
 
 /// The table as owner and peers read it.
@@ -142,6 +159,7 @@ impl KeyTableView {
             length: load(LENGTH),
             local_tag: control as u8,
             remote_tag: (control >> 8) as u8,
+            is_window: control & WINDOW != 0,
         })
     }
 
@@ -169,6 +187,11 @@ impl KeyTableView {
         index < self.capacity && self.word(at + CONTROL).load(Ordering::Acquire) & LIVE != 0
     }
 
+    /// Whether a memory window is bound at `index`.
+    pub fn is_window(&self, index: u32) -> bool {
+        self.protection(index).is_some_and(|protection| protection.is_window)
+    }
+
     /// The live entry at `index`.
     pub fn read(&self, index: u32) -> Option<Entry> {
         let protection = self.protection(index)?;
@@ -185,7 +208,7 @@ impl KeyTableView {
         })
     }
 
-    fn publish(&self, index: u32, entry: &Entry) {
+    fn publish(&self, index: u32, entry: &Entry, kind_of_entry: u64) {
         let at = index as usize * ENTRY;
         let store = |field, value| self.word(at + field).store(value, Ordering::Relaxed);
         let (kind, address, offset) = match entry.translation {
@@ -208,6 +231,7 @@ impl KeyTableView {
         store(OFFSET, offset);
         let control = u64::from(entry.zone.0) << 32
             | LIVE
+            | kind_of_entry
             | u64::from(entry.access.bits()) << 16
             | u64::from(entry.remote_tag) << 8
             | u64::from(entry.local_tag);
@@ -260,22 +284,50 @@ impl KeyTable {
 
     /// Enters a region; the tags of `entry` are chosen here. `None` if the table is full.
     pub fn insert(&self, mut entry: Entry) -> Option<KeyPair> {
-        let (index, generation) = {
-            let mut indices = self.indices.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let rested = indices.freed.len() > RESTING || indices.fresh >= self.view.capacity;
-            match if rested { indices.freed.pop_front() } else { None } {
-                Some(again) => again,
-                None if indices.fresh < self.view.capacity => {
-                    indices.fresh += 1;
-                    (indices.fresh - 1, 1)
-                }
-                None => return None,
-            }
-        };
+        let (index, generation) = self.take_index()?;
         entry.local_tag = generation << 1;
         entry.remote_tag = generation << 1 | 1;
-        self.view.publish(index, &entry);
+        self.view.publish(index, &entry, 0);
         Some(KeyPair { local: Key::new(index, entry.local_tag), remote: Key::new(index, entry.remote_tag) })
+    }
+
+    /// A place in the table, and the generation of its tags.
+    fn take_index(&self) -> Option<(u32, u8)> {
+        let mut indices = self.indices.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let rested = indices.freed.len() > RESTING || indices.fresh >= self.view.capacity;
+        match if rested { indices.freed.pop_front() } else { None } {
+            Some(again) => Some(again),
+            None if indices.fresh < self.view.capacity => {
+                indices.fresh += 1;
+                Some((indices.fresh - 1, 1))
+            }
+            None => None,
+        }
+    }
+
+    /// Takes a place for a memory window; its key leads nowhere until the window is bound. `None` if the table is full.
+    pub fn insert_window(&self) -> Option<Key> {
+        let (index, generation) = self.take_index()?;
+        Some(Key::new(index, generation << 1 | 1))
+    }
+
+    /// Binds a window: from now on `key`, whose index is the window's, leads to what `entry` says. The tags of `entry` do not
+    /// count. The window is unbound, and whoever was inside an operation through its last key has left.
+    pub fn bind_window(&self, key: Key, entry: &Entry) {
+        let entry = Entry { local_tag: 0, remote_tag: key.tag(), ..*entry };
+        self.view.publish(key.index(), &entry, WINDOW);
+    }
+
+    /// Unbinds a window: no lookup that begins after this finds it, and those that began before have taken their operation
+    /// slots for all to see (`gate`): no heavy fence is needed to see who is inside.
+    pub fn unbind_window(&self, key: Key) {
+        self.view.kill(key.index());
+        nonic_sys::light_fence(false);
+    }
+
+    /// Gives the place of an unbound window back; `key` is its last.
+    pub fn remove_window(&self, key: Key) {
+        self.recycle(KeyPair { local: key, remote: key });
     }
 
     /// Kills an entry: no lookup that begins after this finds it. The caller then waits for the lookups that began

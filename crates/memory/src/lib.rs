@@ -29,7 +29,7 @@ pub use arena::{Arena, ArenaError};
 pub use gate::{AccessError, KeyUse, Place, admit, resolve};
 pub use key::{Key, ZoneId};
 pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};
-pub use operation_slots::{OperationGuard, OperationSlots};
+pub use operation_slots::{Inside, OperationGuard, OperationSlots};
 #[cfg(not(loom))]
 pub use own_memory::OwnMemory;
 #[cfg(not(loom))]

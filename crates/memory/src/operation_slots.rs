@@ -71,6 +71,15 @@ impl OperationSlots {
         self.enter_shared()
     }
 
+    /// Takes the first slot with a plain store and no fence: what [`OperationSlots::enter`] comes to where fences are light and
+    /// nobody passes a heavy one. A model has no other way to say so.
+    #[cfg(loom)]
+    pub fn enter_unfenced(&self) -> OperationGuard<'_> {
+        let seen = self.word(0).load(Ordering::Relaxed);
+        self.word(0).store(seen.wrapping_add(1), Ordering::Relaxed);
+        OperationGuard { slots: self, slot: 0, taken: seen.wrapping_add(1) }
+    }
+
     /// Takes one of the slots that are nobody's own.
     #[cold]
     fn enter_shared(&self) -> OperationGuard<'_> {
@@ -92,6 +101,16 @@ impl OperationSlots {
                 nonic_sys::yield_now();
             }
         }
+    }
+
+    /// The operations that are inside now; `None` if there are none. The caller has killed the key and passed the fence that
+    /// goes with it.
+    pub fn inside(&self) -> Option<Inside> {
+        let mut seen = [0; SLOTS];
+        for (slot, seen) in seen.iter_mut().enumerate() {
+            *seen = self.word(slot).load(Ordering::SeqCst);
+        }
+        seen.iter().any(|word| !word.is_multiple_of(2)).then(|| Inside { slots: self.clone(), seen })
     }
 
     /// Waits until every operation that is inside now has left. False if `limit` ran out or `abandoned` said that the
@@ -124,6 +143,22 @@ impl OperationSlots {
     }
 }
 
+/// The operations that were inside at one moment.
+#[derive(Clone, Debug)]
+pub struct Inside {
+    slots: OperationSlots,
+    seen: [u64; SLOTS],
+}
+
+impl Inside {
+    /// Whether all of them have left.
+    pub fn have_left(&self) -> bool {
+        self.seen.iter().enumerate().all(|(slot, seen)| {
+            seen.is_multiple_of(2) || self.slots.word(slot).load(Ordering::SeqCst) != *seen
+        })
+    }
+}
+
 impl Drop for OperationGuard<'_> {
     #[inline]
     fn drop(&mut self) {
@@ -152,6 +187,19 @@ mod tests {
             done.store(true, Ordering::SeqCst);
             drop(inside);
         });
+    }
+
+    #[test]
+    fn those_inside_have_left_when_each_of_them_has_and_later_ones_do_not_count() {
+        let slots = OperationSlots::private().unwrap();
+        assert!(slots.inside().is_none());
+        let (first, second) = (slots.enter(false), slots.enter(false));
+        let inside = slots.inside().unwrap();
+        drop(first);
+        assert!(!inside.have_left());
+        drop(second);
+        let _later = slots.enter(false);
+        assert!(inside.have_left());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use loom::sync::atomic::{AtomicU64, Ordering};
 use nonic_memory::{
-    Access, AddressRange, Entry, KeyTable, KeyTableView, KeyUse, OperationSlots, PlainReason, RegionAddress,
-    Translation, ZoneId, resolve,
+    Access, AddressRange, Entry, KeyTable, KeyTableView, KeyUse, OperationGuard, OperationSlots, PlainReason,
+    RegionAddress, Translation, ZoneId, resolve,
 };
 use nonic_sys::SharedMapping;
 
@@ -34,7 +34,65 @@ fn race(wait: fn(&OperationSlots)) {
     race_with(|| nonic_sys::heavy_fence(nonic_sys::FenceReach::Machine), wait);
 }
 
+/// The same with a memory window, whose key is killed with an ordinary fence, and which is then bound to other bytes. The peer
+/// takes its slot without any.
+fn window_race(wait: fn(&OperationSlots)) {
+    let memory = SharedMapping::anonymous(KeyTableView::length(ENTRIES)).unwrap();
+    let table = Arc::new(KeyTable::new(KeyTableView::new(Arc::new(memory), 0, ENTRIES)));
+    let slots = Arc::new(OperationSlots::private().unwrap());
+    let bytes = Arc::new(AtomicU64::new(0));
+    let key = table.insert_window().unwrap();
+    table.bind_window(key, &entry());
+
+    let peer = {
+        let (table, slots, bytes) = (Arc::clone(&table), Arc::clone(&slots), Arc::clone(&bytes));
+        loom::thread::spawn(move || {
+            let guard = slots.enter_unfenced();
+            let range = AddressRange::new(0, 8);
+            match resolve(table.view(), ZONE, key, KeyUse::Through(7), range, Access::REMOTE_WRITE) {
+                Ok(place) if place.translation == Translation::Plain { address: 8 } => {
+                    bytes.store(1, Ordering::Relaxed);
+                }
+                // The same key again, whole: nothing of the first binding is mixed into it.
+                Ok(place) => assert_eq!(place.translation, Translation::Plain { address: 16 }),
+                Err(_) => {}
+            }
+            drop(guard);
+        })
+    };
+    table.unbind_window(key);
+    wait(&slots);
+    // From here on the memory is the program's alone.
+    bytes.store(2, Ordering::Relaxed);
+    table.bind_window(key, &Entry { translation: Translation::Plain { address: 16 }, ..entry() });
+    peer.join().unwrap();
+    assert_eq!(bytes.load(Ordering::Relaxed), 2, "a write landed after revocation");
+}
+
+fn wait_for_those_inside(slots: &OperationSlots) {
+    if let Some(inside) = slots.inside() {
+        while !inside.have_left() {
+            loom::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn nothing_lands_through_a_window_after_those_inside_have_left() {
+    loom::model(|| window_race(wait_for_those_inside));
+}
+
+#[test]
+#[should_panic(expected = "a write landed after revocation")]
+fn without_waiting_for_those_inside_the_model_finds_the_write_that_lands_late() {
+    loom::model(|| window_race(|_| {}));
+}
+
 fn race_with(fence: fn(), wait: fn(&OperationSlots)) {
+    race_of(fence, wait, |slots| slots.enter(true));
+}
+
+fn race_of(fence: fn(), wait: fn(&OperationSlots), enter: fn(&OperationSlots) -> OperationGuard<'_>) {
     let memory = SharedMapping::anonymous(KeyTableView::length(ENTRIES)).unwrap();
     let table = Arc::new(KeyTable::new(KeyTableView::new(Arc::new(memory), 0, ENTRIES)));
     let slots = Arc::new(OperationSlots::private().unwrap());
@@ -44,7 +102,7 @@ fn race_with(fence: fn(), wait: fn(&OperationSlots)) {
     let peer = {
         let (table, slots, bytes) = (Arc::clone(&table), Arc::clone(&slots), Arc::clone(&bytes));
         loom::thread::spawn(move || {
-            let guard = slots.enter(true);
+            let guard = enter(&slots);
             let range = AddressRange::new(0, 8);
             let place = resolve(table.view(), ZONE, keys.remote, KeyUse::Remote, range, Access::REMOTE_WRITE);
             if place.is_ok() {
@@ -77,4 +135,17 @@ fn without_the_wait_the_model_finds_the_write_that_lands_late() {
 #[should_panic(expected = "a write landed after revocation")]
 fn without_the_fence_the_model_finds_the_write_that_was_not_seen() {
     loom::model(|| race_with(|| {}, |slots| assert!(slots.wait_idle(Duration::from_secs(600), &|| false))));
+}
+
+/// What a window's second look is for.
+#[test]
+#[should_panic(expected = "a write landed after revocation")]
+fn a_slot_taken_without_a_fence_is_not_seen_if_the_key_is_looked_up_once() {
+    loom::model(|| {
+        race_of(
+            || nonic_sys::light_fence(false),
+            |slots| assert!(slots.wait_idle(Duration::from_secs(600), &|| false)),
+            |slots| slots.enter_unfenced(),
+        );
+    });
 }

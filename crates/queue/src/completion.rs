@@ -16,6 +16,8 @@ pub enum Status {
     LocalProtection = 4,
     /// The queue pair is in error; the request was not begun, or not finished.
     Flushed = 5,
+    /// A memory window could not be bound, or a key not be taken out of use.
+    WindowBind = 6,
     /// The answer made no sense.
     BadResponse = 7,
     /// An RDMA Write with immediate met a wrong key: the receive it would have used.
@@ -55,7 +57,7 @@ pub struct Completion {
     pub vendor_error: u32,
     /// Bytes received (with the 40 of a datagram's header), read or written.
     pub byte_length: u32,
-    /// Immediate data, in the order the sender gave them.
+    /// Immediate data, in the order the sender gave them, or the key a send took out of use.
     pub immediate: Option<u32>,
     /// The local queue pair.
     pub qp_number: QpNumber,

@@ -73,13 +73,46 @@ pub enum Operation {
         /// What is added, host order.
         add: u64,
     },
+    /// A send that takes a key of the receiver's out of use: that of a type 2 window bound through the receiving queue pair.
+    SendInvalidate {
+        /// The key.
+        key: Key,
+    },
+    /// Binds a memory window, or unbinds a type 1 window if `length` is 0. Nothing of it happens at the peer.
+    Bind {
+        /// Which window.
+        window: WindowId,
+        /// The new key; its index is the window's.
+        key: Key,
+        /// Local key of the region.
+        region: Option<Key>,
+        /// First byte, in the address space of the region.
+        address: u64,
+        /// Length in bytes.
+        length: u64,
+        /// What peers may do: remote rights only.
+        access: Access,
+        /// Whether peers count from the first byte of the window, and not as for the region.
+        zero_based: bool,
+    },
+    /// Takes the key of a type 2 window that was bound through this queue pair out of use.
+    Invalidate {
+        /// The key.
+        key: Key,
+    },
 }
+
+/// Which memory window of a process; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WindowId(pub u32);
 
 impl Operation {
     /// The remote rights the operation needs on its target, or `None` if it names no remote memory.
     pub fn remote_access(&self) -> Option<Access> {
         match self {
-            Self::Send { .. } => None,
+            Self::Send { .. } | Self::SendInvalidate { .. } | Self::Bind { .. } | Self::Invalidate { .. } => {
+                None
+            }
             Self::Write { .. } => Some(Access::REMOTE_WRITE),
             Self::Read { .. } => Some(Access::REMOTE_READ),
             Self::CompareSwap { .. } | Self::FetchAdd { .. } => Some(Access::REMOTE_ATOMIC),
@@ -89,7 +122,9 @@ impl Operation {
     /// The remote memory it names.
     pub fn remote(&self) -> Option<RemoteRange> {
         match *self {
-            Self::Send { .. } => None,
+            Self::Send { .. } | Self::SendInvalidate { .. } | Self::Bind { .. } | Self::Invalidate { .. } => {
+                None
+            }
             Self::Write { remote, .. }
             | Self::Read { remote }
             | Self::CompareSwap { remote, .. }
@@ -102,19 +137,26 @@ impl Operation {
         matches!(self, Self::Read { .. } | Self::CompareSwap { .. } | Self::FetchAdd { .. })
     }
 
+    /// Whether nothing of it happens at the peer.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Bind { .. } | Self::Invalidate { .. })
+    }
+
     /// What the completion of this request says it was.
     pub fn completion_opcode(&self) -> CompletionOpcode {
         match self {
-            Self::Send { .. } => CompletionOpcode::Send,
+            Self::Send { .. } | Self::SendInvalidate { .. } => CompletionOpcode::Send,
             Self::Write { .. } => CompletionOpcode::RdmaWrite,
             Self::Read { .. } => CompletionOpcode::RdmaRead,
             Self::CompareSwap { .. } => CompletionOpcode::CompareSwap,
             Self::FetchAdd { .. } => CompletionOpcode::FetchAdd,
+            Self::Bind { .. } => CompletionOpcode::Bind,
+            Self::Invalidate { .. } => CompletionOpcode::Invalidate,
         }
     }
 }
 
-/// What finished. The numbers are those of `enum ibv_wc_opcode`.
+/// What finished. The numbers are those of `enum ibv_wc_opcode`, but for the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum CompletionOpcode {
@@ -128,10 +170,17 @@ pub enum CompletionOpcode {
     CompareSwap = 3,
     /// A fetch and add.
     FetchAdd = 4,
+    /// The binding of a memory window.
+    Bind = 5,
+    /// A key taken out of use by its owner.
+    Invalidate = 6,
     /// A receive filled by a send.
     Receive = 128,
     /// A receive consumed by an RDMA Write with immediate.
     ReceiveWriteWithImmediate = 129,
+    /// A receive filled by a send that took a key out of use: the key stands where immediate data would. Programs in C see
+    /// [`CompletionOpcode::Receive`] with a flag.
+    ReceiveInvalidate = 256,
 }
 
 /// Flags of a send-queue request.
@@ -262,4 +311,14 @@ pub enum PostError {
     /// The device of this object lives in another process (the one before `fork`).
     #[error("the queue belongs to the process before fork")]
     Forked,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_rare_makes_no_request_longer() {
+        assert_eq!(size_of::<Operation>(), 40);
+    }
 }

@@ -20,6 +20,8 @@ pub struct DirectRequest {
     pub transport: QpType,
     /// Where the peer's queue pair publishes itself.
     pub target: SlotPlace,
+    /// Its number.
+    pub pair: QpNumber,
     /// The remote key.
     pub key: Key,
     /// The bytes.
@@ -45,8 +47,8 @@ impl Link {
         if !slot.allows(request.source, request.transport, request.want) {
             return None;
         }
-        let place =
-            resolve(keys, slot.zone, request.key, KeyUse::Remote, request.range, request.want).ok()?;
+        let key_use = KeyUse::Through(request.pair.0);
+        let place = resolve(keys, slot.zone, request.key, key_use, request.range, request.want).ok()?;
         let target = self.target(&place, request.range.length)?;
         Some(DirectAccess { entered, link: self, target })
     }
@@ -71,8 +73,8 @@ impl Link {
         if !slot.allows(request.source, request.transport, request.want) {
             return None;
         }
-        let place =
-            admit(view.segment.keys(), slot.zone, request.key, KeyUse::Remote, request.range, request.want)?;
+        let key_use = KeyUse::Through(request.pair.0);
+        let place = admit(view.segment.keys(), slot.zone, request.key, key_use, request.range, request.want)?;
         let slice = self.mapped_now(view, &guard, &place, request.range.length)?;
         Some(act(slice))
     }

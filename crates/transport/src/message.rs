@@ -36,6 +36,8 @@ pub enum MessageKind {
     ReadResponse = 11,
     /// The old value of an atomic.
     AtomicResponse = 12,
+    /// A send, or a fragment of one, that takes a key of the receiver's out of use.
+    SendInvalidate = 13,
 }
 
 impl MessageKind {
@@ -54,6 +56,7 @@ impl MessageKind {
             10 => Self::Refuse,
             11 => Self::ReadResponse,
             12 => Self::AtomicResponse,
+            13 => Self::SendInvalidate,
             _ => return None,
         })
     }
@@ -64,6 +67,7 @@ impl MessageKind {
             Self::Padding | Self::Acknowledge | Self::Refuse => 0,
             Self::Send => !whole as usize,
             Self::SendPull
+            | Self::SendInvalidate
             | Self::WriteNotify
             | Self::Datagram
             | Self::ReadResponse
@@ -90,7 +94,7 @@ pub struct Header {
     pub attempt: u8,
     /// Wake a receiver that waits for solicited events only.
     pub solicited: bool,
-    /// Immediate data, or the number of a refusal.
+    /// Immediate data, the number of a refusal, or the key that a send takes out of use.
     pub immediate: Option<u32>,
     /// Length of the whole message in bytes.
     pub total: u32,
@@ -178,6 +182,7 @@ impl Header {
             MessageKind::Send if whole => {}
             MessageKind::Send
             | MessageKind::SendPull
+            | MessageKind::SendInvalidate
             | MessageKind::WriteNotify
             | MessageKind::ReadResponse => store(3, extent),
             MessageKind::Datagram => store(3, key | u64::from(self.operand as u16) << 32),
@@ -247,6 +252,7 @@ impl Header {
             MessageKind::Send if whole => extent(u64::from(payload)),
             MessageKind::Send
             | MessageKind::SendPull
+            | MessageKind::SendInvalidate
             | MessageKind::WriteNotify
             | MessageKind::ReadResponse => {
                 extent(words[3]);
@@ -270,7 +276,10 @@ impl Header {
                 header.total = 8;
             }
         }
-        let fragmented = matches!(kind, MessageKind::Send | MessageKind::Write | MessageKind::ReadResponse);
+        let fragmented = matches!(
+            kind,
+            MessageKind::Send | MessageKind::SendInvalidate | MessageKind::Write | MessageKind::ReadResponse
+        );
         if fragmented && u64::from(header.offset) + u64::from(payload) > u64::from(header.total) {
             return None;
         }
@@ -312,7 +321,7 @@ mod tests {
 
         #[test]
         fn what_is_emitted_is_parsed(
-            kind in 2u8..=12, psn in 0u32..1 << 24, attempt: u8, immediate: Option<u32>, solicited: bool,
+            kind in 2u8..=13, psn in 0u32..1 << 24, attempt: u8, immediate: Option<u32>, solicited: bool,
             operand: u64, swap: Option<u64>, key: u32, address: u64, payload in 0u32..8192, other in 0u32..1 << 24
         ) {
             let kind = MessageKind::from_number(kind).unwrap();
@@ -324,7 +333,9 @@ mod tests {
                 header.acknowledges = Some(Psn(other));
             }
             match kind {
-                MessageKind::Send | MessageKind::ReadResponse => (header.total, header.offset) = (payload + 9, 7),
+                MessageKind::Send | MessageKind::SendInvalidate | MessageKind::ReadResponse => {
+                    (header.total, header.offset) = (payload + 9, 7);
+                }
                 MessageKind::SendPull | MessageKind::WriteNotify => header.total = 1 << 30,
                 MessageKind::Write => {
                     (header.total, header.offset, header.address, header.key) = (payload + 1, 1, address, Key(key));

@@ -184,6 +184,8 @@ pub fn read_segment_regions(file: &File) -> Result<SegmentRegions, SegmentFault>
             }
             for index in first..first + (PAGE / KeyTableView::ENTRY) as u32 {
                 match view.read(index) {
+                    // What it leads to is told with its region.
+                    Some(_) if view.is_window(index) => {}
                     Some(entry) if makes_sense(&entry) => found.regions.push(entry),
                     None if !view.is_live(index) => {}
                     _ => found.senseless += 1,

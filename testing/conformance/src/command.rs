@@ -2,7 +2,7 @@
 
 use nonic_device::{
     Access, AddressVector, AttributeMask, Capabilities, Completion, Operation, QpAttributes, QpNumber,
-    QpType, ScatterGather, SendFlags,
+    QpType, ScatterGather, SendFlags, WindowKind,
 };
 
 use crate::wire::{wire_choice, wire_fields, wire_values};
@@ -126,6 +126,13 @@ wire_choice! {
         /// Number, local key, remote key.
         Register { zone: u32, source: Source, base: Option<u64>, access: Access },
         Deregister { region: u32 },
+        /// Number, the engine's own, key.
+        AllocateWindow { zone: u32, kind: WindowKind },
+        /// The key a window of type 1 offers for its next bind.
+        NextKey { window: u32 },
+        /// The key that holds.
+        WindowKey { window: u32 },
+        ReleaseWindow { window: u32 },
         /// Whether all bytes lie in a file that peers can map, as the kernel tells: 1 or 0.
         IsInFile { address: u64, length: u64 },
         AddressHandle { zone: u32, vector: AddressVector },

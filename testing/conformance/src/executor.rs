@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nonic_device::{
-    AddressHandle, AsyncElement, CompletionChannel, CompletionQueue, Context, DatagramDestination, QueuePair,
-    QueuePairRequest, ReceiveRequest, Region, RegionMemory, RegionRequest, SendRequest, SharedReceiveQueue,
-    Zone, devices,
+    AddressHandle, AsyncElement, CompletionChannel, CompletionQueue, Context, DatagramDestination,
+    MemoryWindow, QueuePair, QueuePairRequest, ReceiveRequest, Region, RegionMemory, RegionRequest,
+    SendRequest, SharedReceiveQueue, Zone, devices,
 };
 use nonic_sys::wait_readable;
 
@@ -24,6 +24,7 @@ pub(crate) struct Executor {
     zones: Objects<Arc<Zone>>,
     pub(crate) buffers: Objects<Arc<Buffer>>,
     regions: Objects<Arc<Region>>,
+    windows: Objects<Arc<MemoryWindow>>,
     handles: Objects<Arc<AddressHandle>>,
     pub(crate) channels: Objects<Arc<CompletionChannel>>,
     pub(crate) queues: Objects<Arc<CompletionQueue>>,
@@ -61,6 +62,7 @@ impl Executor {
             zones: Objects::new(),
             buffers: Objects::new(),
             regions: Objects::new(),
+            windows: Objects::new(),
             handles: Objects::new(),
             channels: Objects::new(),
             queues: Objects::new(),
@@ -130,6 +132,14 @@ impl Executor {
                 numbers([self.regions.add(region), keys[0], keys[1]])
             }
             Command::Deregister { region } => done(self.regions.at(region).deregister()),
+            Command::AllocateWindow { zone, kind } => {
+                let window = self.zones.at(zone).allocate_window(kind).map_err(said)?;
+                let (id, key) = (u64::from(window.id().0), u64::from(window.key().0));
+                numbers([self.windows.add(window), id, key])
+            }
+            Command::NextKey { window } => number(self.windows.at(window).next_key().0.into()),
+            Command::WindowKey { window } => number(self.windows.at(window).key().0.into()),
+            Command::ReleaseWindow { window } => done(self.windows.at(window).release()),
             Command::IsInFile { address, length } => number(is_in_file(address, length).into()),
             Command::AddressHandle { zone, vector } => {
                 let handle = self.zones.at(zone).create_address_handle(vector).map_err(said)?;
@@ -390,6 +400,8 @@ impl Executor {
         self.channels.objects.clear();
         self.handles.objects.values().for_each(|handle| handle.destroy());
         self.handles.objects.clear();
+        self.windows.objects.values().try_for_each(|window| window.release()).map_err(said)?;
+        self.windows.objects.clear();
         self.regions.objects.values().try_for_each(|region| region.deregister()).map_err(said)?;
         self.regions.objects.clear();
         self.zones.objects.values().try_for_each(|zone| zone.release()).map_err(said)?;

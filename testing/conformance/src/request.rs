@@ -8,6 +8,11 @@ fn request(operation: Operation, pieces: &[ScatterGather]) -> Send {
     Send { id: 1, operation, flags: SendFlags::default(), pieces: pieces.to_vec(), destination: None }
 }
 
+/// A request of no bytes.
+pub(crate) fn of(operation: Operation) -> Send {
+    request(operation, &[])
+}
+
 pub(crate) fn send(pieces: &[ScatterGather]) -> Send {
     request(Operation::Send { immediate: None }, pieces)
 }

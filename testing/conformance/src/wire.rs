@@ -3,6 +3,7 @@
 use nonic_device::{
     Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionOpcode, GlobalRoute, Key,
     Operation, QpAttributes, QpNumber, QpState, QpType, RemoteRange, ScatterGather, SendFlags, Status,
+    WindowId, WindowKind,
 };
 
 /// A value that can travel.
@@ -187,6 +188,15 @@ impl Wire for Key {
     }
 }
 
+impl Wire for WindowId {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        u32::take(bytes).map(Self)
+    }
+}
+
 impl Wire for QpNumber {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
@@ -206,6 +216,7 @@ impl Wire for AttributeMask {
 }
 
 wire_values!(QpType [Self::ReliableConnection, Self::UnreliableConnection, Self::UnreliableDatagram]);
+wire_values!(WindowKind [Self::Type1, Self::Type2]);
 wire_values!(QpState [
     Self::Reset,
     Self::Init,
@@ -221,6 +232,7 @@ wire_values!(Status [
     Self::LocalQpOperation,
     Self::LocalProtection,
     Self::Flushed,
+    Self::WindowBind,
     Self::BadResponse,
     Self::LocalAccess,
     Self::RemoteInvalidRequest,
@@ -236,8 +248,11 @@ wire_values!(CompletionOpcode [
     Self::RdmaRead,
     Self::CompareSwap,
     Self::FetchAdd,
+    Self::Bind,
+    Self::Invalidate,
     Self::Receive,
     Self::ReceiveWriteWithImmediate,
+    Self::ReceiveInvalidate,
 ]);
 
 wire_fields!(ScatterGather { address, length, key });
@@ -286,6 +301,9 @@ wire_variants!(Operation {
     Read { remote },
     CompareSwap { remote, compare, swap },
     FetchAdd { remote, add },
+    SendInvalidate { key },
+    Bind { window, key, region, address, length, access, zero_based },
+    Invalidate { key },
 });
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod progress;
 mod revocation;
 mod stream;
 mod waiter;
+mod windows;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -25,6 +26,7 @@ use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
 
 use self::driver::Driver;
 pub(crate) use self::progress::Progress;
+pub(crate) use self::revocation::Leaving;
 use crate::agent;
 use crate::completion_queue::{CompletionQueue, SendCredit};
 use crate::config::Config;
@@ -72,6 +74,7 @@ pub(crate) struct Engine {
     timers: Mutex<BTreeSet<(Instant, QpNumber)>>,
     overruns: Mutex<Vec<Arc<CompletionQueue>>>,
     ended: Mutex<Vec<Arc<Link>>>,
+    pub(crate) windows: windows::WindowTable,
     /// What a stopped peer may be writing to.
     held_back: Mutex<Vec<revocation::HeldBack>>,
     may_use_again: AtomicBool,
@@ -262,6 +265,7 @@ impl Engine {
             armed: AtomicUsize::new(0),
             waiter: waiter::Waiter::default(),
             timed: AtomicBool::new(false),
+            windows: windows::WindowTable::default(),
             meeting: Mutex::new(()),
             at_work,
             stop: AtomicBool::new(false),
@@ -287,8 +291,9 @@ impl Engine {
         &arenas[(device as usize).min(arenas.len() - 1)]
     }
 
-    pub(crate) fn next_zone(&self) -> ZoneId {
-        ZoneId(self.zones.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn next_zone(&self) -> Option<ZoneId> {
+        let id = ZoneId(self.zones.fetch_add(1, Ordering::Relaxed));
+        (id.0 < ZoneId::of_one_pair(0).0).then_some(id)
     }
 
     // Queue pairs.

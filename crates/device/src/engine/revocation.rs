@@ -5,10 +5,10 @@
 //! place in the file nor device memory it may be writing to is used again before its process has ended.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use nonic_memory::Adoption;
+use nonic_memory::{Adoption, Inside};
 use nonic_sys::FenceReach;
 use nonic_transport::Link;
 
@@ -25,7 +25,50 @@ pub(super) struct HeldBack {
     length: u64,
 }
 
+/// Who may still be inside an operation through the key of a memory window that is dead.
+#[derive(Debug)]
+pub(crate) enum Leaving {
+    /// Nobody.
+    Nobody,
+    /// That is still to be found out.
+    NotLooked,
+    /// These were inside then; the link of those in other processes.
+    These(Vec<(Option<Arc<Link>>, Inside)>),
+}
+
+impl Leaving {
+    pub(crate) fn is_nobody(&self) -> bool {
+        matches!(self, Self::Nobody)
+    }
+}
+
 impl Engine {
+    /// Whether nobody is inside any more, looking at it once. A peer that is stopped there leaves when it goes on or ends.
+    pub(crate) fn have_left(&self, leaving: &mut Leaving) -> bool {
+        if matches!(leaving, Leaving::NotLooked) {
+            // A process that is being met may have seen the keys, and its link is not among the others yet.
+            let meeting = match self.meeting.try_lock() {
+                Err(TryLockError::WouldBlock) => return false,
+                other => other,
+            };
+            let [links, parted] = self.links_and_parted();
+            drop(meeting);
+            let own = self.party.memory.slots().inside().map(|inside| (None, inside));
+            let peers = links.iter().chain(parted.iter());
+            let peers = peers.filter_map(|link| Some((Some(Arc::clone(link)), link.peer_inside()?)));
+            *leaving = Leaving::These(own.into_iter().chain(peers).collect());
+        }
+        if let Leaving::These(inside) = leaving {
+            inside.retain(|(link, inside)| {
+                !inside.have_left() && link.as_ref().is_none_or(|link| link.peer_may_operate())
+            });
+            if inside.is_empty() {
+                *leaving = Leaving::Nobody;
+            }
+        }
+        leaving.is_nobody()
+    }
+
     /// Waits until no operation that began before is under way on this process's memory, by its own threads or peers.
     /// False if a peer was given up that may still be inside one.
     pub(crate) fn wait_for_operations(&self) -> bool {

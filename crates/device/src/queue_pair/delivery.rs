@@ -30,6 +30,7 @@ impl QueuePair {
             MessageKind::Datagram => self.take_datagram(&mut inner, incoming),
             MessageKind::Send
             | MessageKind::SendPull
+            | MessageKind::SendInvalidate
             | MessageKind::Write
             | MessageKind::WriteNotify
             | MessageKind::Read
@@ -105,6 +106,9 @@ impl QueuePair {
         // The path stays: another link to the same process may still hold what it sent, and the path tells who it is.
         if self.transport != QpType::ReliableConnection || !inner.state().receives() {
             return;
+        }
+        if inner.requester.is_held_up() {
+            self.take_last_turn(&mut inner);
         }
         let waits = inner.send.finished < inner.send.posted && inner.state() == QpState::ReadyToSend;
         if link.peer_departed() {

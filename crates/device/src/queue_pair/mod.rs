@@ -314,6 +314,9 @@ impl QueuePair {
             *inner = Inner::new(&self.capabilities);
         }
         self.engine().remove_pair(self.number);
+        for window in self.engine().windows.of_pair(self.number) {
+            window.lose_pair(self.number);
+        }
         self.engine().wait_for_operations();
         self.forget_completions();
         self.context().forget_events(|element| {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use nonic_memory::Access;
-use nonic_queue::{PostError, QpState, QpType, ReceiveRequest, SendRequest, Status};
+use nonic_queue::{Operation, PostError, QpState, QpType, ReceiveRequest, SendRequest, Status};
 use nonic_sys::BiasedGuard;
 
 use super::{Inner, QueuePair};
@@ -127,8 +127,8 @@ impl QueuePair {
 
 pub(super) fn operation_fits(transport: QpType, request: &SendRequest<'_>) -> bool {
     match (transport, request.operation.remote_access()) {
-        (_, None) | (QpType::ReliableConnection, Some(_)) => true,
-        (QpType::UnreliableConnection, Some(access)) => access == Access::REMOTE_WRITE,
-        (QpType::UnreliableDatagram, Some(_)) => false,
+        (QpType::ReliableConnection, _) => true,
+        (QpType::UnreliableConnection, access) => access.is_none_or(|access| access == Access::REMOTE_WRITE),
+        (QpType::UnreliableDatagram, _) => matches!(request.operation, Operation::Send { .. }),
     }
 }

@@ -34,6 +34,11 @@ impl QueuePair {
         match to {
             QpState::Reset => {
                 self.reset(&mut inner);
+                drop(inner);
+                if !self.engine().windows.of_pair(self.number).is_empty() {
+                    // A window of type 2 stays bound for the next peer: nothing of the last one may be under way then.
+                    self.engine().wait_for_operations();
+                }
                 return Ok(());
             }
             QpState::Error => {
@@ -56,6 +61,12 @@ impl QueuePair {
                 inner.requester.begin(&attributes);
             }
             (QpState::ReadyToSend, QpState::SendQueueDrain) => inner.requester.drained_reported = false,
+            (QpState::SendQueueDrain, QpState::ReadyToSend) => {
+                // What was waited for may have come meanwhile.
+                if let Some((until, _)) = inner.requester.wait {
+                    self.engine().schedule(until, self.number);
+                }
+            }
             (QpState::SendQueueDrain, QpState::SendQueueDrain) if mask.has(A::ADDRESS_VECTOR) => {
                 inner.path = None
             }
@@ -140,6 +151,9 @@ impl QueuePair {
             return;
         }
         self.withdraw();
+        if inner.requester.is_held_up() {
+            self.take_last_turn(inner);
+        }
         inner.attributes.state = QpState::Error;
         inner.requester.stop();
         self.flush_sends(inner);

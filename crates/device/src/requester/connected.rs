@@ -12,6 +12,9 @@ use crate::send_queue::Slot;
 
 impl QueuePair {
     pub(super) fn start_connected(&self, inner: &mut Inner, number: u64, slot: &Slot) -> Step {
+        if slot.operation.is_local() {
+            return self.start_locally(inner, slot);
+        }
         self.find_path(inner);
         // Taken out for as long as the request needs it, so that its counts need not change; then put back.
         let Some(mut path) = inner.path.take() else { return self.unreachable() };
@@ -48,6 +51,8 @@ impl QueuePair {
             Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
                 self.start_atomic(inner, path, number, slot, remote)
             }
+            Operation::SendInvalidate { key } => self.start_send_invalidate(inner, path, number, slot, key),
+            Operation::Bind { .. } | Operation::Invalidate { .. } => self.start_locally(inner, slot),
         }
     }
 

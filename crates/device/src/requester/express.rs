@@ -140,6 +140,7 @@ impl QueuePair {
             source: self.number,
             transport: self.transport,
             target,
+            pair: path.number,
             key: remote.key,
             range: AddressRange::new(remote.address, piece.length.into()),
             want,

@@ -10,6 +10,7 @@ mod express;
 mod local;
 mod one_sided;
 mod pulled;
+mod windows;
 
 pub(crate) use local::cut;
 pub(crate) use one_sided::DIRECT_CHUNK;
@@ -46,6 +47,8 @@ pub(crate) enum WaitReason {
     NoAnswer,
     /// The kernel found the peer's memory gone: is its process ending?
     Fault,
+    /// Somebody is inside an operation through a key that is to be taken out of use.
+    Occupied,
 }
 
 /// State of a queue pair as requester.
@@ -86,6 +89,12 @@ impl Requester {
     /// The peer answered: all retries are there again.
     pub(crate) fn refill(&mut self, attributes: &QpAttributes) {
         (self.retries, self.rnr_retries, self.faults) = (attributes.retry_count, attributes.rnr_retry, 0);
+    }
+
+    /// Whether the oldest request waits for those inside an operation.
+    #[inline]
+    pub(crate) fn is_held_up(&self) -> bool {
+        matches!(self.wait, Some((_, WaitReason::Occupied)))
     }
 
     /// The queue pair goes to error.

@@ -22,6 +22,7 @@ impl QueuePair {
             source: self.number,
             transport: self.transport,
             target: path.slot?,
+            pair: path.number,
             key: remote.key,
             range: AddressRange::new(remote.address.checked_add(offset)?, length),
             want,

@@ -14,6 +14,7 @@ impl QueuePair {
             header.kind,
             MessageKind::Send
                 | MessageKind::SendPull
+                | MessageKind::SendInvalidate
                 | MessageKind::Write
                 | MessageKind::WriteNotify
                 | MessageKind::Read

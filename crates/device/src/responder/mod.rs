@@ -4,6 +4,7 @@
 mod answers;
 mod datagram;
 mod express;
+mod invalidates;
 mod one_sided;
 mod receives;
 mod sends;
@@ -227,6 +228,7 @@ impl QueuePair {
         match header.kind {
             MessageKind::Send => self.take_send(inner, incoming),
             MessageKind::SendPull => self.take_pull(inner, link, incoming),
+            MessageKind::SendInvalidate => self.take_send_invalidate(inner, incoming),
             MessageKind::Write => self.take_write(inner, incoming),
             MessageKind::WriteNotify => match self.take_receive(inner) {
                 Ok(receive) => self.complete_write(receive.id, header),

@@ -56,7 +56,8 @@ impl QueuePair {
         range: AddressRange,
         want: Access,
     ) -> Option<SharedSlice<'a>> {
-        self.engine().party().memory.resolve(guard, self.zone.id(), key, KeyUse::Remote, range, want).ok()
+        let through = KeyUse::Through(self.number.0);
+        self.engine().party().memory.resolve(guard, self.zone.id(), key, through, range, want).ok()
     }
 
     /// Whether one more read or atomic can be taken on.

@@ -107,7 +107,7 @@ impl QueuePair {
     }
 
     #[inline]
-    fn complete_message(&self, id: u64, header: &Header, opcode: CompletionOpcode) -> Outcome {
+    pub(super) fn complete_message(&self, id: u64, header: &Header, opcode: CompletionOpcode) -> Outcome {
         self.receive_completions.push(SendCredit::NONE, header.solicited, |completion| {
             completion.set_bare(id, opcode, Status::Success, self.number);
             completion.byte_length = header.total;

@@ -18,7 +18,7 @@ macro_rules! named {
     };
 }
 
-named! { EAGAIN, EBUSY, EFAULT, EFBIG, EINTR, EINVAL, EIO, ENODATA, ENOENT, ENOMEM, EOPNOTSUPP }
+named! { EAGAIN, EBUSY, EFAULT, EFBIG, EINTR, EINVAL, EIO, ENODATA, ENOENT, ENOMEM, EOPNOTSUPP, EPERM }
 
 impl Errno {
     /// Stores it where C programs look, and gives it back.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use nonic_device::{
-    AddressHandle, AddressVector, CompletionChannel, CompletionQueue, Context, DeviceMemory, QpType,
-    QueuePair, Region, SharedReceiveQueue, Zone, ZoneId,
+    AddressHandle, AddressVector, CompletionChannel, CompletionQueue, Context, DeviceMemory, MemoryWindow,
+    QpType, QueuePair, Region, SharedReceiveQueue, Zone, ZoneId,
 };
 
 use crate::abi::{
-    ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_dm, ibv_mr, ibv_pd, ibv_qp, ibv_srq, verbs_context,
+    ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp, ibv_srq,
+    verbs_context,
 };
 use crate::registry::{Face, Registry};
 
@@ -38,6 +39,7 @@ pub(crate) struct AddressHandleParts {
 pub(crate) static CONTEXTS: Registry<verbs_context, Arc<Context>> = Registry::new();
 pub(crate) static ZONES: Registry<ibv_pd, Arc<Zone>> = Registry::new();
 pub(crate) static REGIONS: Registry<ibv_mr, Arc<Region>> = Registry::new();
+pub(crate) static WINDOWS: Registry<ibv_mw, Arc<MemoryWindow>> = Registry::new();
 pub(crate) static DEVICE_MEMORIES: Registry<ibv_dm, Arc<DeviceMemory>> = Registry::new();
 pub(crate) static CHANNELS: Registry<ibv_comp_channel, Arc<CompletionChannel>> = Registry::new();
 pub(crate) static COMPLETION_QUEUES: Registry<ibv_cq, Arc<CompletionQueue>> = Registry::new();
@@ -60,7 +62,7 @@ macro_rules! faces_with_handle {
     )*};
 }
 
-faces_with_handle!(ibv_pd, ibv_mr, ibv_dm, ibv_cq, ibv_srq, ibv_qp, ibv_ah);
+faces_with_handle!(ibv_pd, ibv_mr, ibv_mw, ibv_dm, ibv_cq, ibv_srq, ibv_qp, ibv_ah);
 
 // SAFETY: the program's pointer is to the structure itself, which has no handle.
 unsafe impl Face for ibv_comp_channel {

@@ -3,14 +3,12 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use crate::abi::{
-    IBV_MW_TYPE_1, IBV_MW_TYPE_2, Opaque, ibv_context, ibv_context_ops, ibv_mw, ibv_mw_bind, ibv_pd, ibv_qp,
-    verbs_context,
+use crate::abi::{Opaque, ibv_context, ibv_context_ops, verbs_context};
+use crate::entry::{
+    completion_queue, device_memory, memory_window, posting, query, queue_pair, shared_receive_queue,
 };
-use crate::entry::{completion_queue, device_memory, posting, query, queue_pair, shared_receive_queue};
 use crate::errno::Errno;
 use crate::guard;
-use crate::objects::ZONES;
 
 /// The table every context begins with. The header calls what is in it without looking for NULL, and very old
 /// programs call slots that no header names any more: none is empty.
@@ -23,9 +21,9 @@ pub(crate) fn basic() -> ibv_context_ops {
         _compat_reg_mr: Some(forgotten),
         _compat_rereg_mr: Some(forgotten),
         _compat_dereg_mr: Some(forgotten),
-        alloc_mw: Some(alloc_mw),
-        bind_mw: Some(bind_mw),
-        dealloc_mw: Some(dealloc_mw),
+        alloc_mw: Some(memory_window::alloc_mw),
+        bind_mw: Some(memory_window::bind_mw),
+        dealloc_mw: Some(memory_window::dealloc_mw),
         _compat_create_cq: Some(forgotten),
         poll_cq: Some(completion_queue::poll_cq),
         req_notify_cq: Some(completion_queue::req_notify_cq),
@@ -103,26 +101,6 @@ pub(crate) fn verbs(context: ibv_context) -> verbs_context {
 /// A slot no header of the last fifteen years calls: NULL with `ENOSYS`.
 unsafe extern "C" fn forgotten() -> *mut c_void {
     guard::or_null(|| Err(Errno(libc::ENOSYS)))
-}
-
-/// `ibv_alloc_mw(3)`: windows are not in this release. NULL with `EOPNOTSUPP`; `EINVAL` for an unknown domain
-/// or type.
-unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: c_int) -> *mut ibv_mw {
-    guard::or_null(|| {
-        ZONES.parent(pd)?;
-        let known = kind == IBV_MW_TYPE_1 || kind == IBV_MW_TYPE_2;
-        Err(if known { Errno::EOPNOTSUPP } else { Errno::EINVAL })
-    })
-}
-
-/// `ibv_bind_mw(3)`: there can be no window to bind; `EOPNOTSUPP`.
-unsafe extern "C" fn bind_mw(_qp: *mut ibv_qp, _mw: *mut ibv_mw, _bind: *mut ibv_mw_bind) -> c_int {
-    guard::status(|| Err(Errno::EOPNOTSUPP))
-}
-
-/// `ibv_dealloc_mw(3)`: there can be no window to free; `EOPNOTSUPP`.
-unsafe extern "C" fn dealloc_mw(_mw: *mut ibv_mw) -> c_int {
-    guard::status(|| Err(Errno::EOPNOTSUPP))
 }
 
 /// `ibv_close_xrcd(3)`, which the header calls without looking for NULL: there can be no domain to close;

@@ -27,7 +27,6 @@ static void registration(struct fixture *f)
 	REFUSED("dmabuf", EOPNOTSUPP, ibv_reg_dmabuf_mr(f->pd, 0, 64, 0, 0, 0));
 	REFUSED("null region", EOPNOTSUPP, ibv_alloc_null_mr(f->pd));
 	REFUSED("advice", EOPNOTSUPP, ibv_advise_mr(f->pd, 0, 0, NULL, 0));
-	REFUSED("window", EOPNOTSUPP, ibv_alloc_mw(f->pd, IBV_MW_TYPE_1));
 	REFUSED("window of no type", EINVAL, ibv_alloc_mw(f->pd, 7));
 }
 

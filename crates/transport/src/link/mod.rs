@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use nonic_memory::{KeyTableView, OperationGuard, OperationSlots, SharedSlice};
+use nonic_memory::{Inside, KeyTableView, OperationGuard, OperationSlots, SharedSlice};
 use nonic_queue::QpNumber;
 use nonic_sys::{
     AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, FenceReach, OwnedFd, PacketSocket,
@@ -384,6 +384,12 @@ impl Link {
             );
         }
         false
+    }
+
+    /// The operations the peer has under way on this process's memory. The caller has killed the key and passed the fence
+    /// that goes with it.
+    pub fn peer_inside(&self) -> Option<Inside> {
+        self.peer_operations.inside().filter(|_| self.peer_may_operate())
     }
 
     /// Whether the peer once did not leave an operation in time.

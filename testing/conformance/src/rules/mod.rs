@@ -5,6 +5,7 @@ mod device_memory;
 mod errors;
 mod events;
 mod keys;
+mod memory_windows;
 mod order;
 mod posting;
 mod progress;
@@ -83,6 +84,35 @@ pub(crate) fn all() -> Vec<Rule> {
             the_key_of_a_deregistered_region_is_stale_locally,
             a_receive_into_a_deregistered_region_fails_both_sides,
             an_operation_without_bytes_needs_no_key,
+        }
+        "5.4" memory_windows::{
+            a_window_leads_to_its_part_of_the_region,
+            a_byte_beside_the_window_is_refused_though_its_region_has_it,
+            a_window_gives_the_rights_it_was_bound_with_and_no_others,
+            a_region_without_remote_rights_is_reached_through_a_window,
+            each_bind_gives_another_key_and_the_old_one_is_dead,
+            a_window_never_bound_or_given_back_leads_nowhere,
+            a_wrong_bind_fails_binds_nothing_and_leaves_the_old_key,
+            a_wrong_bind_of_type_2_fails_and_binds_nothing,
+            a_type_2_window_is_bound_once_until_its_key_is_taken_out_of_use,
+            a_type_2_window_serves_the_queue_pair_that_bound_it_and_no_other,
+            a_type_1_window_serves_every_queue_pair_of_its_zone_and_no_other,
+            what_is_posted_behind_a_bind_finds_it_done,
+            an_unsignalled_bind_completes_in_silence,
+            a_bind_in_error_is_flushed_and_the_old_key_goes_on,
+            before_rts_a_bind_is_held_and_nothing_is_bound,
+            datagrams_know_no_windows_and_unreliable_connections_do,
+            a_key_taken_out_of_use_by_its_owner_is_dead_and_the_window_free,
+            a_key_of_others_cannot_be_taken_out_of_use_by_their_owner,
+            a_send_takes_a_key_of_the_receiver_out_of_use,
+            a_send_cannot_take_a_key_of_others_out_of_use_and_places_nothing,
+            an_unreliable_send_takes_a_key_out_of_use_or_fails_its_receive,
+            without_a_receive_the_key_stays_in_use,
+            a_zero_based_window_counts_from_its_own_first_byte,
+            a_windows_key_is_no_local_key,
+            a_region_with_a_window_cannot_go_and_loses_nothing,
+            a_zone_with_a_window_cannot_go,
+            windows_come_and_go_without_end,
         }
         "6" queues::{
             a_queue_of_no_entries_too_many_or_an_unknown_vector_is_refused,

@@ -18,6 +18,7 @@ numbers! {
     u32 {
         IBV_DEVICE_BAD_QKEY_CNTR = 1 << 2, IBV_DEVICE_CURR_QP_STATE_MOD = 1 << 7,
         IBV_DEVICE_PORT_ACTIVE_EVENT = 1 << 10, IBV_DEVICE_SYS_IMAGE_GUID = 1 << 11, IBV_DEVICE_RC_RNR_NAK_GEN = 1 << 12,
+        IBV_DEVICE_MEM_WINDOW = 1 << 17, IBV_DEVICE_MEM_MGT_EXTENSIONS = 1 << 21, IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24,
     }
     // enum ibv_atomic_cap
     c_int { IBV_ATOMIC_GLOB = 2 }
@@ -35,7 +36,7 @@ numbers! {
         IBV_EVENT_SRQ_LIMIT_REACHED = 15, IBV_EVENT_QP_LAST_WQE_REACHED = 16,
     }
     // enum ibv_wc_flags
-    u32 { IBV_WC_GRH = 1, IBV_WC_WITH_IMM = 2 }
+    u32 { IBV_WC_GRH = 1, IBV_WC_WITH_IMM = 2, IBV_WC_WITH_INV = 8 }
     // enum ibv_access_flags
     u32 {
         IBV_ACCESS_LOCAL_WRITE = 1, IBV_ACCESS_REMOTE_WRITE = 1 << 1, IBV_ACCESS_REMOTE_READ = 1 << 2,

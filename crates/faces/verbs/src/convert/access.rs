@@ -56,6 +56,13 @@ pub(crate) fn device_memory_rights(bits: u32) -> Result<Access, Errno> {
     if known.zero_based { Ok(known.access) } else { Err(Errno::EINVAL) }
 }
 
+/// Rights of a memory window: remote ones, and whether it is zero based. Anything else is `EINVAL`, but for bits of
+/// the optional range.
+pub(crate) fn window_rights(bits: u32) -> Result<Rights, Errno> {
+    let remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    rights(bits, remote | IBV_ACCESS_ZERO_BASED)
+}
+
 /// `qp_access_flags`: what a peer may do through a queue pair. The flags that only concern regions are let
 /// through and dropped, as by the kernel; unknown ones are `EINVAL`.
 pub(crate) fn queue_pair_access(bits: u32) -> Result<Access, Errno> {
@@ -75,6 +82,14 @@ mod tests {
         assert_eq!(region_rights(1 | 1 << 20 | 1 << 29), Ok(plain));
         assert_eq!(region_rights(1 | IBV_ACCESS_HUGETLB), Ok(plain));
         assert_eq!(region_rights(IBV_ACCESS_ON_DEMAND), Err(Errno::EOPNOTSUPP));
+    }
+
+    #[test]
+    fn a_window_gives_remote_rights_and_no_others() {
+        let read = Rights { access: Access::REMOTE_READ, zero_based: true };
+        assert_eq!(window_rights(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED | 1 << 20), Ok(read));
+        assert_eq!(window_rights(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE), Err(Errno::EINVAL));
+        assert_eq!(window_rights(IBV_ACCESS_MW_BIND), Err(Errno::EINVAL));
     }
 
     #[test]

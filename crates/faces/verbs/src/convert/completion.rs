@@ -2,18 +2,24 @@
 
 use core::ffi::c_int;
 
-use nonic_device::Completion;
+use nonic_device::{Completion, CompletionOpcode};
 
-use crate::abi::{IBV_WC_GRH, IBV_WC_WITH_IMM, ibv_wc};
+use crate::abi::{IBV_WC_GRH, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, ibv_wc};
 
 /// A completion as programs read it.
 pub(crate) fn to_wc(completion: &Completion) -> ibv_wc {
-    let with_immediate = if completion.immediate.is_some() { IBV_WC_WITH_IMM } else { 0 };
+    let (mut opcode, mut with_immediate) = (completion.opcode, 0);
+    if completion.immediate.is_some() {
+        with_immediate = IBV_WC_WITH_IMM;
+        if opcode == CompletionOpcode::ReceiveInvalidate {
+            (opcode, with_immediate) = (CompletionOpcode::Receive, IBV_WC_WITH_INV);
+        }
+    }
     let with_header = if completion.has_global_header { IBV_WC_GRH } else { 0 };
     ibv_wc {
         wr_id: completion.id,
         status: completion.status as c_int,
-        opcode: completion.opcode as c_int,
+        opcode: opcode as c_int,
         vendor_err: completion.vendor_error,
         byte_len: completion.byte_length,
         imm_data: completion.immediate.unwrap_or(0),
@@ -43,5 +49,8 @@ mod tests {
         let wc = to_wc(&completion);
         assert_eq!((wc.wr_id, wc.opcode, wc.qp_num), (5, 129, 0x11));
         assert_eq!((wc.wc_flags, wc.imm_data), (IBV_WC_GRH | IBV_WC_WITH_IMM, 0x0102_0304));
+        completion.opcode = CompletionOpcode::ReceiveInvalidate;
+        let wc = to_wc(&completion);
+        assert_eq!((wc.opcode, wc.wc_flags, wc.imm_data), (128, IBV_WC_GRH | IBV_WC_WITH_INV, 0x0102_0304));
     }
 }

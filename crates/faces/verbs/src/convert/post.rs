@@ -57,7 +57,8 @@ pub(crate) unsafe fn receive_request<'a>(request: *const ibv_recv_wr) -> Result<
     }
 }
 
-/// A send request. Unknown opcodes and flags are `EINVAL`, opcodes this release lacks `EOPNOTSUPP`.
+/// A send request. Unknown opcodes and flags are `EINVAL`, opcodes this release lacks `EOPNOTSUPP`; for what is wrong
+/// with a bind see [`super::bind`].
 ///
 /// # Safety
 /// `request` is a program's send request, unchanged during `'a`, for a queue pair that is a datagram one or
@@ -78,7 +79,7 @@ pub(crate) unsafe fn send_request<'a>(
     }
 }
 
-fn flags(bits: u32) -> Result<SendFlags, Errno> {
+pub(crate) fn flags(bits: u32) -> Result<SendFlags, Errno> {
     let known = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
     if bits & !known != 0 {
         return Err(Errno::EINVAL);
@@ -110,9 +111,11 @@ unsafe fn operation(request: *const ibv_send_wr) -> Result<Operation, Errno> {
             Operation::CompareSwap { remote: word, compare: atomic.compare_add, swap: atomic.swap }
         }
         IBV_WR_ATOMIC_FETCH_AND_ADD => Operation::FetchAdd { remote: word, add: atomic.compare_add },
-        IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_SEND_WITH_INV | IBV_WR_TSO | IBV_WR_ATOMIC_WRITE => {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        IBV_WR_SEND_WITH_INV => Operation::SendInvalidate { key: Key(immediate) },
+        IBV_WR_LOCAL_INV => Operation::Invalidate { key: Key(immediate) },
+        // SAFETY: the caller vouches for the request.
+        IBV_WR_BIND_MW => unsafe { super::bind_request(request) }?,
+        IBV_WR_TSO | IBV_WR_ATOMIC_WRITE => return Err(Errno::EOPNOTSUPP),
         _ => return Err(Errno::EINVAL),
     })
 }
@@ -177,6 +180,8 @@ mod tests {
             Ok(Operation::CompareSwap { remote, compare: 3, swap: 4 })
         );
         assert_eq!(converted(IBV_WR_ATOMIC_FETCH_AND_ADD, 0), Ok(Operation::FetchAdd { remote, add: 3 }));
+        assert_eq!(converted(IBV_WR_SEND_WITH_INV, 0), Ok(Operation::SendInvalidate { key: Key(77) }));
+        assert_eq!(converted(IBV_WR_LOCAL_INV, 0), Ok(Operation::Invalidate { key: Key(77) }));
     }
 
     #[test]
@@ -184,7 +189,9 @@ mod tests {
         assert_eq!(converted(99, 0), Err(Errno::EINVAL));
         assert_eq!(converted(-1, 0), Err(Errno::EINVAL));
         assert_eq!(converted(IBV_WR_SEND, 1 << 9), Err(Errno::EINVAL));
-        assert_eq!(converted(IBV_WR_BIND_MW, 0), Err(Errno::EOPNOTSUPP));
+        assert_eq!(converted(IBV_WR_TSO, 0), Err(Errno::EOPNOTSUPP));
+        // (No window.)
+        assert_eq!(converted(IBV_WR_BIND_MW, 0), Err(Errno::EINVAL));
     }
 
     #[test]

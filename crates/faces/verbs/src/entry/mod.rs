@@ -15,6 +15,7 @@ pub mod fork;
 pub mod gid;
 pub mod kernel_format;
 pub mod later;
+pub mod memory_window;
 pub mod oldest;
 pub mod posting;
 pub mod private;

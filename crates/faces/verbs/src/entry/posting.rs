@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nonic_device::{PostError, ReceiveRequest, SharedReceiveQueue};
 
-use crate::abi::{ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_srq};
+use crate::abi::{IBV_WR_BIND_MW, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_srq};
 use crate::convert;
 use crate::errno::Errno;
 use crate::guard;
@@ -26,7 +26,8 @@ unsafe fn refuse<T>(bad: *mut *mut T, request: *mut T) {
 
 /// `ibv_post_send(3)`: 0, or an errno with the first request not taken in `bad`; those before it are posted.
 /// `ENOMEM` (the queue is full), `EINVAL` (wrong state, opcode, flags, address handle, too many pieces, too
-/// much inline data, or a destroyed queue pair), `EOPNOTSUPP` (an opcode this release lacks).
+/// much inline data, a bind without a window of type 2, or a destroyed queue pair), `EPERM` (a bind to a region of another
+/// domain), `EOPNOTSUPP` (an opcode this release lacks).
 ///
 /// # Safety
 /// `qp` came from this library, `request` is a list of requests whose pieces are readable, `bad` is writable.
@@ -60,6 +61,9 @@ pub(crate) unsafe extern "C" fn post_send(
                 if result.is_err() {
                     refuse(bad, request);
                     break;
+                }
+                if (*request).opcode == IBV_WR_BIND_MW {
+                    convert::show_key(request);
                 }
                 request = (*request).next;
             }

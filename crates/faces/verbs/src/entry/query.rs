@@ -7,7 +7,8 @@ use nonic_device::{Context, PortAttributes};
 use super::device::text;
 use super::gid::{PORT, copy_sized};
 use crate::abi::{
-    IBV_ATOMIC_GLOB, IBV_DEVICE_BAD_QKEY_CNTR, IBV_DEVICE_CURR_QP_STATE_MOD, IBV_DEVICE_PORT_ACTIVE_EVENT,
+    IBV_ATOMIC_GLOB, IBV_DEVICE_BAD_QKEY_CNTR, IBV_DEVICE_CURR_QP_STATE_MOD, IBV_DEVICE_MEM_MGT_EXTENSIONS,
+    IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B, IBV_DEVICE_PORT_ACTIVE_EVENT,
     IBV_DEVICE_RC_RNR_NAK_GEN, IBV_DEVICE_SYS_IMAGE_GUID, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND,
     IBV_PORT_ACTIVE, IBV_PORT_CM_SUP, IBV_PORT_IP_BASED_GIDS, IBV_QPF_GRH_REQUIRED, LINK_SPEED_EDR,
     LINK_WIDTH_4X, PHYSICAL_LINK_UP, ibv_context, ibv_cq_moderation_caps, ibv_device_attr,
@@ -54,7 +55,10 @@ fn device_attributes(context: &Context) -> ibv_device_attr {
             | IBV_DEVICE_CURR_QP_STATE_MOD
             | IBV_DEVICE_PORT_ACTIVE_EVENT
             | IBV_DEVICE_SYS_IMAGE_GUID
-            | IBV_DEVICE_RC_RNR_NAK_GEN,
+            | IBV_DEVICE_RC_RNR_NAK_GEN
+            | IBV_DEVICE_MEM_WINDOW
+            | IBV_DEVICE_MEM_MGT_EXTENSIONS
+            | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
         max_sge: int(limits.pieces),
         max_sge_rd: int(limits.pieces),
         max_cq: int(limits.completion_queues),
@@ -69,7 +73,7 @@ fn device_attributes(context: &Context) -> ibv_device_attr {
         atomic_cap: IBV_ATOMIC_GLOB,
         max_ee: 0,
         max_rdd: 0,
-        max_mw: 0,
+        max_mw: int(limits.windows),
         max_raw_ipv6_qp: 0,
         max_raw_ethy_qp: 0,
         max_mcast_grp: 0,
