@@ -38,6 +38,11 @@ def check(sentence, good):
     print("ok  " if good else "FAIL", sentence, flush=True)
 
 
+def result():
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
 def pattern(seed, length=LENGTH):
     return bytes((i * 31 + seed * 97 + (i >> 8)) & 255 for i in range(1024)) * (length // 1024 + 1)
 
@@ -229,8 +234,8 @@ def main():
     many_lives(host)
     host.line.give(None)
     check("the other process ends well", os.waitpid(other, 0)[1] == 0)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    sys.exit(result())
 
 
-main()
+if __name__ == "__main__":
+    main()

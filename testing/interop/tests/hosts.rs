@@ -18,7 +18,11 @@ fn main() -> ExitCode {
     for environment in [AS_IT_COMES, ADOPTED, PLAIN] {
         suite.test(
             format!("Python's memory is registered, written, forked and used again, {}", environment.name),
-            move || python(environment),
+            move || python(environment, "host.py"),
+        );
+        suite.test(
+            format!("Python binds memory windows and takes them back, {}", environment.name),
+            move || python(environment, "windows.py"),
         );
         suite.test(
             format!("Go's memory is registered, written, collected and used again, {}", environment.name),
@@ -32,12 +36,17 @@ fn run(environment: Environment, words: Vec<String>) -> Verdict {
     judge(&Place::prepare(environment)?.expecting_as_asked().nonic_run(words)?.run()?).map(drop)
 }
 
-fn python(environment: Environment) -> Verdict {
-    // A copy, since the package may lie where only its owner can read.
-    let script = scratch().join(format!("host-{}.py", environment.name.replace(' ', "-")));
-    if let Err(why) = std::fs::copy(package().join("hosts/host.py"), &script) {
-        return failed(format!("cannot copy host.py to {}: {why}", script.display()));
+fn python(environment: Environment, name: &str) -> Verdict {
+    // Copies, since the package may lie where only its owner can read.
+    let folder = scratch().join(format!("{name}-{}", environment.name.replace(' ', "-")));
+    for script in ["host.py", "windows.py"] {
+        let copied = std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::copy(package().join("hosts").join(script), folder.join(script)));
+        if let Err(why) = copied {
+            return failed(format!("cannot copy {script} to {}: {why}", folder.display()));
+        }
     }
+    let script = folder.join(name);
     let python = program("python3")?.display().to_string();
     run(environment, vec![python, "-B".into(), script.display().to_string()])
 }

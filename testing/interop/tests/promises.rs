@@ -38,6 +38,11 @@ const CASES: &[Case] = &[
         one_tier: false,
     },
     Case { sentence: "every kind of transfer brings its bytes", program: "everyday", one_tier: false },
+    Case {
+        sentence: "memory windows are bound, used and taken back, and what is wrong moves nothing",
+        program: "windows",
+        one_tier: false,
+    },
 ];
 
 /// The device memory given to the program that compares it with `max_dm_size`.

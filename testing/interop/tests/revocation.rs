@@ -37,6 +37,22 @@ fn main() -> ExitCode {
             move || run(Place::prepare(way)?, &["running", &revocations()]).map(drop),
         );
     }
+    suite.test(
+        "a window's key is out of use when a peer stopped inside a copy has left, and not before",
+        || run_program("window_revocation", Place::prepare(MAPPED)?, &["stopped"]).map(drop),
+    );
+    for way in ways() {
+        suite.test(
+            format!("a window is taken back from a peer that was killed inside a write, {}", way.name),
+            move || run_program("window_revocation", Place::prepare(way)?, &["killed"]).map(drop),
+        );
+        suite.test(
+            format!("nothing lands through a key that was taken out of use, {}", way.name),
+            move || {
+                run_program("window_revocation", Place::prepare(way)?, &["running", &revocations()]).map(drop)
+            },
+        );
+    }
     suite.test("a send whose bytes the receiver cannot reach travels through the ring", unreachable);
     suite.run()
 }
@@ -46,12 +62,16 @@ fn revocations() -> String {
 }
 
 fn run(place: Place, arguments: &[&str]) -> Verdict<Finished> {
+    run_program("revocation", place, arguments)
+}
+
+fn run_program(program: &str, place: Place, arguments: &[&str]) -> Verdict<Finished> {
     let place = match place.pages() {
         Some(Pages::Adopted) => place.variable("EXPECT_PAGES", "adopted"),
         Some(Pages::Plain) => place.variable("EXPECT_PAGES", "plain"),
         None => place,
     };
-    let mut words = vec![compile("revocation")?.display().to_string()];
+    let mut words = vec![compile(program)?.display().to_string()];
     words.extend(arguments.iter().map(|word| word.to_string()));
     let finished = place.nonic_run(words)?.deadline(Duration::from_secs(240)).run()?;
     judge(&finished)?;
