@@ -184,30 +184,6 @@ fn a_place_where_a_stopped_peer_may_write_is_not_used_before_it_is_gone() {
 }
 
 #[test]
-fn many_pages_of_one_heap_registered_one_by_one_take_few_mappings() {
-    const PAGES: usize = 10_000;
-    let (adopter, memory) = (adopter(), Anonymous::with_flags(PAGES, libc::MAP_NORESERVE));
-    let mut adoptions = Vec::with_capacity(PAGES);
-    for page in 0..PAGES {
-        if page % 50 == 0 {
-            memory.word(page, 0).store(page as u64, Ordering::Relaxed);
-        }
-        adoptions.push(adopter.adopt(memory.address() + page * PAGE, PAGE, Purpose::Remote));
-        if page % 2_000 == 0 {
-            assert!(common::mappings_of(&memory) < 300, "{} mappings", common::mappings_of(&memory));
-        }
-    }
-    assert_eq!(adopter.stretches(), 1);
-    assert!(common::mappings_of(&memory) < 300);
-    for adoption in adoptions {
-        assert!(adoption.pages.is_some());
-        adopter.give_back(adoption, false);
-    }
-    assert!(common::mappings_of(&memory) < 300, "{} mappings", common::mappings_of(&memory));
-    assert_eq!(memory.word(50, 0).load(Ordering::Relaxed), 50);
-}
-
-#[test]
 fn scattered_pages_are_adopted_only_as_far_as_mappings_allow() {
     const PAGES: usize = 20_000;
     let (adopter, memory) = (adopter(), Anonymous::with_flags(PAGES, libc::MAP_NORESERVE));
@@ -223,27 +199,4 @@ fn scattered_pages_are_adopted_only_as_far_as_mappings_allow() {
     for adoption in adoptions {
         adopter.give_back(adoption, false);
     }
-}
-
-#[test]
-fn memory_registered_and_unmapped_over_and_over_stays_bounded() {
-    let adopter = adopter();
-    let mut most = 0;
-    for round in 0..2_000 {
-        let memory = Anonymous::new(64);
-        memory.word(round % 64, 0).store(1, Ordering::Relaxed);
-        let adoption = adopter.adopt(memory.address(), 64 * PAGE, Purpose::Remote);
-        assert_eq!(adoption.reason, PlainReason::None);
-        // Reading what was never written must not pile up either.
-        let unwritten = (round + 1) % 64;
-        if round % 2 == 0 {
-            drop(memory);
-            adopter.give_back(adoption, false);
-        } else {
-            adopter.give_back(adoption, false);
-            assert_eq!(memory.word(unwritten, 0).load(Ordering::Relaxed), 0);
-        }
-        most = most.max(common::file_bytes(&adopter));
-    }
-    assert!(most <= 64 * PAGE as u64, "{most} bytes in the file");
 }
