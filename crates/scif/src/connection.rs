@@ -10,7 +10,7 @@ use crate::ScifError;
 use crate::identity::Identity;
 use crate::incoming::Incoming;
 use crate::lease;
-use crate::memory::{self, RegisteredMemory};
+use crate::memory::RegisteredMemory;
 use crate::outgoing::Outgoing;
 use crate::segment::{Segment, Side};
 use crate::stream_socket::StreamSocket;
@@ -97,16 +97,12 @@ impl Connection {
     /// The registered memory of both sides.
     pub(crate) fn memory(&self) -> &Arc<RegisteredMemory> {
         self.memory.get_or_init(|| {
-            let side = match self.side {
-                Side::Connector => memory::Side::First,
-                Side::Acceptor => memory::Side::Second,
-            };
             let identity = Arc::clone(&self.identity);
             let peer_is_gone = Arc::new(move || identity.is_disconnected());
             RegisteredMemory::new(
                 Arc::clone(self.segment.mapping()),
                 self.segment.areas(),
-                side,
+                self.side,
                 peer_is_gone,
                 self.forks,
             )

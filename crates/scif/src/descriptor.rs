@@ -1,12 +1,14 @@
 //! An endpoint as programs name it: by the number of its descriptor.
 
 use std::os::fd::IntoRawFd;
+use std::sync::Arc;
 
 use nonic_sys::{AsRawFd, BorrowedFd, ErrnoKept, RawFd, open_stream};
 
 use crate::connecting::{self, system};
 use crate::identity::cookie_of;
 use crate::lease::with_connection;
+use crate::memory::RegisteredMemory;
 use crate::program_memory::checked_bytes;
 use crate::stream_socket::StreamSocket;
 use crate::{Initiator, PortId, Protection, RmaFlags, ScifError};
@@ -98,6 +100,16 @@ impl Descriptor {
         })
     }
 
+    /// Calls `act` with the registered memory of both sides, if the endpoint is connected and its peer is there.
+    #[inline]
+    fn with_memory<R>(
+        self,
+        act: impl FnOnce(&Arc<RegisteredMemory>) -> Result<R, ScifError>,
+    ) -> Result<R, ScifError> {
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| act(connection.memory()))
+    }
+
     /// Opens a window on `length` bytes at `address`; returns its offset in the registered address space, which is `offset`
     /// if `fixed`.
     pub fn register(
@@ -114,9 +126,8 @@ impl Descriptor {
             registry::find(self.0)?;
             return Err(refused);
         }
-        with_connection(self.0, true, |connection| {
+        self.with_memory(|memory| {
             let endpoint = open_number(self.0);
-            let memory = connection.memory();
             let offset = memory.register(endpoint, address, length, offset, protection, fixed)?;
             closing::watch_windows(endpoint, self.0);
             Ok(offset)
@@ -125,10 +136,7 @@ impl Descriptor {
 
     /// Closes all windows that lie in a range.
     pub fn unregister(self, offset: i64, length: usize) -> Result<(), ScifError> {
-        let _errno = ErrnoKept::new();
-        with_connection(self.0, true, |connection| {
-            connection.memory().unregister(open_number(self.0), offset, length)
-        })
+        self.with_memory(|memory| memory.unregister(open_number(self.0), offset, length))
     }
 
     /// Maps the peer's windows into this process; returns where.
@@ -140,24 +148,17 @@ impl Descriptor {
         fixed: bool,
         offset: i64,
     ) -> Result<usize, ScifError> {
-        let _errno = ErrnoKept::new();
-        with_connection(self.0, true, |connection| {
-            connection.memory().map(address, length, protection, fixed, offset)
-        })
+        self.with_memory(|memory| memory.map(address, length, protection, fixed, offset))
     }
 
     /// Copies from the peer's windows at `remote` to own windows at `local`.
     pub fn read_from(self, local: i64, length: usize, remote: i64, flags: RmaFlags) -> Result<(), ScifError> {
-        let _errno = ErrnoKept::new();
-        with_connection(self.0, true, |connection| {
-            connection.memory().read_from(local, length, remote, flags)
-        })
+        self.with_memory(|memory| memory.read_from(local, length, remote, flags))
     }
 
     /// Copies from own windows at `local` to the peer's windows at `remote`.
     pub fn write_to(self, local: i64, length: usize, remote: i64, flags: RmaFlags) -> Result<(), ScifError> {
-        let _errno = ErrnoKept::new();
-        with_connection(self.0, true, |connection| connection.memory().write_to(local, length, remote, flags))
+        self.with_memory(|memory| memory.write_to(local, length, remote, flags))
     }
 
     /// Copies from the peer's windows at `remote` to memory of the program.
@@ -168,10 +169,7 @@ impl Descriptor {
         remote: i64,
         flags: RmaFlags,
     ) -> Result<(), ScifError> {
-        let _errno = ErrnoKept::new();
-        with_connection(self.0, true, |connection| {
-            connection.memory().read_into(address, length, remote, flags)
-        })
+        self.with_memory(|memory| memory.read_into(address, length, remote, flags))
     }
 
     /// Copies from memory of the program to the peer's windows at `remote`.
@@ -182,22 +180,17 @@ impl Descriptor {
         remote: i64,
         flags: RmaFlags,
     ) -> Result<(), ScifError> {
-        let _errno = ErrnoKept::new();
-        with_connection(self.0, true, |connection| {
-            connection.memory().write_out(address, length, remote, flags)
-        })
+        self.with_memory(|memory| memory.write_out(address, length, remote, flags))
     }
 
     /// Marks the remote reads and writes that a side has started so far.
     pub fn fence_mark(self, initiator: Initiator) -> Result<i32, ScifError> {
-        let _errno = ErrnoKept::new();
-        with_connection(self.0, true, |connection| connection.memory().fence_mark(initiator))
+        self.with_memory(|memory| memory.fence_mark(initiator))
     }
 
     /// Waits until all that was marked is complete.
     pub fn fence_wait(self, mark: i32) -> Result<(), ScifError> {
-        let _errno = ErrnoKept::new();
-        with_connection(self.0, true, |connection| connection.memory().fence_wait(mark))
+        self.with_memory(|memory| memory.fence_wait(mark))
     }
 
     /// Stores 8 bytes into own windows, then into the peer's (each an offset and the value), when all remote reads and writes
@@ -208,8 +201,7 @@ impl Descriptor {
         remote: Option<(i64, u64)>,
         initiator: Initiator,
     ) -> Result<(), ScifError> {
-        let _errno = ErrnoKept::new();
-        with_connection(self.0, true, |connection| connection.memory().fence_signal(local, remote, initiator))
+        self.with_memory(|memory| memory.fence_signal(local, remote, initiator))
     }
 }
 

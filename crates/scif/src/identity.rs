@@ -1,12 +1,14 @@
 //! Which open socket an endpoint is, whatever numbers it has.
 
-use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use nonic_sys::{RawFd, socket_cookie};
 
 use crate::ScifError;
 use crate::stream_socket::StreamSocket;
+
+/// Bad file descriptor, the same number on every machine.
+const EBADF: i32 = 9;
 
 /// An endpoint's socket. Numbers come and go (`dup`, `close`, `fork`); the kernel's cookie stays.
 #[derive(Debug)]
@@ -49,8 +51,8 @@ impl Identity {
 
 /// The cookie of the socket a number is.
 pub(crate) fn cookie_of(number: RawFd) -> Result<u64, ScifError> {
-    socket_cookie(number).map_err(|error| match io_error(&error) {
-        libc_errno::EBADF => ScifError::NotOpen,
+    socket_cookie(number).map_err(|error| match error.raw_os_error() {
+        Some(EBADF) => ScifError::NotOpen,
         _ => ScifError::NotAnEndpoint,
     })
 }
@@ -60,13 +62,4 @@ pub(crate) fn open_numbers() -> impl Iterator<Item = (RawFd, u64)> {
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter_map(|number| Some((number, socket_cookie(number).ok()?)))
-}
-
-fn io_error(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(0)
-}
-
-mod libc_errno {
-    /// Bad file descriptor, the same number on every machine.
-    pub(super) const EBADF: i32 = 9;
 }

@@ -167,8 +167,8 @@ pub(super) fn look_after(memory: Arc<RegisteredMemory>) {
     }
 }
 
-/// Carries a signal out.
-pub(super) fn store(work: Work) -> Result<(), ScifError> {
+/// Carries out what is not left to the copier after all.
+pub(super) fn carry_out(work: Work) -> Result<(), ScifError> {
     match work {
         Work::Copy(transfer) => transfer.run(),
         Work::Signal(stores) | Work::SignalAfterPeer { stores, .. } => {

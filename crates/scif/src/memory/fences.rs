@@ -176,7 +176,7 @@ impl RegisteredMemory {
         let Err((work, slot)) = self.leave_to_copier(work, slot) else { return Ok(()) };
         // Nobody else can wait for it: this call does.
         let waited = self.wait_for(area, target, true);
-        let stored = waited.and_then(|()| copier::store(work));
+        let stored = waited.and_then(|()| copier::carry_out(work));
         leave(&self.own, slot);
         stored
     }

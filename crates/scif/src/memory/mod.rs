@@ -34,15 +34,7 @@ use self::owner::Owner;
 pub(crate) use self::area::AREA_LENGTH;
 pub(crate) use self::mapped::unmap;
 pub(crate) use self::owner::check_registration;
-
-/// Which of the two areas of a segment is an endpoint's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// The first.
-    First,
-    /// The second.
-    Second,
-}
+use crate::segment::Side;
 
 /// The registered memory of a connected endpoint, and the way to the peer's. A child uses its parent's windows through the same
 /// files as the peer does, and opens windows of its own.
@@ -100,8 +92,8 @@ impl RegisteredMemory {
         prepare_light_fences();
         let [first, second] = areas.map(|start| Area::new(Arc::clone(&segment), start));
         let (own, peer) = match side {
-            Side::First => (first, second),
-            Side::Second => (second, first),
+            Side::Connector => (first, second),
+            Side::Acceptor => (second, first),
         };
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),

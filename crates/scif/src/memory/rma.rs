@@ -37,13 +37,6 @@ enum Near {
     Program(usize),
 }
 
-/// What came of an operation.
-enum Outcome {
-    Done,
-    /// The copier frees the slot.
-    Left,
-}
-
 fn check(offset: i64, length: usize) -> Result<u64, ScifError> {
     let sum = i64::try_from(length).ok().and_then(|length| offset.checked_add(length));
     if length == 0 || sum.is_none() {
@@ -115,15 +108,15 @@ impl RegisteredMemory {
             Near::Windows(start) => Range { start, length: length as u64 },
             Near::Program(_) => Range::default(),
         };
-        let slot = enter(&self.own, pid, own, Range { start: remote, length: length as u64 });
-        let mut slot = Some(slot);
+        let mut slot = Some(enter(&self.own, pid, own, Range { start: remote, length: length as u64 }));
         let outcome = self.transfer_inside(way, near, remote, length, flags, &mut slot);
         if let Some(slot) = slot {
             leave(&self.own, slot);
         }
-        outcome.map(|_| ())
+        outcome
     }
 
+    /// `slot` is empty afterwards if the copier has it, and frees it.
     #[inline]
     fn transfer_inside(
         self: &Arc<Self>,
@@ -133,7 +126,7 @@ impl RegisteredMemory {
         length: usize,
         flags: RmaFlags,
         slot: &mut Option<Slot>,
-    ) -> Result<Outcome, ScifError> {
+    ) -> Result<(), ScifError> {
         let (at_near, at_peer) = match way {
             Way::In => (Protection::WRITE, Protection::READ),
             Way::Out => (Protection::READ, Protection::WRITE),
@@ -162,7 +155,7 @@ impl RegisteredMemory {
                     Way::In => near.copy_from(far),
                     Way::Out => far.copy_from(near),
                 }
-                return Ok(Outcome::Done);
+                return Ok(());
             }
         }
         let near_parts = match near {
@@ -194,21 +187,18 @@ impl RegisteredMemory {
             Way::Out => (far_parts, near_parts),
         };
         let transfer = Transfer::new(destination, source, flags.ordered, source_end);
-        if can_wait {
-            transfer.prepare()?;
+        if !can_wait {
+            return transfer.run();
         }
-        if can_wait && let Some(taken) = slot.take() {
-            match self.leave_to_copier(Work::Copy(transfer), taken) {
-                Ok(()) => return Ok(Outcome::Left),
-                Err((Work::Copy(transfer), taken)) => {
-                    *slot = Some(taken);
-                    return transfer.run().map(|()| Outcome::Done);
-                }
-                Err((_, taken)) => *slot = Some(taken),
+        transfer.prepare()?;
+        let Some(taken) = slot.take() else { return transfer.run() };
+        match self.leave_to_copier(Work::Copy(transfer), taken) {
+            Ok(()) => Ok(()),
+            Err((work, taken)) => {
+                *slot = Some(taken);
+                copier::carry_out(work)
             }
-            return Ok(Outcome::Done);
         }
-        transfer.run().map(|()| Outcome::Done)
     }
 
     /// Has the copier carry something out after what it has to do for this endpoint already. Only one process of a family keeps

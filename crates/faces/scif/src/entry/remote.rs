@@ -2,6 +2,8 @@
 
 use core::ffi::{c_int, c_void};
 
+use nonic_scif::{Descriptor, RmaFlags, ScifError};
+
 use super::known;
 use crate::calls::Offset;
 use crate::flags;
@@ -14,10 +16,7 @@ pub(crate) unsafe extern "C" fn scif_readfrom(
     roffset: Offset,
     rma_flags: c_int,
 ) -> c_int {
-    status(|| {
-        let (descriptor, how) = known(epd, flags::rma(rma_flags))?;
-        Ok(descriptor.read_from(loffset, len, roffset, how)?)
-    })
+    copy(epd, rma_flags, |descriptor, how| descriptor.read_from(loffset, len, roffset, how))
 }
 
 pub(crate) unsafe extern "C" fn scif_writeto(
@@ -27,10 +26,7 @@ pub(crate) unsafe extern "C" fn scif_writeto(
     roffset: Offset,
     rma_flags: c_int,
 ) -> c_int {
-    status(|| {
-        let (descriptor, how) = known(epd, flags::rma(rma_flags))?;
-        Ok(descriptor.write_to(loffset, len, roffset, how)?)
-    })
+    copy(epd, rma_flags, |descriptor, how| descriptor.write_to(loffset, len, roffset, how))
 }
 
 pub(crate) unsafe extern "C" fn scif_vreadfrom(
@@ -40,10 +36,7 @@ pub(crate) unsafe extern "C" fn scif_vreadfrom(
     roffset: Offset,
     rma_flags: c_int,
 ) -> c_int {
-    status(|| {
-        let (descriptor, how) = known(epd, flags::rma(rma_flags))?;
-        Ok(descriptor.read_into(addr.addr(), len, roffset, how)?)
-    })
+    copy(epd, rma_flags, |descriptor, how| descriptor.read_into(addr.addr(), len, roffset, how))
 }
 
 pub(crate) unsafe extern "C" fn scif_vwriteto(
@@ -53,8 +46,18 @@ pub(crate) unsafe extern "C" fn scif_vwriteto(
     roffset: Offset,
     rma_flags: c_int,
 ) -> c_int {
+    copy(epd, rma_flags, |descriptor, how| descriptor.write_out(addr.addr(), len, roffset, how))
+}
+
+/// A copy, by the method of the endpoint that `start` calls.
+#[inline]
+fn copy(
+    epd: c_int,
+    rma_flags: c_int,
+    start: impl FnOnce(Descriptor, RmaFlags) -> Result<(), ScifError>,
+) -> c_int {
     status(|| {
         let (descriptor, how) = known(epd, flags::rma(rma_flags))?;
-        Ok(descriptor.write_out(addr.addr(), len, roffset, how)?)
+        Ok(start(descriptor, how)?)
     })
 }

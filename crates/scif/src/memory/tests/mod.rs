@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use nonic_sys::{AsFd, BorrowedFd, SharedMemory};
 
-use super::{AREA_LENGTH, RegisteredMemory, Side};
+use super::{AREA_LENGTH, RegisteredMemory};
 use crate::ScifError;
 use crate::options::{Protection, RmaFlags};
+use crate::segment::Side;
 
 const PAGE: usize = nonic_sys::PAGE;
 const BOTH: Protection = Protection::READ_WRITE;
@@ -48,8 +49,8 @@ impl Pair {
             RegisteredMemory::new(segment, [0, AREA_LENGTH], side, is_gone, nonic_sys::forks())
         };
         Self {
-            here: side(Side::First),
-            there: side(Side::Second),
+            here: side(Side::Connector),
+            there: side(Side::Acceptor),
             sockets: UnixStream::pair().unwrap(),
             gone,
         }
