@@ -1,6 +1,6 @@
 //! The one gate into registered memory: every access, from every face and every wire, passes here.
 
-use crate::key_table::{KeyTableView, Translation};
+use crate::key_table::{KeyTableView, Protection, Translation};
 use crate::{Access, AddressRange, Key, ZoneId};
 
 /// Which of a region's two keys a request may use.
@@ -124,11 +124,22 @@ fn judge(
     if entry.zone != zone {
         return Err(Fault::OtherZone);
     }
+    within(table, &entry, range, want)
+}
+
+/// What is checked last, whatever the entry: range, then rights.
+#[inline(always)]
+fn within(
+    table: &KeyTableView,
+    entry: &Protection,
+    range: AddressRange,
+    want: Access,
+) -> Result<Place, Fault> {
     let offset = range.offset_within(entry.base, entry.length).ok_or(Fault::OutOfRange)?;
     if !entry.access.contains(want) {
         return Err(Fault::NotAllowed { given: entry.access });
     }
-    let translation = table.translation(&entry).ok_or(Fault::UnknownKey)?;
+    let translation = table.translation(entry).ok_or(Fault::UnknownKey)?;
     Ok(Place { translation, offset })
 }
 
@@ -163,12 +174,7 @@ fn judge_window(
     if entry.zone != zone && entry.zone != ZoneId::of_one_pair(pair) {
         return Err(Fault::OtherZone);
     }
-    let offset = range.offset_within(entry.base, entry.length).ok_or(Fault::OutOfRange)?;
-    if !entry.access.contains(want) {
-        return Err(Fault::NotAllowed { given: entry.access });
-    }
-    let translation = table.translation(&entry).ok_or(Fault::UnknownKey)?;
-    Ok(Place { translation, offset })
+    within(table, &entry, range, want)
 }
 
 #[cfg(test)]
