@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::record_lock::set_record;
+
 const TAKEN: u32 = 1;
 /// Somebody may be asleep.
 const CONTENDED: u32 = 2;
@@ -53,7 +55,7 @@ impl CallLock {
 
     #[cold]
     fn take_record(&self, record: Record) -> io::Result<()> {
-        match set_record(record, libc::F_WRLCK, true) {
+        match set_record(record.file, record.byte, libc::F_SETLKW, libc::F_WRLCK) {
             Ok(()) => {
                 self.0.fetch_or(RECORDED, Ordering::AcqRel);
                 Ok(())
@@ -116,7 +118,7 @@ impl CallLock {
             }
             if seen & RECORDED != 0 {
                 // First, while no other thread can have taken it as its own.
-                let _ = set_record(record, libc::F_UNLCK, false);
+                let _ = set_record(record.file, record.byte, libc::F_SETLK, libc::F_UNLCK);
             }
             if self.0.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
                 if seen & CONTENDED != 0 {
@@ -142,7 +144,7 @@ impl CallLock {
         while seen & TAKEN != 0 && seen & RECORDED == 0 {
             match self.0.compare_exchange(seen, seen | FORKING, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
-                    if set_record(record, libc::F_WRLCK, false).is_ok() {
+                    if set_record(record.file, record.byte, libc::F_SETLK, libc::F_WRLCK).is_ok() {
                         self.0.fetch_or(RECORDED, Ordering::AcqRel);
                     }
                     self.0.fetch_and(!FORKING, Ordering::AcqRel);
@@ -156,20 +158,6 @@ impl CallLock {
     /// In a child: whoever was inside is a thread of the parent.
     pub fn become_child(&self) {
         self.0.store(0, Ordering::Release);
-    }
-}
-
-fn set_record(record: Record, kind: i32, wait: bool) -> io::Result<()> {
-    // SAFETY: an all-zero `flock` is a valid one.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    (lock.l_start, lock.l_len) = (record.byte, 1);
-    let command = if wait { libc::F_SETLKW } else { libc::F_SETLK };
-    // SAFETY: the structure is a local that outlives the call.
-    match unsafe { libc::fcntl(record.file, command, &raw const lock) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

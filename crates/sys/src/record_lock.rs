@@ -1,7 +1,7 @@
 //! Locks between processes that the kernel takes back from whoever dies (`fcntl(2)`, `F_SETLKW`).
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// A lock on one byte of an open file or socket, held by this process until it is dropped. The processes that share the file
 /// exclude each other by it; the threads of one process do not, and need a mutex before. Closing any descriptor of the same
@@ -13,7 +13,9 @@ pub struct RecordLock<'a> {
     byte: i64,
 }
 
-fn request(descriptor: BorrowedFd<'_>, byte: i64, command: libc::c_int, kind: libc::c_int) -> io::Result<()> {
+/// Takes the lock on a byte or lets it go (`F_WRLCK`, `F_UNLCK`), waiting for another process if `command` is `F_SETLKW`. A
+/// signal ends the wait.
+pub(crate) fn set_record(file: RawFd, byte: i64, command: libc::c_int, kind: libc::c_int) -> io::Result<()> {
     let lock = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
@@ -21,14 +23,18 @@ fn request(descriptor: BorrowedFd<'_>, byte: i64, command: libc::c_int, kind: li
         l_len: 1,
         l_pid: 0,
     };
+    // SAFETY: the structure is a local that the call only reads.
+    match unsafe { libc::fcntl(file, command, &raw const lock) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn request(descriptor: BorrowedFd<'_>, byte: i64, command: libc::c_int, kind: libc::c_int) -> io::Result<()> {
     loop {
-        // SAFETY: the structure is a local that the call only reads.
-        if unsafe { libc::fcntl(descriptor.as_raw_fd(), command, &raw const lock) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+        match set_record(descriptor.as_raw_fd(), byte, command, kind) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
         }
     }
 }
