@@ -13,6 +13,7 @@ mod descriptor;
 mod errno;
 mod file_mapping;
 mod fork;
+mod hope;
 mod interface;
 mod mapping;
 #[cfg(loom)]
@@ -50,6 +51,7 @@ pub use fork::{
     ForkHandler, ForkLayer, current_generation, forget_in_children, fork_generation, forks, keep_in_children,
     on_fork,
 };
+pub use hope::{Hope, LOOK};
 pub use interface::{InterfaceAddress, interface_addresses};
 pub use mapping::{Protection, SharedMemory};
 #[cfg(not(loom))]

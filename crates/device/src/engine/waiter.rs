@@ -7,66 +7,38 @@
 //! is not a message all the time: connections, timers, peers that end.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use nonic_sys::{AsFd, cpu_relax, usable_cpus, wait_readable, yield_now};
+use nonic_sys::{AsFd, Hope, LOOK, cpu_relax, usable_cpus, wait_readable, yield_now};
 use nonic_transport::Sleeper;
 
 use super::{Engine, Progress};
 use crate::events::EventQueue;
 
-/// How long a waiter looks before it sleeps, if looking pays: about what two wake-ups take, so that the answer of a peer
-/// which has to wake first is still met.
-const LOOK: Duration = Duration::from_micros(50);
-/// Looking stops when this many more waits were longer than that than were shorter.
-const HOPE: i32 = 4;
-/// Of waits that do not look, every so many does, to see whether things have changed.
-const RETRY: u32 = 16;
 /// Looks between two at the clock, each of which also lets other threads of this CPU run.
 const LOOKS_PER_YIELD: u32 = 32;
 /// Times a leaving waiter handles what came while it left before it calls the agent.
 const LAST_LOOKS: u32 = 3;
 
 /// What is known of the waiting thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Waiter {
     present: AtomicBool,
-    /// Waits that looking shortened less those that it did not, within bounds.
-    hope: AtomicI32,
-    waits: AtomicU32,
+    hope: Hope,
     /// Whether looking can help: on one CPU whoever is waited for runs only when the waiter does not.
     alone: AtomicBool,
-}
-
-impl Default for Waiter {
-    fn default() -> Self {
-        Self {
-            present: AtomicBool::new(false),
-            hope: AtomicI32::new(HOPE),
-            waits: AtomicU32::new(0),
-            alone: AtomicBool::new(false),
-        }
-    }
 }
 
 impl Waiter {
     /// Until when the next wait looks.
     fn begin(&self) -> Option<Instant> {
-        let waits = self.waits.load(Ordering::Relaxed);
-        self.waits.store(waits.wrapping_add(1), Ordering::Relaxed);
-        let retry = waits.is_multiple_of(RETRY);
+        let retry = self.hope.begin();
         if retry {
             self.alone.store(usable_cpus() < 2, Ordering::Relaxed);
         }
-        let look = !self.alone.load(Ordering::Relaxed) && (retry || self.hope.load(Ordering::Relaxed) > 0);
+        let look = !self.alone.load(Ordering::Relaxed) && (retry || self.hope.is_left());
         look.then(|| Instant::now() + LOOK)
-    }
-
-    fn learn(&self, was_short: bool) {
-        let hope = self.hope.load(Ordering::Relaxed);
-        let next = if was_short { hope + 1 } else { hope - 1 };
-        self.hope.store(next.clamp(0, HOPE), Ordering::Relaxed);
     }
 }
 
@@ -117,7 +89,7 @@ impl Engine {
             let progress = self.progress(usize::MAX);
             if let Some(found) = events.try_next(deliver) {
                 if looks {
-                    self.waiter.learn(!slept);
+                    self.waiter.hope.learn(!slept);
                 }
                 return Some(Ok(found));
             }
