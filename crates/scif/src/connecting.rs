@@ -254,6 +254,8 @@ fn watch(cookie: u64, notice: &KeptDescriptor) -> Next {
 pub(crate) fn accept(number: RawFd, wait: bool) -> Result<(OwnedFd, PortId), ScifError> {
     let record = registry::find(number)?;
     if !is_listening(number) {
+        // Another thread may have closed it since it was looked up.
+        still_is(number, &record)?;
         return Err(ScifError::Invalid("the endpoint does not listen"));
     }
     loop {
@@ -288,15 +290,21 @@ fn wait_for_request(number: RawFd, record: &EndpointRecord) -> Result<(), ScifEr
     if let Some(entry) = registry::lock().entry(cookie) {
         entry.waiters.push((number, Arc::clone(&bell)));
     }
+    // A close that came before knew nothing of the bell, which may even have the number by now; a later one rings it.
+    let here = still_is(number, record);
     let mut entries =
         [number, bell.as_fd().as_raw_fd()].map(|number| PollEntry { number, events: POLL_IN, revents: 0 });
-    let waited = poll(&mut entries, None);
+    let waited = here.and_then(|()| poll(&mut entries, None).map_err(|error| system(&error)));
     if let Some(entry) = registry::lock().entry(cookie) {
         entry.waiters.retain(|(_, waiter)| !Arc::ptr_eq(waiter, &bell));
     }
-    waited.map_err(|error| system(&error))?;
-    // Closed by another thread: the number is nobody's, or another's.
-    let same = socket_cookie(number).is_ok_and(|now| now == cookie);
+    waited?;
+    still_is(number, record)
+}
+
+/// Refuses a number that another thread has closed since it was looked up: it is nobody's now, or another's.
+fn still_is(number: RawFd, record: &EndpointRecord) -> Result<(), ScifError> {
+    let same = socket_cookie(number).is_ok_and(|now| now == record.identity.cookie);
     if same { Ok(()) } else { Err(ScifError::Interrupted) }
 }
 
