@@ -1,17 +1,19 @@
 //! System calls that have no safe wrapper elsewhere. Each function here is safe to call with any argument.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString, c_void};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 /// Reads eight bytes of another process, without its help.
 pub(crate) fn read_process(pid: u32, address: usize) -> io::Result<u64> {
     let mut value = 0_u64;
     let local = libc::iovec { iov_base: (&raw mut value).cast(), iov_len: 8 };
-    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 8 };
+    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: 8 };
     // SAFETY: the kernel writes at most eight bytes to `value`, which outlives the call; it checks the remote side.
     let copied = unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
     whole(copied).map(|()| value)
@@ -25,7 +27,7 @@ pub(crate) fn write_process(pid: u32, address: usize, value: u64) -> io::Result<
         "a write into this process would go behind the back of its references"
     );
     let local = libc::iovec { iov_base: (&raw const value).cast_mut().cast(), iov_len: 8 };
-    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 8 };
+    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: 8 };
     // SAFETY: the kernel reads eight bytes of `value`, which outlives the call; the memory written is another
     // process's (asserted above), so no reference of this one is touched.
     let copied = unsafe { libc::process_vm_writev(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
@@ -135,6 +137,57 @@ unsafe fn ip_address(address: *const libc::sockaddr) -> Option<IpAddr> {
         }
         _ => None,
     }
+}
+
+/// Why a C library cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// The dynamic loader refused.
+    #[error("the library cannot be loaded: {0}")]
+    Open(String),
+    /// A function is missing, or has another version.
+    #[error("the library has no {name}")]
+    Symbol {
+        /// Its name, `@`, and its version.
+        name: String,
+    },
+}
+
+/// A C library, loaded until the process ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadedLibrary(*mut c_void);
+
+impl LoadedLibrary {
+    /// Loads the library at that path, resolving all its symbols now.
+    pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
+        let name = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| LoadError::Open("a NUL in its path".to_owned()))?;
+        // SAFETY: `name` is a C string; constructors of the library run here, as they do in every program that links it.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() { Err(LoadError::Open(loader_message())) } else { Ok(Self(handle)) }
+    }
+
+    /// Where the function of that name and exact version is.
+    pub(crate) fn symbol(self, name: &CStr, version: &CStr) -> Result<*mut c_void, LoadError> {
+        // SAFETY: the handle came from dlopen and is never closed; both names are C strings.
+        let address = unsafe { libc::dlvsym(self.0, name.as_ptr(), version.as_ptr()) };
+        if address.is_null() {
+            let (name, version) = (name.to_string_lossy(), version.to_string_lossy());
+            Err(LoadError::Symbol { name: format!("{name}@{version}") })
+        } else {
+            Ok(address)
+        }
+    }
+}
+
+fn loader_message() -> String {
+    // SAFETY: this thread is the only one that uses the loader here, so the message stays until the next call.
+    let message = unsafe { libc::dlerror() };
+    if message.is_null() {
+        return "the loader gives no reason".to_owned();
+    }
+    // SAFETY: a message of dlerror is a C string.
+    unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

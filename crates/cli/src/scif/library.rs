@@ -1,12 +1,12 @@
 //! Loading `libscif.so.0` as a program would that finds its functions late: by name and version.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use super::endpoint::PortId;
+use crate::system::{LoadError, LoadedLibrary};
 
 /// The one version of every function.
 const VERSION: &CStr = c"SCIF_0.0";
@@ -14,12 +14,9 @@ const VERSION: &CStr = c"SCIF_0.0";
 /// What went wrong, as a sentence.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScifError {
-    /// The dynamic loader refused.
-    #[error("the library cannot be loaded: {0}")]
-    Load(String),
-    /// A function is missing, or has another version.
-    #[error("the library has no {0}@{version}", version = VERSION.to_string_lossy())]
-    Symbol(&'static str),
+    /// The library cannot be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     /// A call did not succeed.
     #[error("{call} failed: {error}")]
     Call {
@@ -45,6 +42,14 @@ impl ScifError {
     }
 }
 
+/// A name that ends with its NUL, as the loader wants it.
+const fn terminated(name: &str) -> &CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a name has one NUL, at its end"),
+    }
+}
+
 /// Declares the table of functions and how it is filled, from one list.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) -> $result:ty;)*) => {
@@ -55,12 +60,12 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn find(handle: *mut c_void) -> Result<Self, ScifError> {
+            fn find(library: LoadedLibrary) -> Result<Self, LoadError> {
                 Ok(Self {$(
                     // SAFETY: the symbol of that name and version has that type: `scif.h` says so.
                     $name: unsafe {
                         std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> $result>(
-                            symbol(handle, stringify!($name))?,
+                            library.symbol(const { terminated(concat!(stringify!($name), "\0")) }, VERSION)?,
                         )
                     },
                 )*})
@@ -99,14 +104,7 @@ pub(crate) struct ScifLibrary {
 impl ScifLibrary {
     /// Loads the library at that path, resolving all its symbols now.
     pub(crate) fn load(path: &Path) -> Result<Self, ScifError> {
-        let name = CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| ScifError::Load("a NUL in its path".to_owned()))?;
-        // SAFETY: `name` is a C string; constructors of the library run here, as they do in every program that links it.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            return Err(ScifError::Load(loader_message()));
-        }
-        Ok(Self { functions: Rc::new(Functions::find(handle)?) })
+        Ok(Self { functions: Rc::new(Functions::find(LoadedLibrary::open(path)?)?) })
     }
 
     /// The nodes that can be reached, ascending, and the own one.
@@ -118,21 +116,4 @@ impl ScifLibrary {
         nodes.truncate(usize::try_from(count).map_err(|_| ScifError::last("scif_get_nodeIDs"))?);
         Ok((nodes, own))
     }
-}
-
-fn symbol(handle: *mut c_void, name: &'static str) -> Result<*mut c_void, ScifError> {
-    let spelled = CString::new(name).map_err(|_| ScifError::Symbol(name))?;
-    // SAFETY: `handle` came from dlopen and is never closed; both names are C strings.
-    let address = unsafe { libc::dlvsym(handle, spelled.as_ptr(), VERSION.as_ptr()) };
-    if address.is_null() { Err(ScifError::Symbol(name)) } else { Ok(address) }
-}
-
-fn loader_message() -> String {
-    // SAFETY: this thread is the only one that uses the loader here, so the message stays until the next call.
-    let message: *const c_char = unsafe { libc::dlerror() };
-    if message.is_null() {
-        return "the loader gives no reason".to_owned();
-    }
-    // SAFETY: a message of dlerror is a C string.
-    unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
 }

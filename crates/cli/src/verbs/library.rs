@@ -1,32 +1,18 @@
 //! Loading `libibverbs.so.1` as a program would that finds its functions late: by name and exact version.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, c_void};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use super::abi;
+use crate::system::{LoadError, LoadedLibrary};
 
 /// The version that nearly all of these functions have had since 2007.
 const VERSION: &CStr = c"IBVERBS_1.1";
 
 /// That of the few that did not change then.
 const FIRST_VERSION: &CStr = c"IBVERBS_1.0";
-
-/// Why the library cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LoadError {
-    /// The dynamic loader refused.
-    #[error("the library cannot be loaded: {0}")]
-    Open(String),
-    /// A function is missing, or has another version.
-    #[error("the library has no {name}")]
-    Symbol {
-        /// Its name, `@`, and its version.
-        name: String,
-    },
-}
 
 /// A call of the library that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -70,11 +56,11 @@ macro_rules! functions {
         impl Functions {
             const COUNT: usize = [$($name),*].len();
 
-            fn find(handle: *mut c_void) -> Result<Self, LoadError> {
+            fn find(library: LoadedLibrary) -> Result<Self, LoadError> {
                 Ok(Self {$(
                     // SAFETY: the symbol of that name and version has that type: `infiniband/verbs.h` of rdma-core
                     // says so, and a version, once released, never changes.
-                    $field: unsafe { std::mem::transmute::<*mut c_void, $kind>(symbol(handle, $name)?) },
+                    $field: unsafe { std::mem::transmute::<*mut c_void, $kind>(library.symbol($name, version($name))?) },
                 )*})
             }
         }
@@ -114,14 +100,7 @@ pub(crate) struct Library {
 impl Library {
     /// Loads the library at that path, resolving all its symbols now.
     pub(crate) fn load(path: &Path) -> Result<Self, LoadError> {
-        let name = CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| LoadError::Open("a NUL in its path".to_owned()))?;
-        // SAFETY: `name` is a C string; constructors of the library run here, as they do in every program that links it.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            return Err(LoadError::Open(loader_message()));
-        }
-        Ok(Self { functions: Rc::new(Functions::find(handle)?) })
+        Ok(Self { functions: Rc::new(Functions::find(LoadedLibrary::open(path)?)?) })
     }
 
     /// How many symbols were found under their exact versions.
@@ -171,29 +150,8 @@ impl Library {
     }
 }
 
-fn symbol(handle: *mut c_void, name: &CStr) -> Result<*mut c_void, LoadError> {
-    // SAFETY: `handle` came from dlopen and is never closed; both names are C strings.
-    let address = unsafe { libc::dlvsym(handle, name.as_ptr(), version(name).as_ptr()) };
-    if address.is_null() {
-        let (name, version) = (name.to_string_lossy(), version(name).to_string_lossy());
-        Err(LoadError::Symbol { name: format!("{name}@{version}") })
-    } else {
-        Ok(address)
-    }
-}
-
 /// The version under which a function is found.
 fn version(name: &CStr) -> &'static CStr {
     let first = [c"ibv_create_comp_channel", c"ibv_destroy_comp_channel"];
     if first.contains(&name) { FIRST_VERSION } else { VERSION }
-}
-
-fn loader_message() -> String {
-    // SAFETY: this thread is the only one that uses the loader here, so the message stays until the next call.
-    let message = unsafe { libc::dlerror() };
-    if message.is_null() {
-        return "the loader gives no reason".to_owned();
-    }
-    // SAFETY: a message of dlerror is a C string.
-    unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
 }
