@@ -4,7 +4,7 @@ use nonic_memory::Key;
 use nonic_queue::{CompletionOpcode, Status};
 use nonic_transport::{Incoming, Refusal};
 
-use super::{Inbound, Outcome, inbound};
+use super::{Outcome, inbound};
 use crate::async_event::AsyncEventKind;
 use crate::queue_pair::{Inner, QueuePair};
 
@@ -16,12 +16,9 @@ impl QueuePair {
         let Some(key) = header.immediate.map(Key) else {
             return Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpRequestError));
         };
-        let receive = match inner.responder.inbound.take() {
-            Some(Inbound { receive: Some(receive), .. }) => receive,
-            _ => match self.receive_for(inner, header) {
-                Ok(receive) => receive,
-                Err(outcome) => return outcome,
-            },
+        let receive = match self.receive_under_way(inner, header) {
+            Ok(receive) => receive,
+            Err(outcome) => return outcome,
         };
         let window = self.engine().windows.find(key);
         let Some(window) = window.filter(|window| window.is_bound_for(self.number, key)) else {

@@ -16,12 +16,9 @@ use crate::requester::{DIRECT_CHUNK, Slices};
 impl QueuePair {
     pub(super) fn take_send(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Outcome {
         let header = &incoming.header;
-        let receive = match inner.responder.inbound.take() {
-            Some(Inbound { receive: Some(receive), .. }) => receive,
-            _ => match self.receive_for(inner, header) {
-                Ok(receive) => receive,
-                Err(outcome) => return outcome,
-            },
+        let receive = match self.receive_under_way(inner, header) {
+            Ok(receive) => receive,
+            Err(outcome) => return outcome,
         };
         if !self.place(&receive, header.offset.into(), incoming.payload) {
             return self.fail_receive(&receive, Status::LocalProtection, Refusal::Operation);
@@ -32,6 +29,14 @@ impl QueuePair {
             return Outcome::More;
         }
         self.complete_send(receive.id, header)
+    }
+
+    /// The receive that the message's earlier fragments went to, or a new one if this is the first.
+    pub(super) fn receive_under_way(&self, inner: &mut Inner, header: &Header) -> Result<Receive, Outcome> {
+        match inner.responder.inbound.take() {
+            Some(Inbound { receive: Some(receive), .. }) => Ok(receive),
+            _ => self.receive_for(inner, header),
+        }
     }
 
     /// Takes a receive that is long enough for the message.
