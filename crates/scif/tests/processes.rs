@@ -5,19 +5,6 @@ mod common;
 use common::*;
 use nonic_scif::{Descriptor, Endpoint, PollEntry, PortId, ScifError, node_ids, poll};
 
-/// An endpoint accepted from a second process, which runs the same test as `role`.
-fn accepted_from(name: &str, role: &str) -> (Endpoint, Other) {
-    let (listener, id) = listener(1);
-    let mut other = start(name, role);
-    other.tell(&id.port.to_string());
-    let (endpoint, _) = listener.accept(true).unwrap();
-    (endpoint, other)
-}
-
-fn connected() -> Endpoint {
-    connect_to(told().parse().unwrap())
-}
-
 #[test]
 fn a_killed_peer_shows_in_every_call() {
     const NAME: &str = "a_killed_peer_shows_in_every_call";

@@ -67,18 +67,6 @@ fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-fn accepted_from(name: &str, role: &str) -> (Endpoint, Other) {
-    let (listener, id) = listener(1);
-    let mut other = start(name, role);
-    other.tell(&id.port.to_string());
-    let (endpoint, _) = listener.accept(true).unwrap();
-    (endpoint, other)
-}
-
-fn connected() -> Endpoint {
-    connect_to(told().parse().unwrap())
-}
-
 /// A message each way.
 fn barrier(endpoint: &Endpoint) {
     send(endpoint, b"here", true).unwrap();

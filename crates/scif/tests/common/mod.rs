@@ -169,3 +169,17 @@ pub(crate) fn connect_to(port: u16) -> Endpoint {
     endpoint.connect(PortId { node: node_ids().1, port }).unwrap();
     endpoint
 }
+
+/// An endpoint accepted from a second process, which runs the same test as `role`.
+pub(crate) fn accepted_from(name: &str, role: &str) -> (Endpoint, Other) {
+    let (listener, id) = listener(1);
+    let mut other = start(name, role);
+    other.tell(&id.port.to_string());
+    let (endpoint, _) = listener.accept(true).unwrap();
+    (endpoint, other)
+}
+
+/// The other side of that, in the second process.
+pub(crate) fn connected() -> Endpoint {
+    connect_to(told().parse().unwrap())
+}

@@ -2,6 +2,7 @@
 // what was sent, and goes on.
 
 #include "../harness.h"
+#include "asleep.h"
 
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -19,22 +20,6 @@ static scif_epd_t listener = -1, epd = -1;
 static struct scif_portID there;
 static unsigned char bytes[200000];
 static pid_t child;
-
-static void await_asleep(pid_t process, pid_t thread)
-{
-    char path[64], line[512];
-    int64_t deadline = now_ns() + (int64_t)PATIENCE_MS * 1000000;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, thread);
-    for (int seen = 0; seen < 3;) {
-        FILE *f = fopen(path, "re");
-        REQUIRE(f && fgets(line, sizeof line, f));
-        fclose(f);
-        char *after_name = strrchr(line, ')');
-        seen = after_name && after_name[2] == 'S' ? seen + 1 : 0;
-        REQUIRE(now_ns() < deadline);
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
-}
 
 static short ready(scif_epd_t e, short events, int timeout)
 {

@@ -7,6 +7,8 @@
 #define NONIC_SCIF_FAR_H
 
 #include "../harness.h"
+#include "asleep.h"
+#include "bytes.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -97,25 +99,6 @@ static struct {
 
 static unsigned char *near_room; // of the near end
 static scif_epd_t epd = -1;      // its connection
-
-static UNUSED unsigned char pattern_byte(size_t at, unsigned seed)
-{
-    return (unsigned char)(at * 31 + at / PAGE * 7 + seed * 101 + 1);
-}
-
-static UNUSED void fill(void *memory, size_t length, unsigned seed)
-{
-    for (size_t i = 0; i < length; i++)
-        ((unsigned char *)memory)[i] = pattern_byte(i, seed);
-}
-
-static UNUSED bool filled(const void *memory, size_t length, unsigned seed)
-{
-    for (size_t i = 0; i < length; i++)
-        if (((const unsigned char *)memory)[i] != pattern_byte(i, seed))
-            return false;
-    return true;
-}
 
 static UNUSED unsigned char *fresh_pages(void *at, size_t length)
 {
@@ -349,23 +332,6 @@ static UNUSED bool talks(void)
     if (at_far(FAR_SEND, sizeof bytes, 8, SCIF_SEND_BLOCK) != sizeof bytes)
         return false;
     return scif_recv(epd, bytes, sizeof bytes, SCIF_RECV_BLOCK) == sizeof bytes && filled(bytes, sizeof bytes, 8);
-}
-
-// Ends with the last kind of event a test can wait for: the thread, of any process, sleeps in the kernel.
-static UNUSED void await_asleep(pid_t process, pid_t thread)
-{
-    char path[64], line[512];
-    int64_t deadline = now_ns() + (int64_t)PATIENCE_MS * 1000000;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, thread);
-    for (int seen = 0; seen < 3;) {
-        FILE *f = fopen(path, "re");
-        REQUIRE(f && fgets(line, sizeof line, f));
-        fclose(f);
-        char *after_name = strrchr(line, ')');
-        seen = after_name && after_name[2] == 'S' ? seen + 1 : 0;
-        REQUIRE(now_ns() < deadline);
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
 }
 
 #endif

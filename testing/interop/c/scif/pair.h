@@ -27,7 +27,8 @@
 
 #include <scif.h>
 
-#define UNUSED __attribute__((unused))
+#include "bytes.h"
+
 #define PAGE 4096ul
 // How often a connecting side tries, a second apart.
 #define TRIES 20
@@ -193,25 +194,6 @@ static UNUSED unsigned char *heap_pages(size_t pages)
     HOLDS(posix_memalign(&at, PAGE, pages * PAGE) == 0);
     memset(at, 0, pages * PAGE);
     return at;
-}
-
-static UNUSED unsigned char pattern_byte(size_t at, unsigned seed)
-{
-    return (unsigned char)(at * 31 + at / PAGE * 7 + seed * 101 + 1);
-}
-
-static UNUSED void fill(void *memory, size_t length, unsigned seed)
-{
-    for (size_t i = 0; i < length; i++)
-        ((unsigned char *)memory)[i] = pattern_byte(i, seed);
-}
-
-static UNUSED bool filled(const void *memory, size_t length, unsigned seed)
-{
-    for (size_t i = 0; i < length; i++)
-        if (((const unsigned char *)memory)[i] != pattern_byte(i, seed))
-            return false;
-    return true;
 }
 
 static UNUSED int64_t now_ms(void)
