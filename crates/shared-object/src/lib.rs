@@ -5,5 +5,6 @@
 //! several of these names has one engine behind them: the loader knows a file by its inode, whatever it is called. The
 //! build makes a folder of the names, `nonic-lib`, beside the library.
 
+pub use nonic_dat_face as dat;
 pub use nonic_scif_face as scif;
 pub use nonic_verbs as verbs;
