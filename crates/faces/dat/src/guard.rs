@@ -1,0 +1,99 @@
+//! The border between C and Rust: what a result and what a panic become.
+//!
+//! A call of uDAPL answers by its value alone, so `errno` is left as it was. No panic crosses the border: one inside is a
+//! fault of this library, not of the program, so the call answers `DAT_INTERNAL_ERROR` and the program goes on; Rust's
+//! panic hook has then already said where on standard error.
+//!
+//! Nor is a thread cancelled (`pthread_cancel(3)`) while it is inside: it would leave locks held.
+
+use core::ffi::c_int;
+use core::ptr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use nonic_dat::{DatError, DatResult, Kind, Subtype};
+use nonic_sys::ErrnoKept;
+
+use crate::error::{Version, encode};
+
+/// What a panic becomes.
+const FAULT: DatError = DatError::new(Kind::InternalError, Subtype::None);
+
+unsafe extern "C" {
+    /// `pthread_setcancelstate(3)`: since glibc 2.35 two stores to the thread's own memory.
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+const CANCEL_DISABLE: c_int = 1;
+
+/// No cancellation of this thread takes place while this lives.
+struct Uncancelled {
+    before: c_int,
+}
+
+impl Uncancelled {
+    fn begin() -> Self {
+        let mut before = 0;
+        // SAFETY: stores the state so far in `before`, and concerns this thread only.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+        Self { before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: the state is one that the thread had; this is no point of cancellation.
+        unsafe { pthread_setcancelstate(self.before, ptr::null_mut()) };
+    }
+}
+
+/// What `work` answers, as a `DAT_RETURN` of this version.
+pub(crate) fn answer(version: Version, work: impl FnOnce() -> DatResult<()>) -> u32 {
+    let _uncancelled = Uncancelled::begin();
+    quick_answer(version, work)
+}
+
+/// [`answer`] for calls that never block and have no point of cancellation: posting, dequeuing, synchronizing.
+#[inline]
+pub(crate) fn quick_answer(version: Version, work: impl FnOnce() -> DatResult<()>) -> u32 {
+    let _errno = ErrnoKept::new();
+    // Unwind safety: the engine's locks recover from poisoning, and the call's own values are dropped.
+    match catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(FAULT)) {
+        Ok(()) => 0,
+        Err(error) => encode(version, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errno() -> c_int {
+        // SAFETY: the C library's variable of this thread.
+        unsafe { *libc::__errno_location() }
+    }
+
+    fn set_errno(value: c_int) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = value }
+    }
+
+    #[test]
+    fn errno_is_as_it_was_whatever_happened_inside() {
+        for result in [Ok(()), Err(DatError::argument(4))] {
+            set_errno(77);
+            let inside = || {
+                set_errno(libc::EBUSY);
+                result
+            };
+            let expected = if result.is_ok() { 0 } else { 0x8006_0027 };
+            assert_eq!(answer(Version::V1_2, inside), expected);
+            assert_eq!(errno(), 77);
+        }
+    }
+
+    #[test]
+    fn a_panic_stays_inside_and_is_an_internal_error() {
+        assert_eq!(answer(Version::V1_2, || panic!("a fault of the library")), 0x8004_0000);
+    }
+}
