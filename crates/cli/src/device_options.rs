@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
-use crate::scif_options;
+use crate::{dat_options, scif_options};
 
 /// Most devices a process can have.
 const DEVICES_MAX: u32 = 16;
@@ -140,6 +140,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
             (!["any", "default", ""].contains(&value)).then(|| "must be any or default".to_owned())
         }
         _ if scif_options::is_variable(name) => scif_options::complaint_about(name, value),
+        _ if dat_options::is_variable(name) => dat_options::complaint_about(value),
         _ => Some("is no variable of nonic; a typing error?".to_owned()),
     }
 }

@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod dat_options;
 mod demo;
 mod device_options;
 mod doctor;

@@ -84,6 +84,7 @@ fn each_device_flag_sets_its_variable_and_no_other() {
         (&["--allow-ptrace"], "NONIC_PTRACE=any"),
         (&["--nodes", "0,2-4"], "NONIC_SCIF_NODES=0,2-4"),
         (&["--scif-port-min", "40"], "NONIC_SCIF_PORT_MIN=40"),
+        (&["--noncoherent"], "NONIC_NONCOHERENT=1"),
     ];
     for (flag, expected) in flags {
         let output = nonic_run([flag, &["--", "env"]].concat()).exits(0).output;
@@ -111,6 +112,21 @@ fn a_scif_node_comes_with_the_others_unless_the_user_has_named_them() {
     command.env("NONIC_LIB_DIR", &*folder).env("NONIC_SCIF_NODES", "1,7");
     let exported = set(run(command.args(["run", "--node", "1", "--", "env"])));
     assert_eq!(exported, ["NONIC_SCIF_NODE=1", "NONIC_SCIF_NODES=1,7"]);
+}
+
+#[test]
+fn the_registry_of_udapl_is_led_to_the_file_beside_the_libraries_unless_the_user_named_another() {
+    let shown = |folder: &std::path::Path, named: Option<&str>| {
+        let mut command = nonic();
+        command.env("NONIC_LIB_DIR", folder).env_remove("DAT_OVERRIDE");
+        command.envs(named.map(|path| ("DAT_OVERRIDE", path)));
+        run(command.args(["run", "--", "sh", "-c", "printf %s \"$DAT_OVERRIDE\""])).exits(0).output
+    };
+    let folder = stub_folder();
+    assert_eq!(shown(&folder, None), "", "there is no such file, so nothing is set");
+    let ours = file(&folder, "dat.conf", b"", 0o644);
+    assert_eq!(shown(&folder, None), ours.canonicalize().unwrap().to_str().unwrap());
+    assert_eq!(shown(&folder, Some("/my/dat.conf")), "/my/dat.conf");
 }
 
 #[test]

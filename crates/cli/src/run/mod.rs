@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 
 use crate::EXIT_REFUSED;
+use crate::dat_options::DatOptions;
 use crate::device_options::DeviceOptions;
 use crate::library::{FindError, LibraryFolder};
 use crate::scif_options::ScifOptions;
@@ -22,8 +23,8 @@ const EXIT_NOT_FOUND: u8 = 127;
 
 /// Run a program on the software RDMA device
 ///
-/// Puts nonic's libraries (libibverbs.so.1, libscif.so.0) in front of LD_LIBRARY_PATH and becomes the program, so that
-/// its signals and its exit status are those of the program itself. Programs need no rebuild. Both ends of a connection must run under nonic, on one
+/// Puts nonic's libraries (libibverbs.so.1, libscif.so.0, libdat.so.1) in front of LD_LIBRARY_PATH, leads the registry of
+/// uDAPL 2.0 to nonic's provider, and becomes the program, so that its signals and its exit status are those of the program itself. Programs need no rebuild. Both ends of a connection must run under nonic, on one
 /// host and in one network namespace.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -41,6 +42,9 @@ pub(crate) struct RunArguments {
 
     #[command(flatten)]
     scif: ScifOptions,
+
+    #[command(flatten)]
+    dat: DatOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -54,6 +58,8 @@ Examples:
   nonic run --node 0 -- ./host_program        SCIF: the host; then, in another terminal:
   nonic run --node 1 -- ./card_program        its card
   nonic run --scif-port-min 40 -- ./daemon    one that binds ports kept for root
+  nonic run -- dtest -P nonic -s              uDAPL: a server; its client: -h localhost
+  nonic run --noncoherent -- ./dat_program    uDAPL: does it call dat_lmr_sync_rdma_write?
 
 Environment, each set by the flag that names it, else passed on as it is:
   NONIC_DEVICES        number of devices, 1 to 16; default 1
@@ -68,12 +74,14 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_SCIF_NODE      the program's SCIF node; default 0
   NONIC_SCIF_NODES     nodes that count as online, like 0,1 or 0-3; default: those with programs
   NONIC_SCIF_PORT_MIN  lowest SCIF port that needs no CAP_SYS_ADMIN; default 1024
+  NONIC_NONCOHERENT    1: all uDAPL adapters need dat_lmr_sync_rdma_write and _read; default 0
 Environment of SCIF without a flag, passed on as it is:
   NONIC_SCIF_FABRIC    programs reach only those with the same word here; default 0
   NONIC_SCIF_MEMLOCK   1: registering more than RLIMIT_MEMLOCK fails with EAGAIN; default 0
 Environment read by this command:
   NONIC_LIB_DIR        folder with the libraries; default: beside this command
   LD_LIBRARY_PATH      kept, behind nonic's folder
+  DAT_OVERRIDE         kept; else set to nonic's dat.conf
 
 Exit status:
   that of PROGRAM, once it runs
@@ -88,6 +96,8 @@ pub(crate) struct Checked {
     file: PathBuf,
     /// What the loader would put in front of the program's libraries.
     search_path: OsString,
+    /// The folder with the libraries.
+    libraries: PathBuf,
     /// The program as the user named it, with the interpreter that does the work when it is a script.
     pub(crate) subject: String,
     /// Why it would not use the libraries, if so.
@@ -138,6 +148,7 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
         .args(rest)
         .envs(arguments.device.environment())
         .envs(arguments.scif.environment())
+        .envs(arguments.dat.environment(&checked.libraries))
         .env("LD_LIBRARY_PATH", &checked.search_path);
     let error = command.exec();
     refuse(&format!("{}: cannot be executed: {error}", checked.file.display()), EXIT_NOT_EXECUTABLE)
@@ -155,6 +166,7 @@ fn examine(name: &OsStr) -> Result<Checked, CheckError> {
     let findings = program::inspect(&file, &folder.library_names(), folder.path(), path.as_deref());
     Ok(Checked {
         search_path: folder.search_path(std::env::var_os("LD_LIBRARY_PATH").as_deref()),
+        libraries: folder.path().to_path_buf(),
         subject: subject(name, &file, &findings.loaded),
         unsuitable: findings.unsuitable,
         warnings: findings.warnings,
