@@ -7,6 +7,7 @@ use nonic_sys::BorrowedFd;
 
 use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
+use crate::engine::{Awaited, Drive};
 use crate::error::{Busy, CreateError};
 use crate::events::EventQueue;
 use crate::use_count::UseCount;
@@ -42,9 +43,16 @@ impl CompletionChannel {
     pub fn next_event(&self) -> io::Result<Arc<CompletionQueue>> {
         let deliver = |queue: &Arc<CompletionQueue>| queue.account().delivered();
         let blocks = || self.context.is_current() && self.events.is_empty() && !self.events.is_nonblocking();
-        let waited = if blocks() { self.context.engine().wait_for(&self.events, deliver) } else { None };
-        let (queue, ()) = waited.unwrap_or_else(|| self.events.next(deliver))?;
-        Ok(queue)
+        if blocks() {
+            let mut awaited = ChannelEvent { events: &self.events, deliver };
+            match self.context.engine().drive(&mut awaited, None) {
+                Drive::Found(queue) => return Ok(queue),
+                Drive::Failed(error) => return Err(error),
+                // The descriptor tells.
+                Drive::Left | Drive::TimedOut => {}
+            }
+        }
+        Ok(self.events.next(deliver)?.0)
     }
 
     /// Gives the channel back; refused while completion queues use it.
@@ -60,5 +68,41 @@ impl CompletionChannel {
 
     pub(crate) fn forget(&self, queue: &CompletionQueue) {
         self.events.remove(|waiting| std::ptr::eq(Arc::as_ptr(waiting), queue));
+    }
+}
+
+/// The next event of a channel, for a thread that drives the device until it comes.
+struct ChannelEvent<'a, D> {
+    events: &'a EventQueue<Arc<CompletionQueue>>,
+    deliver: D,
+}
+
+impl<D: Fn(&Arc<CompletionQueue>)> Awaited for ChannelEvent<'_, D> {
+    type Found = Arc<CompletionQueue>;
+
+    fn begin(&mut self) {
+        self.events.begin_wait();
+    }
+
+    fn look(&mut self) -> Option<Self::Found> {
+        Some(self.events.try_next(&self.deliver)?.0)
+    }
+
+    fn fall_asleep(&mut self) -> Option<Self::Found> {
+        Some(self.events.fall_asleep(&self.deliver)?.0)
+    }
+
+    fn wake(&mut self) {
+        self.events.wake();
+    }
+
+    fn end(&mut self, found: Option<Self::Found>) -> Option<Self::Found> {
+        match found {
+            Some(_) => {
+                self.events.end_wait();
+                found
+            }
+            None => Some(self.events.end_wait_with(&self.deliver)?.0),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Completion queues.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use nonic_queue::{Completion, CompletionOpcode, QpNumber, Status};
@@ -51,6 +52,36 @@ enum Armed {
     Any,
 }
 
+/// Is told of completions as a completion channel is, by a call in place of an event. All calls come from whichever thread
+/// drives the device, under locks of the engine, of queue pairs among them: an observer notes it, wakes somebody
+/// ([`crate::WaitBell::ring`]), and calls nothing else of the engine; nor does it drop anything whose end calls the engine. The queue itself is not locked: [`CompletionQueue::added`]
+/// and [`CompletionQueue::waiting`] may be asked.
+pub trait CompletionObserver: Send + Sync {
+    /// A completion was added to the queue, for which [`CompletionQueue::request_notification`] was called.
+    fn completion_added(&self);
+
+    /// A completion found no room and is lost. Once, whether or not the queue is armed; the queue is unusable from now on, and
+    /// its queue pairs are about to go to error.
+    fn overran(&self);
+}
+
+/// Where a queue tells of its completions.
+enum ReportsTo {
+    Nobody,
+    Channel(Arc<CompletionChannel>),
+    Observer(Arc<dyn CompletionObserver>),
+}
+
+impl fmt::Debug for ReportsTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nobody => "nobody",
+            Self::Channel(_) => "a channel",
+            Self::Observer(_) => "an observer",
+        })
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     entries: Ring<Entry>,
@@ -66,10 +97,13 @@ pub struct CompletionQueue {
     context: Arc<Context>,
     /// That of the context, for those in a hurry.
     engine: Arc<Engine>,
-    channel: Option<Arc<CompletionChannel>>,
+    reports_to: ReportsTo,
     cookie: usize,
     /// Entries waiting, for a look without the lock.
     waiting: AtomicU32,
+    /// Entries added since the beginning, and of those the ones that went with their queue pair.
+    added: AtomicU64,
+    forgotten: AtomicU64,
     inner: BiasedMutex<Inner>,
     pub(crate) users: UseCount,
     completion_events: EventAccount,
@@ -93,23 +127,20 @@ impl Context {
         if channel.is_some_and(|channel| !channel.users.acquire()) {
             return Err(CreateError::Closed);
         }
-        Ok(Arc::new_cyclic(|this| CompletionQueue {
-            this: Weak::clone(this),
-            context: Arc::clone(self),
-            engine: Arc::clone(self.engine_owner().engine()),
-            channel: channel.cloned(),
-            cookie,
-            waiting: AtomicU32::new(0),
-            inner: BiasedMutex::new(Inner {
-                entries: Ring::new(),
-                capacity: entries,
-                armed: Armed::No,
-                overrun: false,
-            }),
-            users: UseCount::default(),
-            completion_events: EventAccount::default(),
-            async_events: EventAccount::default(),
-        }))
+        let reports_to = channel.cloned().map_or(ReportsTo::Nobody, ReportsTo::Channel);
+        Ok(CompletionQueue::new(self, entries, reports_to, cookie))
+    }
+
+    /// Creates a completion queue of at least `entries` that tells `observer` of its completions. The queue keeps the observer
+    /// as long as it lives.
+    pub fn create_observed_completion_queue(
+        self: &Arc<Self>,
+        entries: u32,
+        observer: Arc<dyn CompletionObserver>,
+    ) -> Result<Arc<CompletionQueue>, CreateError> {
+        self.check_current()?;
+        check_entries(entries)?;
+        Ok(CompletionQueue::new(self, entries, ReportsTo::Observer(observer), 0))
     }
 }
 
@@ -122,6 +153,28 @@ fn check_entries(entries: u32) -> Result<(), CreateError> {
 }
 
 impl CompletionQueue {
+    fn new(context: &Arc<Context>, entries: u32, reports_to: ReportsTo, cookie: usize) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            context: Arc::clone(context),
+            engine: Arc::clone(context.engine_owner().engine()),
+            reports_to,
+            cookie,
+            waiting: AtomicU32::new(0),
+            added: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
+            inner: BiasedMutex::new(Inner {
+                entries: Ring::new(),
+                capacity: entries,
+                armed: Armed::No,
+                overrun: false,
+            }),
+            users: UseCount::default(),
+            completion_events: EventAccount::default(),
+            async_events: EventAccount::default(),
+        })
+    }
+
     /// The face's mark.
     pub fn cookie(&self) -> usize {
         self.cookie
@@ -134,7 +187,10 @@ impl CompletionQueue {
 
     /// Where it reports.
     pub fn channel(&self) -> Option<&Arc<CompletionChannel>> {
-        self.channel.as_ref()
+        match &self.reports_to {
+            ReportsTo::Channel(channel) => Some(channel),
+            ReportsTo::Nobody | ReportsTo::Observer(_) => None,
+        }
     }
 
     /// Its device context.
@@ -196,7 +252,24 @@ impl CompletionQueue {
 
     /// Whether completions wait.
     pub(crate) fn has_entries(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) > 0
+        self.waiting() > 0
+    }
+
+    /// How many completions wait this moment; after an overrun one more than that. Costs one load.
+    #[inline]
+    pub fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// How many completions were added since the queue was made. With the number that was polled since, and
+    /// [`CompletionQueue::forgotten`], this tells what came before and after something else.
+    pub fn added(&self) -> u64 {
+        self.added.load(Ordering::Acquire)
+    }
+
+    /// How many of those added were removed unpolled, with their queue pair's reset or end.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
     }
 
     /// Adds a completion that `fill` writes. `solicited` wakes a program that asked for such only; a failure always does.
@@ -211,6 +284,7 @@ impl CompletionQueue {
         fill(&mut entry.completion);
         entry.credit = credit;
         let failed = !entry.completion.status.is_success();
+        self.added.store(self.added.load(Ordering::Relaxed) + 1, Ordering::Release);
         self.waiting.store(inner.entries.length() as u32, Ordering::Release);
         if inner.armed != Armed::No {
             self.wake(inner, solicited || failed);
@@ -228,7 +302,7 @@ impl CompletionQueue {
         self.report_overrun();
     }
 
-    /// Tells the channel, if what was added is what the program waits for.
+    /// Tells the channel or the observer, if what was added is what the program waits for.
     #[cold]
     fn wake(&self, mut inner: BiasedGuard<'_, Inner>, solicited: bool) {
         if inner.armed == Armed::Solicited && !solicited {
@@ -237,20 +311,27 @@ impl CompletionQueue {
         inner.armed = Armed::No;
         self.engine.queue_disarmed();
         drop(inner);
-        if let Some(channel) = &self.channel
-            && let Some(this) = self.this.upgrade()
-        {
-            channel.notify(this);
+        match &self.reports_to {
+            ReportsTo::Nobody => {}
+            ReportsTo::Channel(channel) => {
+                if let Some(this) = self.this.upgrade() {
+                    channel.notify(this);
+                }
+            }
+            ReportsTo::Observer(observer) => observer.completion_added(),
         }
     }
 
     fn report_overrun(&self) {
+        if let ReportsTo::Observer(observer) = &self.reports_to {
+            observer.overran();
+        }
         let Some(this) = self.this.upgrade() else { return };
         self.context.engine().overrun(Arc::clone(&this));
         self.context.raise(AsyncEventKind::CqError, AsyncElement::CompletionQueue(this));
     }
 
-    /// Asks for one event on the channel for the next completion added after this call, or for the next solicited or
+    /// Asks for one event on the channel, or one call of the observer, for the next completion added after this call, or for the next solicited or
     /// failed one. Asking for both gives the wider.
     pub fn request_notification(&self, solicited_only: bool) {
         if !self.context.is_current() {
@@ -299,7 +380,10 @@ impl CompletionQueue {
     /// Removes the completions of a queue pair that goes.
     pub(crate) fn forget(&self, number: QpNumber) {
         let mut inner = self.lock();
+        let before = inner.entries.length();
         inner.entries.retain(|entry| entry.completion.qp_number != number);
+        let removed = (before - inner.entries.length()) as u64;
+        self.forgotten.store(self.forgotten.load(Ordering::Relaxed) + removed, Ordering::Release);
         let left = inner.entries.length() as u32 + u32::from(inner.overrun);
         self.waiting.store(left, Ordering::Release);
     }
@@ -317,7 +401,7 @@ impl CompletionQueue {
                 self.engine.queue_disarmed();
             }
         }
-        if let Some(channel) = &self.channel {
+        if let Some(channel) = self.channel() {
             channel.forget(self);
         }
         self.context.forget_events(|element| {
@@ -325,7 +409,7 @@ impl CompletionQueue {
         });
         self.completion_events.wait_for_all();
         self.async_events.wait_for_all();
-        if let Some(channel) = &self.channel {
+        if let Some(channel) = self.channel() {
             channel.users.release();
         }
         Ok(())

@@ -61,6 +61,7 @@ fn creation(stop: &AtomicBool) {
                 capabilities: Capabilities { send_requests: 4, send_pieces: 1, ..Capabilities::default() },
                 signal_all: true,
                 cookie: 0,
+                observer: None,
             })
             .unwrap();
         pair.destroy().unwrap();

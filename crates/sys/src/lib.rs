@@ -11,6 +11,7 @@ mod call_lock;
 mod copy;
 mod descriptor;
 mod errno;
+mod event_count;
 mod file_mapping;
 mod fork;
 mod hope;
@@ -44,6 +45,7 @@ pub use call_lock::{CallLock, Record};
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, pipe, read_byte, wait_readable, write_byte};
 pub use errno::ErrnoKept;
+pub use event_count::{EventCount, Ticket};
 pub use file_mapping::{
     map_file_over, open_file_behind, open_file_of, process_maps_file, reserve_addresses, unmap_range,
 };

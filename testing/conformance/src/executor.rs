@@ -233,6 +233,7 @@ impl Executor {
                     capabilities,
                     signal_all,
                     cookie: 0,
+                    observer: None,
                 };
                 let pair = self.zones.at(zone).create_queue_pair(request).map_err(said)?;
                 let own = u64::from(pair.number().0);

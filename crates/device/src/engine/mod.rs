@@ -27,6 +27,7 @@ use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
 use self::driver::Driver;
 pub(crate) use self::progress::Progress;
 pub(crate) use self::revocation::Leaving;
+pub(crate) use self::waiter::{Awaited, Drive};
 use crate::agent;
 use crate::completion_queue::{CompletionQueue, SendCredit};
 use crate::config::Config;

@@ -10,11 +10,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use nonic_sys::{AsFd, Hope, LOOK, cpu_relax, usable_cpus, wait_readable, yield_now};
+use nonic_sys::{
+    AsFd, AsRawFd, Hope, LOOK, POLL_IN, PollEntry, cpu_relax, usable_cpus, wait_readable, yield_now,
+};
 use nonic_transport::Sleeper;
 
 use super::{Engine, Progress};
-use crate::events::EventQueue;
 
 /// Looks between two at the clock, each of which also lets other threads of this CPU run.
 const LOOKS_PER_YIELD: u32 = 32;
@@ -42,69 +43,94 @@ impl Waiter {
     }
 }
 
+/// What a thread waits for that drives the device meanwhile.
+pub(crate) trait Awaited {
+    /// What it finds.
+    type Found;
+    /// The thread begins to wait.
+    fn begin(&mut self);
+    /// Looks for it.
+    fn look(&mut self) -> Option<Self::Found>;
+    /// Says that the thread is about to sleep and must be woken, then looks once more.
+    fn fall_asleep(&mut self) -> Option<Self::Found>;
+    /// The thread looks by itself again.
+    fn wake(&mut self);
+    /// The thread goes, with what it found, or with what came last.
+    fn end(&mut self, found: Option<Self::Found>) -> Option<Self::Found>;
+}
+
+/// How a thread's wait ended.
+#[derive(Debug)]
+pub(crate) enum Drive<T> {
+    /// With what it waited for.
+    Found(T),
+    /// Without it, at its time.
+    TimedOut,
+    /// Another thread drives the device, or the agent should: the wait goes on without.
+    Left,
+    /// With a signal.
+    Failed(io::Error),
+}
+
 impl Engine {
     /// Whether a thread of the program waits and drives.
     pub(crate) fn has_waiter(&self) -> bool {
         self.waiter.present.load(Ordering::SeqCst)
     }
 
-    /// Waits for an event of `events` and drives the device meanwhile. `None`: another thread does that, or the agent
-    /// should; then the descriptor of the queue tells. A signal ends the wait as it ends `read(2)`.
-    pub(crate) fn wait_for<T, R>(
-        &self,
-        events: &EventQueue<T>,
-        deliver: impl Fn(&T) -> R,
-    ) -> Option<io::Result<(T, R)>> {
+    /// Waits for what `awaited` is and drives the device meanwhile.
+    pub(crate) fn drive<A: Awaited>(&self, awaited: &mut A, until: Option<Instant>) -> Drive<A::Found> {
         if self.waiter.present.swap(true, Ordering::SeqCst) {
-            return None;
+            return Drive::Left;
         }
-        let outcome = self.drive_until(events, &deliver);
-        // Before the rings change hands: from now on every event shows on the descriptor again. One that came with a signal
-        // goes before it.
-        let outcome = match outcome {
-            Some(Ok(found)) => {
-                events.end_wait();
-                Some(Ok(found))
-            }
-            other => events.end_wait_with(&deliver).map(Ok).or(other),
+        // Before the rings change hands: from now on every event shows elsewhere again. One that came with a signal goes before
+        // it.
+        let outcome = match self.drive_until(awaited, until) {
+            Drive::Found(found) => awaited.end(Some(found)).map_or(Drive::Left, Drive::Found),
+            other => awaited.end(None).map_or(other, Drive::Found),
         };
         self.leave();
         outcome
     }
 
-    fn drive_until<T, R>(
-        &self,
-        events: &EventQueue<T>,
-        deliver: &impl Fn(&T) -> R,
-    ) -> Option<io::Result<(T, R)>> {
-        events.begin_wait();
+    fn drive_until<A: Awaited>(&self, awaited: &mut A, until: Option<Instant>) -> Drive<A::Found> {
+        awaited.begin();
         for link in self.links().iter() {
             link.set_awake();
         }
+        let is_over = |now: Instant| until.is_some_and(|until| now >= until);
         let mut look_until = self.waiter.begin();
         let looks = look_until.is_some();
         let mut slept = false;
         let mut turns = 0u32;
         loop {
             let progress = self.progress(usize::MAX);
-            if let Some(found) = events.try_next(deliver) {
+            if let Some(found) = awaited.look() {
                 if looks {
                     self.waiter.hope.learn(!slept);
                 }
-                return Some(Ok(found));
+                return Drive::Found(found);
             }
             if progress.any_of(Progress::HELD) {
                 // A message waits for something that only time or this program can bring: the agent's business.
-                return None;
+                return Drive::Left;
             }
             if progress.any_of(Progress::WORKED) {
+                // Peers that never rest must not keep a thread beyond its time.
+                if until.is_some() && is_over(Instant::now()) {
+                    return Drive::TimedOut;
+                }
                 continue;
             }
-            if let Some(until) = look_until {
+            if let Some(look_end) = look_until {
                 turns += 1;
                 if turns.is_multiple_of(LOOKS_PER_YIELD) {
                     yield_now();
-                    if Instant::now() >= until {
+                    let now = Instant::now();
+                    if is_over(now) {
+                        return Drive::TimedOut;
+                    }
+                    if now >= look_end {
                         look_until = None;
                     }
                 } else {
@@ -114,31 +140,42 @@ impl Engine {
             }
             if progress.any_of(Progress::TAKEN) {
                 yield_now();
+                if until.is_some() && is_over(Instant::now()) {
+                    return Drive::TimedOut;
+                }
                 continue;
             }
-            if let Some(found) = events.fall_asleep(deliver) {
-                return Some(Ok(found));
+            if let Some(found) = awaited.fall_asleep() {
+                return Drive::Found(found);
             }
             if self.say_asleep(Sleeper::Waiter) {
                 slept = true;
-                let woken = self.sleep();
-                if let Err(error) = woken {
-                    return Some(Err(error));
+                match self.sleep(until) {
+                    Ok(true) => {}
+                    Ok(false) => return Drive::TimedOut,
+                    Err(error) => return Drive::Failed(error),
                 }
             }
-            events.wake();
+            awaited.wake();
         }
     }
 
-    fn sleep(&self) -> io::Result<()> {
+    /// Sleeps until the bell is rung; false if it was not before `until`.
+    fn sleep(&self, until: Option<Instant>) -> io::Result<bool> {
         let bell = &self.party.waiter_bell;
+        if let Some(until) = until {
+            let mut entry = [PollEntry { number: bell.as_fd().as_raw_fd(), events: POLL_IN, revents: 0 }];
+            if nonic_sys::poll(&mut entry, Some(until.saturating_duration_since(Instant::now())))? == 0 {
+                return Ok(false);
+            }
+        }
         match bell.take() {
             // A peer that holds the bell too can make it non-blocking; then it costs a call more.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                wait_readable(bell.as_fd(), None);
-                Ok(())
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                Ok(wait_readable(bell.as_fd(), left))
             }
-            other => other.map(|_| ()),
+            other => other.map(|_| true),
         }
     }
 

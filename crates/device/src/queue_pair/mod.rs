@@ -46,6 +46,18 @@ pub struct QueuePairRequest {
     pub signal_all: bool,
     /// The face's mark.
     pub cookie: usize,
+    /// Is told when it fails.
+    pub observer: Option<Weak<dyn QueuePairObserver>>,
+}
+
+/// Is told of what happens to a queue pair by itself. It may be dropped where it is called, so it owns nothing whose end calls
+/// the engine: what it tells about stands behind a `Weak` that only others upgrade.
+pub trait QueuePairObserver: Send + Sync {
+    /// It went to error by itself: a request of its own or of the peer's failed, the peer's process ended without leave, or a
+    /// completion queue overran. Once each time, after every outstanding request was flushed; not for what the program asked for
+    /// ([`QueuePair::modify`]). Called under locks of the engine, the queue pair's among them: it must not block, nor call
+    /// anything of the engine but [`crate::WaitBell::ring`].
+    fn failed(&self);
 }
 
 /// A queue pair (`ibv_create_qp(3)`).
@@ -64,6 +76,7 @@ pub struct QueuePair {
     pub(crate) capabilities: Capabilities,
     signal_all: bool,
     cookie: usize,
+    observer: Option<Weak<dyn QueuePairObserver>>,
     inner: BiasedMutex<Inner>,
     async_events: EventAccount,
     destroyed: AtomicBool,
@@ -154,6 +167,7 @@ impl Zone {
                 capabilities,
                 signal_all: request.signal_all,
                 cookie: request.cookie,
+                observer: request.observer.clone(),
                 inner: BiasedMutex::new(Inner::new(&capabilities)),
                 async_events: EventAccount::default(),
                 destroyed: AtomicBool::new(false),
@@ -253,6 +267,13 @@ impl QueuePair {
     pub fn attributes(&self) -> QpAttributes {
         let attributes = self.lock().attributes;
         QpAttributes { current_state: attributes.state, ..attributes }
+    }
+
+    /// Whether no send request, and no receive of its own queue, is outstanding. What has completed is not, polled or not.
+    pub fn idle(&self) -> (bool, bool) {
+        let inner = self.lock();
+        let receives = inner.receives.length() == 0 && !inner.responder.is_receiving();
+        (inner.send.is_empty(), receives)
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {

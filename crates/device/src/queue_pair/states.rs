@@ -1,5 +1,6 @@
 //! The states of a queue pair: moving between them, and what ends when it goes to error or back to reset.
 
+use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
 use nonic_queue::{AttributeMask, CompletionOpcode, QpAttributes, QpState, QpType, Status, check_transition};
@@ -42,7 +43,7 @@ impl QueuePair {
                 return Ok(());
             }
             QpState::Error => {
-                self.enter_error(&mut inner);
+                self.stop_and_flush(&mut inner);
                 return Ok(());
             }
             _ => {}
@@ -145,10 +146,19 @@ impl QueuePair {
         self.receive_completions.forget(self.number);
     }
 
-    /// Stops everything and flushes every queue. Harmless when done already.
+    /// The queue pair fails. Harmless when it has already.
     pub(crate) fn enter_error(&self, inner: &mut Inner) {
+        if self.stop_and_flush(inner)
+            && let Some(observer) = self.observer.as_ref().and_then(Weak::upgrade)
+        {
+            observer.failed();
+        }
+    }
+
+    /// Stops everything and flushes every queue; false if that was done already.
+    fn stop_and_flush(&self, inner: &mut Inner) -> bool {
         if matches!(inner.state(), QpState::Error | QpState::Reset) {
-            return;
+            return false;
         }
         self.withdraw();
         if inner.requester.is_held_up() {
@@ -166,6 +176,7 @@ impl QueuePair {
         if self.shared_receives.is_some() {
             self.raise(AsyncEventKind::QpLastWqeReached);
         }
+        true
     }
 
     pub(crate) fn flush_sends(&self, inner: &mut Inner) {

@@ -76,6 +76,11 @@ impl Responder {
         self.acknowledge = None;
     }
 
+    /// Whether a message is being placed in a receive.
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.inbound.as_ref().is_some_and(|inbound| inbound.receive.is_some())
+    }
+
     /// Whether something is owed to the peer.
     #[inline]
     pub(crate) fn owes(&self) -> bool {

@@ -54,6 +54,7 @@ impl End {
                 capabilities,
                 signal_all: true,
                 cookie: 0,
+                observer: None,
             })
             .unwrap();
         let mut buffer = Box::new([0; 4096]);

@@ -59,6 +59,7 @@ unsafe fn create(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Result<*mut ib
         capabilities: convert::capabilities_from_c(&asked.cap),
         signal_all: asked.sq_sig_all != 0,
         cookie: reservation.cookie(),
+        observer: None,
     })?;
     // SAFETY: the attributes are writable; the domain is in use by the queue pair and so cannot be destroyed.
     let context = unsafe {

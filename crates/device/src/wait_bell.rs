@@ -1,0 +1,128 @@
+//! Waiting for something that a program, its threads and its peers bring about, whatever it is.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nonic_sys::EventCount;
+
+use crate::context::Context;
+use crate::engine::{Awaited, Drive, Engine};
+
+/// Wakes threads that wait with [`Context::wait`]. Any number may wait with one bell.
+#[derive(Debug)]
+pub struct WaitBell {
+    engine: Arc<Engine>,
+    sleepers: EventCount,
+}
+
+impl WaitBell {
+    /// Has those who wait look again. What they wait for was brought about before. May be called anywhere, under any lock:
+    /// it wakes, and does nothing else. Without anybody asleep it costs a fence.
+    pub fn ring(&self) {
+        if self.sleepers.ring() {
+            self.engine.party().waiter_bell.signal();
+        }
+    }
+}
+
+impl Context {
+    /// A bell for threads that wait with this context.
+    pub fn wait_bell(&self) -> WaitBell {
+        WaitBell { engine: Arc::clone(self.engine_owner().engine()), sleepers: EventCount::default() }
+    }
+
+    /// Waits until `ready` says so (true), or until the time `until` (false). A signal ends the wait (`Interrupted`), unless
+    /// there is no `until` and its handler has `SA_RESTART`, as with `read(2)`.
+    ///
+    /// `ready` is asked at first, after every ring of the bell, and whenever the device was driven; by the calling thread,
+    /// which holds no lock of the engine then. Whoever changes its answer from another thread, or from an observer, rings
+    /// the bell afterwards. Completions are noticed only on queues that are armed
+    /// ([`crate::CompletionQueue::request_notification`]) with an observer that rings: `ready` arms them, then looks.
+    ///
+    /// The thread drives the device meanwhile, if no other does; else it sleeps until somebody rings.
+    pub fn wait(
+        &self,
+        bell: &WaitBell,
+        until: Option<Instant>,
+        ready: &mut dyn FnMut() -> bool,
+    ) -> io::Result<bool> {
+        if ready() {
+            return Ok(true);
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(false);
+        }
+        let waited = if self.is_current() {
+            let mut rung = Rung { sleepers: &bell.sleepers, ready: &mut *ready };
+            self.engine().drive(&mut rung, until)
+        } else {
+            // The rings are the parent's.
+            Drive::Left
+        };
+        match waited {
+            Drive::Found(()) => Ok(true),
+            Drive::TimedOut => Ok(ready()),
+            Drive::Failed(error) => {
+                if ready() {
+                    Ok(true)
+                } else {
+                    Err(error)
+                }
+            }
+            Drive::Left => sleep(&bell.sleepers, until, ready),
+        }
+    }
+}
+
+/// Sleeps while others drive the device.
+fn sleep(sleepers: &EventCount, until: Option<Instant>, ready: &mut dyn FnMut() -> bool) -> io::Result<bool> {
+    loop {
+        let ticket = sleepers.prepare();
+        if ready() {
+            return Ok(true);
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(false);
+        }
+        if let Err(error) = sleepers.sleep(ticket, until) {
+            return if ready() { Ok(true) } else { Err(error) };
+        }
+    }
+}
+
+/// What a thread that drives the device waits for, with a bell.
+struct Rung<'a> {
+    sleepers: &'a EventCount,
+    ready: &'a mut dyn FnMut() -> bool,
+}
+
+impl Rung<'_> {
+    fn look(&mut self) -> Option<()> {
+        (self.ready)().then_some(())
+    }
+}
+
+impl Awaited for Rung<'_> {
+    type Found = ();
+
+    fn begin(&mut self) {}
+
+    fn look(&mut self) -> Option<()> {
+        Rung::look(self)
+    }
+
+    fn fall_asleep(&mut self) -> Option<()> {
+        self.sleepers.prepare_elsewhere();
+        Rung::look(self)
+    }
+
+    fn wake(&mut self) {
+        self.sleepers.wake_elsewhere();
+    }
+
+    fn end(&mut self, found: Option<()>) -> Option<()> {
+        self.sleepers.wake_elsewhere();
+        found
+    }
+}
