@@ -19,6 +19,7 @@ mod engine;
 mod error;
 mod events;
 mod exposed;
+mod known_memory;
 mod limits;
 mod logging;
 mod memory_window;
@@ -50,6 +51,7 @@ pub use exposed::{
     ExposeError, Exposed, ExposedPlace, ExposedRun, OwnThread, expose, forget_own_pages, map_own_pages,
     own_pages,
 };
+pub use known_memory::SharedPlace;
 pub use limits::Limits;
 pub use logging::log_to_standard_error;
 pub use memory_window::{MemoryWindow, WindowKind};

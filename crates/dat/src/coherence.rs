@@ -1,0 +1,45 @@
+//! Synchronizing local memory with what peers read and write (`dat_lmr_sync_rdma_read`, `dat_lmr_sync_rdma_write`).
+
+use nonic_device::{Access, AddressRange, Key, ZoneId};
+
+use crate::error::{DatError, DatResult};
+use crate::interface_adapter::InterfaceAdapter;
+use crate::values::Segment;
+
+impl InterfaceAdapter {
+    /// Makes what the program wrote to these segments visible to peers that read them from now on. Needed only on an adapter
+    /// that is not coherent. `INVALID_PARAMETER|ARG2` if a context is unknown or a segment leaves its region; nothing is
+    /// done then.
+    pub fn sync_rdma_read(
+        &self,
+        segments: impl ExactSizeIterator<Item = Segment> + Clone,
+    ) -> DatResult<()> {
+        self.judge_all(segments)?;
+        nonic_sys::full_fence();
+        Ok(())
+    }
+
+    /// Makes what peers wrote to these segments visible to the program. Needed only on an adapter that is not coherent.
+    /// Errors as for [`Self::sync_rdma_read`].
+    pub fn sync_rdma_write(
+        &self,
+        segments: impl ExactSizeIterator<Item = Segment> + Clone,
+    ) -> DatResult<()> {
+        self.judge_all(segments)?;
+        nonic_sys::full_fence();
+        Ok(())
+    }
+
+    fn judge_all(&self, mut segments: impl ExactSizeIterator<Item = Segment>) -> DatResult<()> {
+        self.check_open()?;
+        let known = segments.all(|segment| self.known_segment(&segment).is_some());
+        if known { Ok(()) } else { Err(DatError::argument(2)) }
+    }
+
+    /// Zone and rights of the region of this adapter that holds a segment. Takes no lock.
+    #[inline]
+    pub(crate) fn known_segment(&self, segment: &Segment) -> Option<(ZoneId, Access)> {
+        let range = AddressRange::new(segment.address, segment.length);
+        self.context().registered(Key(segment.context), range).filter(|(zone, _)| self.has_zone(*zone))
+    }
+}

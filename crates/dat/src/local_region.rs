@@ -1,0 +1,327 @@
+//! Local memory regions (LMR): the program's memory, made reachable by data transfer operations and by peers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use nonic_device::{Access, Region, RegionMemory, RegionRequest, RegisterError};
+
+use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
+use crate::interface_adapter::{ADAPTER_HANDLE, InterfaceAdapter};
+use crate::mark::Mark;
+use crate::members::{Member, MemberKind, Membership};
+use crate::protection_zone::ProtectionZone;
+use crate::shared_memory;
+use crate::use_count::UseCount;
+use crate::values::Privileges;
+
+/// `DAT_LMR_COOKIE`: all 40 bytes count.
+pub type Cookie = [u8; 40];
+
+/// What to register (`DAT_MEM_TYPE` and `DAT_REGION_DESCRIPTION`).
+#[derive(Clone, Debug)]
+pub enum Description {
+    /// `DAT_MEM_TYPE_VIRTUAL`, or `DAT_MEM_TYPE_SO_VIRTUAL` for strong order; the order of all memory is strong here.
+    Virtual {
+        /// First byte.
+        address: u64,
+        /// Whether strong order was asked for.
+        strong_order: bool,
+    },
+    /// `DAT_MEM_TYPE_LMR`: the memory of another region.
+    Region(Arc<LocalRegion>),
+    /// `DAT_MEM_TYPE_SHARED_VIRTUAL`: memory that the machine shares (`MAP_SHARED` of a file or of shared memory).
+    Shared {
+        /// First byte.
+        address: u64,
+        /// Names the memory among those who share it.
+        cookie: Cookie,
+    },
+}
+
+/// A local memory region (`dat_lmr_create`).
+#[derive(Debug)]
+pub struct LocalRegion {
+    mark: Mark,
+    membership: Membership,
+    adapter: Arc<InterfaceAdapter>,
+    zone: Arc<ProtectionZone>,
+    description: Description,
+    address: u64,
+    length: u64,
+    privileges: Privileges,
+    region: Arc<Region>,
+    /// Binds that are under way; those that are done the engine counts.
+    pub(crate) binds: UseCount,
+}
+
+/// What a region is (`DAT_LMR_PARAM`).
+#[derive(Clone, Debug)]
+pub struct RegionFacts {
+    /// `DAT_MEM_TYPE`.
+    pub memory_type: u32,
+    /// First byte.
+    pub address: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// The cookie of shared memory.
+    pub cookie: Option<Cookie>,
+    /// Its zone.
+    pub zone: Arc<ProtectionZone>,
+    /// Its privileges.
+    pub privileges: Privileges,
+    /// For local segments, and for binding remote regions.
+    pub local_context: u32,
+    /// For peers; 0 without remote privileges.
+    pub remote_context: u32,
+    /// Bytes that were registered.
+    pub registered_size: u64,
+    /// The first of them.
+    pub registered_address: u64,
+    /// The region whose memory it is on.
+    pub base: Option<Arc<LocalRegion>>,
+}
+
+const REGION_HANDLE: DatError = DatError::handle(Subtype::Handle(HandleKind::LocalRegion));
+
+impl LocalRegion {
+    /// Registers memory. `length` is in bytes, and does not count for a region on a region. Nothing is pinned; the program
+    /// keeps the memory mapped until it frees the region.
+    ///
+    /// Local read needs no privilege; remote write does not need local write. Errors, in the order of the checks:
+    /// `INVALID_HANDLE` with `IA`, `PZ` or `LMR`; `LENGTH_ERROR` for no bytes; `INVALID_PARAMETER|ARG4` if address plus length
+    /// runs over the end of the address space; `INVALID_STATE` for shared memory that the machine does not share;
+    /// `INVALID_PARAMETER|ARG3` for the cookie of other memory; `INVALID_PARAMETER|ARG6` for privileges to write to memory that
+    /// is mapped for reading only; `INSUFFICIENT_RESOURCES|MEMORY_REGION` if the memory is not mapped or there are too many
+    /// regions.
+    pub fn create(
+        adapter: &Arc<InterfaceAdapter>,
+        description: Description,
+        length: u64,
+        zone: &Arc<ProtectionZone>,
+        privileges: Privileges,
+    ) -> DatResult<Arc<Self>> {
+        adapter.check_open()?;
+        let (address, length) = match &description {
+            Description::Region(base) => {
+                if !Arc::ptr_eq(&base.adapter, adapter) || base.binds.is_closed() {
+                    return Err(REGION_HANDLE);
+                }
+                (base.address, base.length)
+            }
+            Description::Virtual { address, .. } | Description::Shared { address, .. } => (*address, length),
+        };
+        if length == 0 {
+            return Err(DatError::new(Kind::LengthError, Subtype::None));
+        }
+        if address.checked_add(length).is_none() {
+            return Err(DatError::argument(4));
+        }
+        let shared = match &description {
+            Description::Shared { cookie, .. } => Some(shared_memory::judge(adapter, cookie, address, length)?),
+            _ => None,
+        };
+        zone.hold(adapter)?;
+        let base = match &description {
+            Description::Region(base) => Some(base),
+            _ => shared.as_ref().and_then(|shared| shared.same.as_ref()),
+        };
+        let registered = Self::register(base, (address, length), zone, privileges);
+        let region = registered.inspect_err(|_| zone.release())?;
+        let created = Arc::new(Self {
+            mark: Mark::default(),
+            membership: Membership::new(MemberKind::LocalRegion),
+            adapter: Arc::clone(adapter),
+            zone: Arc::clone(zone),
+            description,
+            address,
+            length,
+            privileges,
+            region,
+            binds: UseCount::default(),
+        });
+        adapter.join(&created)?;
+        adapter.regions.add(&created);
+        if let (Description::Shared { cookie, .. }, Some(shared)) = (&created.description, &shared) {
+            shared_memory::add(*cookie, shared, address, length, &created);
+        }
+        Ok(created)
+    }
+
+    fn register(
+        base: Option<&Arc<Self>>,
+        (address, length): (u64, u64),
+        zone: &Arc<ProtectionZone>,
+        privileges: Privileges,
+    ) -> DatResult<Arc<Region>> {
+        let _ = base;
+        let memory = RegionMemory::Program { address: address as usize, length: length as usize };
+        let request = RegionRequest { memory, base: address, access: access_for(privileges) };
+        zone.zone().register(request).map_err(refusal)
+    }
+
+    /// The face's word.
+    pub fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// Its adapter.
+    pub fn adapter(&self) -> &Arc<InterfaceAdapter> {
+        &self.adapter
+    }
+
+    /// What it is.
+    pub fn facts(&self) -> RegionFacts {
+        let (memory_type, cookie, base) = match &self.description {
+            Description::Virtual { strong_order, .. } => (if *strong_order { 3 } else { 0 }, None, None),
+            Description::Region(base) => (1, None, Some(Arc::clone(base))),
+            Description::Shared { cookie, .. } => (2, Some(*cookie), None),
+        };
+        RegionFacts {
+            memory_type,
+            address: self.address,
+            length: self.length,
+            cookie,
+            zone: Arc::clone(&self.zone),
+            privileges: self.privileges,
+            local_context: self.local_context(),
+            remote_context: self.remote_context(),
+            registered_size: self.length,
+            registered_address: self.address,
+            base,
+        }
+    }
+
+    /// For local segments, and for binding remote regions.
+    pub fn local_context(&self) -> u32 {
+        self.region.local_key().0
+    }
+
+    /// For peers; 0 without remote privileges.
+    pub fn remote_context(&self) -> u32 {
+        if self.privileges.intersects(Privileges::REMOTE) { self.region.remote_key().0 } else { 0 }
+    }
+
+    /// Its zone.
+    pub(crate) fn zone(&self) -> &Arc<ProtectionZone> {
+        &self.zone
+    }
+
+    /// Its privileges.
+    pub(crate) fn privileges(&self) -> Privileges {
+        self.privileges
+    }
+
+    /// Whether a range is inside it.
+    pub(crate) fn holds(&self, address: u64, length: u64) -> bool {
+        address.checked_sub(self.address).is_some_and(|offset| {
+            offset.checked_add(length).is_some_and(|end| end <= self.length)
+        })
+    }
+
+    /// Takes the memory back: when this returns no operation through the region is under way, here or in a peer, and none can
+    /// begin. `INVALID_STATE|LMR_IN_USE` while remote regions are bound to it, or about to be; `INVALID_HANDLE|LMR` if it was
+    /// freed.
+    pub fn free(&self) -> DatResult<()> {
+        let in_use = DatError::state(Subtype::State(StateKind::LmrInUse));
+        if !self.binds.close() {
+            if self.binds.is_closed() {
+                return Err(REGION_HANDLE);
+            }
+            // Perhaps they are done by now.
+            self.adapter.look_again_at_binds();
+            if !self.binds.close() {
+                return Err(if self.binds.is_closed() { REGION_HANDLE } else { in_use });
+            }
+        }
+        if self.region.deregister().is_err() {
+            self.binds.reopen();
+            return Err(in_use);
+        }
+        self.let_go();
+        Ok(())
+    }
+
+    fn let_go(&self) {
+        self.adapter.regions.remove(self);
+        if let Description::Shared { cookie, .. } = &self.description {
+            shared_memory::remove(cookie, self);
+        }
+        self.zone.release();
+        self.adapter.leave(&self.membership);
+    }
+}
+
+impl Member for LocalRegion {
+    fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    fn end(&self) {
+        if self.binds.close_anyway() {
+            let _ = self.region.deregister();
+            self.let_go();
+        }
+    }
+}
+
+impl Drop for LocalRegion {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The engine's rights for privileges. Remote regions can be bound to every region.
+fn access_for(privileges: Privileges) -> Access {
+    let mut access = Access::WINDOW_BIND;
+    for (privilege, right) in [
+        (Privileges::LOCAL_WRITE, Access::LOCAL_WRITE),
+        (Privileges::REMOTE_READ, Access::REMOTE_READ),
+        (Privileges::REMOTE_WRITE, Access::REMOTE_WRITE),
+    ] {
+        if privileges.contains(privilege) {
+            access |= right;
+        }
+    }
+    access
+}
+
+fn refusal(error: RegisterError) -> DatError {
+    let none_left = DatError::resources(Subtype::Resource(Resource::MemoryRegion));
+    match error {
+        RegisterError::Empty => DatError::new(Kind::LengthError, Subtype::None),
+        RegisterError::Wraps => DatError::argument(4),
+        RegisterError::NotWritable { .. } | RegisterError::Inconsistent { .. } => DatError::argument(6),
+        RegisterError::Closed => DatError::handle(Subtype::Handle(HandleKind::ProtectionZone)),
+        RegisterError::Forked => ADAPTER_HANDLE,
+        _ => none_left,
+    }
+}
+
+/// The regions of an adapter, by their contexts.
+#[derive(Default)]
+pub(crate) struct RegionTable(Mutex<HashMap<u32, Weak<LocalRegion>>>);
+
+impl RegionTable {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Weak<LocalRegion>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, region: &Arc<LocalRegion>) {
+        self.lock().insert(region.local_context(), Arc::downgrade(region));
+    }
+
+    fn remove(&self, region: &LocalRegion) {
+        self.lock().remove(&region.local_context());
+    }
+
+    /// The region with this LMR context.
+    pub(crate) fn find(&self, context: u32) -> Option<Arc<LocalRegion>> {
+        self.lock().get(&context)?.upgrade()
+    }
+}
+
+impl std::fmt::Debug for RegionTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RegionTable({})", self.lock().len())
+    }
+}

@@ -1,0 +1,328 @@
+//! Remote memory regions (RMR): contexts for parts of local regions that are given out and taken back by requests of an
+//! endpoint.
+//!
+//! A bind is carried out by the engine, in its turn among the requests of the endpoint. What the region is bound to changes at
+//! that moment, which the engine tells by the window's key; a successful completion may be suppressed, so it is no measure.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nonic_device::{Access, Key, MemoryWindow, Operation, WindowKind};
+
+use crate::endpoint::Endpoint;
+use crate::error::{AccessKind, DatError, DatResult, HandleKind, Kind, Resource, Subtype};
+use crate::interface_adapter::InterfaceAdapter;
+use crate::local_region::LocalRegion;
+use crate::mark::Mark;
+use crate::members::{Member, MemberKind, Membership};
+use crate::protection_zone::ProtectionZone;
+use crate::values::{CompletionFlags, Privileges, Segment, TransferStatus};
+
+/// A remote memory region (`dat_rmr_create`).
+#[derive(Debug)]
+pub struct RemoteRegion {
+    mark: Mark,
+    membership: Membership,
+    zone: Arc<ProtectionZone>,
+    window: Arc<MemoryWindow>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    freed: bool,
+    /// What it is bound to.
+    held: Binding,
+    /// Binds under way, in the order in which they were posted.
+    pending: Vec<Pending>,
+    /// Binds posted and not refused since the region was made.
+    posted: u64,
+}
+
+/// What a bind leads to; all zero: nowhere.
+#[derive(Clone, Debug)]
+struct Binding {
+    segment: Segment,
+    privileges: Privileges,
+    context: u32,
+}
+
+impl Binding {
+    const NONE: Self = Self {
+        segment: Segment { context: 0, address: 0, length: 0 },
+        privileges: Privileges::NONE,
+        context: 0,
+    };
+}
+
+#[derive(Debug)]
+struct Pending {
+    key: Key,
+    binding: Binding,
+    /// Its region counts it until it is over.
+    region: Option<Arc<LocalRegion>>,
+    /// The endpoint, to tell it from others.
+    endpoint: usize,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(region) = &self.region {
+            region.binds.release();
+        }
+    }
+}
+
+/// What a remote region is (`DAT_RMR_PARAM`); unbound: all zero.
+#[derive(Clone, Debug)]
+pub struct RemoteRegionFacts {
+    /// Its zone.
+    pub zone: Arc<ProtectionZone>,
+    /// What it is bound to.
+    pub segment: Segment,
+    /// What peers may do.
+    pub privileges: Privileges,
+    /// For peers.
+    pub context: u32,
+}
+
+const REMOTE_REGION_HANDLE: DatError = DatError::handle(Subtype::Handle(HandleKind::RemoteRegion));
+
+impl RemoteRegion {
+    /// Makes a region that is bound to nothing. `INVALID_HANDLE|PZ`; `INSUFFICIENT_RESOURCES|MEMORY_REGION` if there are too
+    /// many.
+    pub fn create(zone: &Arc<ProtectionZone>) -> DatResult<Arc<Self>> {
+        let adapter = zone.adapter();
+        adapter.check_open()?;
+        zone.hold(adapter)?;
+        let window = zone.zone().allocate_window(WindowKind::Type1).map_err(|_| {
+            zone.release();
+            DatError::resources(Subtype::Resource(Resource::MemoryRegion))
+        })?;
+        let created = Arc::new(Self {
+            mark: Mark::default(),
+            membership: Membership::new(MemberKind::RemoteRegion),
+            zone: Arc::clone(zone),
+            window,
+            state: Mutex::new(State { freed: false, held: Binding::NONE, pending: Vec::new(), posted: 0 }),
+        });
+        adapter.join(&created)?;
+        Ok(created)
+    }
+
+    /// The face's word.
+    pub fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// Its adapter.
+    pub fn adapter(&self) -> &Arc<InterfaceAdapter> {
+        self.zone.adapter()
+    }
+
+    /// What it is, after the last bind that was carried out.
+    pub fn facts(&self) -> RemoteRegionFacts {
+        let mut state = self.lock();
+        self.settle(&mut state);
+        let Binding { segment, privileges, context } = state.held.clone();
+        RemoteRegionFacts { zone: Arc::clone(&self.zone), segment, privileges, context }
+    }
+
+    /// Posts a bind to `segment`, or an unbind if its length is 0, to an endpoint; returns the context that peers may use once
+    /// it is done, 0 for an unbind. The bind waits for everything posted on the endpoint before, and everything posted after
+    /// waits for it. The old context is dead when it is done. Only the remote ones of the privileges count.
+    ///
+    /// Errors, in the order of the checks: `INVALID_HANDLE|RMR`; `INVALID_PARAMETER|ARG2` for an unknown context;
+    /// `INVALID_STATE` unless the endpoint is connected or disconnected; `INVALID_PARAMETER|ARG2` for bytes outside the local
+    /// region; `PROTECTION_VIOLATION` if remote region, local region and endpoint are not of one zone; `PRIVILEGES_VIOLATION`
+    /// for remote write where the local region has no local write; `INVALID_PARAMETER|ARG6` for `UNSIGNALLED` on an endpoint
+    /// that is not configured for it; `INSUFFICIENT_RESOURCES` if the endpoint's queue is full.
+    pub fn bind(
+        self: &Arc<Self>,
+        segment: Segment,
+        privileges: Privileges,
+        endpoint: &Arc<Endpoint>,
+        cookie: u64,
+        flags: CompletionFlags,
+    ) -> DatResult<u32> {
+        if self.lock().freed {
+            return Err(REMOTE_REGION_HANDLE);
+        }
+        let wants_bytes = segment.length > 0;
+        let region = if wants_bytes { self.adapter().regions.find(segment.context) } else { None };
+        if wants_bytes && region.is_none() {
+            return Err(DatError::argument(2));
+        }
+        endpoint.check_can_request()?;
+        if let Some(region) = &region {
+            self.judge(region, &segment, privileges)?;
+        }
+        if endpoint.zone().is_none_or(|zone| !Arc::ptr_eq(&zone, &self.zone)) {
+            return Err(protection(privileges));
+        }
+        if flags.contains(CompletionFlags::UNSIGNALLED)
+            && !endpoint.request_flags().contains(CompletionFlags::UNSIGNALLED)
+        {
+            return Err(DatError::argument(6));
+        }
+        self.post(region, &segment, privileges, endpoint, cookie, flags)
+    }
+
+    /// Whether the local region allows it.
+    fn judge(&self, region: &LocalRegion, segment: &Segment, privileges: Privileges) -> DatResult<()> {
+        if !region.holds(segment.address, segment.length) {
+            return Err(DatError::argument(2));
+        }
+        if !Arc::ptr_eq(region.zone(), &self.zone) {
+            return Err(protection(privileges));
+        }
+        let writes = privileges.contains(Privileges::REMOTE_WRITE);
+        if writes && !region.privileges().contains(Privileges::LOCAL_WRITE) {
+            let subtype = Subtype::Privileges(AccessKind::RdmaWrite);
+            return Err(DatError::new(Kind::PrivilegesViolation, subtype));
+        }
+        Ok(())
+    }
+
+    fn post(
+        self: &Arc<Self>,
+        region: Option<Arc<LocalRegion>>,
+        segment: &Segment,
+        privileges: Privileges,
+        endpoint: &Arc<Endpoint>,
+        cookie: u64,
+        flags: CompletionFlags,
+    ) -> DatResult<u32> {
+        // The region cannot be freed from here on until the bind is over.
+        if region.as_ref().is_some_and(|region| !region.binds.acquire()) {
+            return Err(DatError::argument(2));
+        }
+        let key = self.window.next_key();
+        let binding = match &region {
+            Some(_) => Binding { segment: *segment, privileges, context: key.0 },
+            None => Binding::NONE,
+        };
+        let operation = Operation::Bind {
+            window: self.window.id(),
+            key,
+            region: region.as_ref().map(|region| Key(region.local_context())),
+            address: if region.is_some() { segment.address } else { 0 },
+            length: if region.is_some() { segment.length } else { 0 },
+            access: remote_access(privileges),
+            zero_based: false,
+        };
+        let (context, endpoint_number) = (binding.context, Arc::as_ptr(endpoint) as usize);
+        {
+            let mut state = self.lock();
+            self.settle(&mut state);
+            state.posted += 1;
+            state.pending.push(Pending { key, binding, region, endpoint: endpoint_number });
+        }
+        // Not under the lock: its completion may be shown before this returns.
+        let posted = endpoint.post_bind(self, operation, cookie, flags);
+        if posted.is_err() {
+            self.forget(key);
+        }
+        posted.map(|()| context)
+    }
+
+    /// Takes a bind that is over out of those under way.
+    fn forget(&self, key: Key) {
+        let mut state = self.lock();
+        if let Some(place) = state.pending.iter().position(|pending| pending.key == key) {
+            state.pending.remove(place);
+        }
+        state.posted -= 1;
+    }
+
+    /// A bind of this key ended: its completion is about to be shown, or never will be.
+    pub(crate) fn bind_completed(&self, key: Key, status: TransferStatus) {
+        let mut state = self.lock();
+        self.settle(&mut state);
+        state.pending.retain(|pending| pending.key != key);
+        if status != TransferStatus::Success {
+            state.posted -= 1;
+        }
+    }
+
+    /// Takes over what the engine has done by now.
+    fn settle(&self, state: &mut State) {
+        let key = self.window.key();
+        let Some(place) = state.pending.iter().position(|pending| pending.key == key) else { return };
+        let done = state.pending.remove(place);
+        // Those of the same endpoint that were posted before are done, too.
+        let mut index = 0;
+        state.pending.retain(|other| {
+            index += 1;
+            index > place || other.endpoint != done.endpoint
+        });
+        state.held = done.binding.clone();
+    }
+
+    /// Gives it back, bound or not: its contexts are dead when this returns. `INVALID_HANDLE|RMR` if it was freed.
+    pub fn free(&self) -> DatResult<()> {
+        if self.let_go() { Ok(()) } else { Err(REMOTE_REGION_HANDLE) }
+    }
+
+    fn let_go(&self) -> bool {
+        let pending = {
+            let mut state = self.lock();
+            if std::mem::replace(&mut state.freed, true) {
+                return false;
+            }
+            state.held = Binding::NONE;
+            std::mem::take(&mut state.pending)
+        };
+        // A stopped peer may still be inside an operation: the key is dead all the same, and the place in the table is not
+        // used again before the peer has left.
+        let _ = self.window.release();
+        drop(pending);
+        self.zone.release();
+        self.adapter().leave(&self.membership);
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Member for RemoteRegion {
+    fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    fn end(&self) {
+        self.let_go();
+    }
+
+    fn look_again(&self) {
+        let mut state = self.lock();
+        self.settle(&mut state);
+    }
+}
+
+impl Drop for RemoteRegion {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// The engine's rights for privileges, of which only the remote ones count.
+fn remote_access(privileges: Privileges) -> Access {
+    let mut access = Access::LOCAL_READ;
+    for (privilege, right) in
+        [(Privileges::REMOTE_READ, Access::REMOTE_READ), (Privileges::REMOTE_WRITE, Access::REMOTE_WRITE)]
+    {
+        if privileges.contains(privilege) {
+            access |= right;
+        }
+    }
+    access
+}
+
+/// The objects are not of one zone.
+fn protection(privileges: Privileges) -> DatError {
+    let writes = privileges.contains(Privileges::REMOTE_WRITE);
+    let kind = if writes { AccessKind::RdmaWrite } else { AccessKind::RdmaRead };
+    DatError::new(Kind::ProtectionViolation, Subtype::Protection(kind))
+}

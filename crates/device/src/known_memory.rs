@@ -1,0 +1,51 @@
+//! What is known of the program's memory: which regions hold it, and whether the program shares it.
+
+use nonic_memory::{Access, AddressRange, Key, ZoneId};
+use nonic_sys::{Backing, FileIdentity, find_area};
+
+use crate::context::Context;
+use crate::error::RegisterError;
+
+/// A place in a file that the program maps shared; the same in every process that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedPlace {
+    /// Device and inode.
+    pub file: FileIdentity,
+    /// Offset of the first byte.
+    pub offset: u64,
+}
+
+impl Context {
+    /// Zone and rights of the living region of this process with the local key `key`, if the whole range is inside it. Takes no
+    /// lock; holds for this moment only.
+    #[inline]
+    pub fn registered(&self, key: Key, range: AddressRange) -> Option<(ZoneId, Access)> {
+        let entry = self.engine().party().segment.keys().view().read(key.index())?;
+        let view = self.engine().party().segment.keys().view();
+        let known = entry.local_tag == key.tag() && !view.is_window(key.index());
+        (known && range.offset_within(entry.base, entry.length).is_some()).then_some((entry.zone, entry.access))
+    }
+
+    /// Where the program shares this memory: `None` if it does not, or not as a whole. Memory that was adopted is private to
+    /// the program, though it looks shared.
+    pub fn shared_place(&self, address: usize, length: usize) -> Result<Option<SharedPlace>, RegisterError> {
+        let end = address.checked_add(length).ok_or(RegisterError::Wraps)?;
+        let party = self.engine().party();
+        let mut place: Option<SharedPlace> = None;
+        let mut at = address;
+        while at < end {
+            let area = find_area(at).ok().flatten().ok_or(RegisterError::NotMapped { address: at })?;
+            let Backing::SharedFile { device, inode, offset } = area.backing else { return Ok(None) };
+            if party.is_adopted(&area.backing) {
+                return Ok(None);
+            }
+            let here = SharedPlace { file: (device, inode), offset: offset + (at - area.start) as u64 };
+            let first = *place.get_or_insert(here);
+            if here.file != first.file || here.offset != first.offset + (at - address) as u64 {
+                return Ok(None);
+            }
+            at = area.end;
+        }
+        Ok(place)
+    }
+}
