@@ -8,3 +8,4 @@ mod error;
 mod guard;
 mod handles;
 pub mod layouts;
+pub mod v2;
