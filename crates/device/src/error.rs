@@ -75,12 +75,6 @@ pub enum CreateError {
 /// Error returned by [`crate::Zone::register`].
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
-    /// Remote write or atomics without local write.
-    #[error("{access}: a peer's writes and atomics need local write too")]
-    Inconsistent {
-        /// What was asked for.
-        access: Access,
-    },
     /// No bytes.
     #[error("a region of no bytes")]
     Empty,

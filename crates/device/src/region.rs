@@ -1,11 +1,13 @@
 //! Registration: making memory reachable by work requests and by peers.
 
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nonic_memory::{
     Access, AddressRange, Adoption, Entry, Key, KeyPair, PlainReason, Purpose, RegionAddress, Translation,
 };
-use nonic_sys::{Backing, find_area, touch_pages};
+use nonic_sys::{Backing, MemoryArea, find_area, touch_pages};
 use nonic_transport::Tier;
 
 use crate::device_memory::DeviceMemory;
@@ -58,21 +60,30 @@ pub struct Region {
     /// Windows bound to it.
     pub(crate) users: UseCount,
     /// Until it is deregistered.
-    placed: Mutex<Option<Placed>>,
+    placed: Mutex<Option<Arc<Placed>>>,
 }
 
-/// Where a region's bytes are, and what has to be given back with it.
+/// Where the bytes of regions are, and what has to be given back with the last of them.
 #[derive(Debug)]
 struct Placed {
     translation: Translation,
     reason: PlainReason,
+    /// Registration found the memory mapped for writing, or makes it so.
+    writable: AtomicBool,
+    /// A stopped peer may still be inside, through a region that is gone.
+    held: AtomicBool,
     adoption: Option<Adoption>,
     device_memory: Option<Arc<DeviceMemory>>,
 }
 
 impl Placed {
+    fn new(translation: Translation, reason: PlainReason) -> Self {
+        let (writable, held) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { translation, reason, writable, held, adoption: None, device_memory: None }
+    }
+
     fn plain(address: usize, reason: PlainReason) -> Self {
-        Self { translation: Translation::Plain { address }, reason, adoption: None, device_memory: None }
+        Self::new(Translation::Plain { address }, reason)
     }
 
     fn adopted(address: usize, adoption: Adoption) -> Self {
@@ -82,6 +93,18 @@ impl Placed {
         }
         placed.adoption = Some(adoption);
         placed
+    }
+
+    /// One region on it goes; with the last everything is given back. `all_left` says whether every peer has left the bytes,
+    /// as far as they were reached through this region.
+    fn release(this: Arc<Self>, engine: &Engine, all_left: bool) {
+        if !all_left {
+            this.held.store(true, Ordering::Release);
+        }
+        if let Some(mut last) = Arc::into_inner(this) {
+            let all_left = !*last.held.get_mut();
+            last.give_back(engine, all_left);
+        }
     }
 
     /// Gives everything back. `all_left` says whether every peer has left the bytes.
@@ -102,14 +125,12 @@ impl Placed {
 }
 
 impl Zone {
-    /// Registers memory in this zone. Nothing is pinned; the program keeps the memory mapped until it deregisters.
+    /// Registers memory in this zone. Nothing is pinned; the program keeps the memory mapped until it deregisters. Any set of
+    /// rights is taken: whether a peer's writes need local write is for the face to say ([`Access::is_consistent`]).
     pub fn register(self: &Arc<Self>, request: RegionRequest) -> Result<Arc<Region>, RegisterError> {
         let RegionRequest { memory, base, access } = request;
         if !self.context().is_current() {
             return Err(RegisterError::Forked);
-        }
-        if !access.is_consistent() {
-            return Err(RegisterError::Inconsistent { access });
         }
         let length = match memory {
             RegionMemory::Program { length, .. } => length as u64,
@@ -122,12 +143,24 @@ impl Zone {
             RegionMemory::Program { address, length } => self.place_program(address, length, access)?,
             RegionMemory::Device { memory, offset, length } => self.place_device(memory, offset, length)?,
         };
+        placed.writable = AtomicBool::new(writes(access));
+        self.enter(Arc::new(placed), base, length, access)
+    }
+
+    /// Makes a region of placed memory.
+    fn enter(
+        self: &Arc<Self>,
+        placed: Arc<Placed>,
+        base: u64,
+        length: u64,
+        access: Access,
+    ) -> Result<Arc<Region>, RegisterError> {
         let engine = self.context().engine();
         if !self.users.acquire() {
-            placed.give_back(engine, true);
+            Placed::release(placed, engine, true);
             return Err(RegisterError::Closed);
         }
-        let Placed { translation, reason, .. } = placed;
+        let Placed { translation, reason, .. } = *placed;
         tracing::debug!(length, ?translation, ?reason, "memory is registered");
         let entry = Entry {
             zone: self.id(),
@@ -141,7 +174,7 @@ impl Zone {
         };
         let Some(keys) = engine.party().segment.keys().insert(entry) else {
             self.users.release();
-            placed.give_back(engine, true);
+            Placed::release(placed, engine, true);
             return Err(RegisterError::TableFull);
         };
         let (zone, placed) = (Arc::clone(self), Mutex::new(Some(placed)));
@@ -158,7 +191,7 @@ impl Zone {
             return Err(RegisterError::Empty);
         }
         let end = address.checked_add(length).ok_or(RegisterError::Wraps)?;
-        let write = access.contains(Access::LOCAL_WRITE);
+        let write = writes(access);
         let party = self.context().engine().party();
         // Through a window peers reach it, too.
         let remote = access.intersects(Access::REMOTE | Access::WINDOW_BIND);
@@ -166,22 +199,11 @@ impl Zone {
         if let Some(adoption) = party.adopter.adopt_covered(address, length, write, purpose) {
             return Ok(Placed::adopted(address, adoption));
         }
-        let mut at = address;
-        let mut shared = None;
-        while at < end {
-            let Ok(found) = find_area(at) else {
-                return self.place_untold(address, length, write);
-            };
-            let area = found.filter(|area| area.readable).ok_or(RegisterError::NotMapped { address: at })?;
-            if write && !area.writable {
-                return Err(RegisterError::NotWritable { address: at });
-            }
-            if at == address && area.end >= end {
-                shared = Some(area);
-            }
-            at = area.end;
-        }
+        let Ok(area) = walk(address, end, write)? else {
+            return self.place_untold(address, length, write);
+        };
         // Adopted memory looks like this, too.
+        let shared = Some(area).filter(|area| area.end >= end);
         let shared = shared.filter(|area| {
             matches!(area.backing, Backing::SharedFile { .. }) && !party.is_adopted(&area.backing)
         });
@@ -229,16 +251,74 @@ impl Zone {
             return Err(RegisterError::Closed);
         }
         let device = self.context().device().index();
-        Ok(Placed {
-            translation: Translation::Device { device, offset: memory.offset() + offset },
-            reason: PlainReason::None,
-            adoption: None,
-            device_memory: Some(memory),
-        })
+        let translation = Translation::Device { device, offset: memory.offset() + offset };
+        Ok(Placed { device_memory: Some(memory), ..Placed::new(translation, PlainReason::None) })
+    }
+}
+
+/// Whether the program's memory behind a translation may be written to.
+fn check_writable(translation: Translation, length: usize) -> Result<(), RegisterError> {
+    let (Translation::Plain { address }
+    | Translation::Adopted { address, .. }
+    | Translation::SharedFile { address, .. }) = translation
+    else {
+        return Ok(());
+    };
+    match walk(address, address + length, true)? {
+        Ok(_) => Ok(()),
+        Err(_) => touch_pages(address, length, true).map_err(|_| RegisterError::NotWritable { address }),
+    }
+}
+
+/// Whether a region with these rights is written to.
+fn writes(access: Access) -> bool {
+    access.intersects(Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
+}
+
+/// The area at `address`, if everything from there to `end` is mapped with the rights that are wanted. The inner error: the
+/// kernel does not tell.
+fn walk(address: usize, end: usize, write: bool) -> Result<io::Result<MemoryArea>, RegisterError> {
+    let (mut at, mut first) = (address, None);
+    loop {
+        let area = match find_area(at) {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error)),
+        };
+        let area = area.filter(|area| area.readable).ok_or(RegisterError::NotMapped { address: at })?;
+        if write && !area.writable {
+            return Err(RegisterError::NotWritable { address: at });
+        }
+        at = area.end;
+        let first = first.get_or_insert(area);
+        if at >= end {
+            return Ok(Ok(first.clone()));
+        }
     }
 }
 
 impl Region {
+    /// Registers the same memory once more, in a zone of the same context and with rights of its own. Nothing is looked up or
+    /// moved: the bytes are where they are, and are given back with the last region on them. Only if writing is asked for
+    /// and was not before, the mapping is looked at.
+    pub fn share(&self, zone: &Arc<Zone>, access: Access) -> Result<Arc<Self>, RegisterError> {
+        if !zone.context().is_current() {
+            return Err(RegisterError::Forked);
+        }
+        if !Arc::ptr_eq(zone.context(), self.zone.context()) {
+            return Err(RegisterError::OtherContext);
+        }
+        let placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let placed = placed.ok_or(RegisterError::Closed)?;
+        if writes(access) && !placed.writable.load(Ordering::Relaxed) {
+            if let Err(error) = check_writable(placed.translation, self.length as usize) {
+                Placed::release(placed, zone.context().engine(), true);
+                return Err(error);
+            }
+            placed.writable.store(true, Ordering::Relaxed);
+        }
+        zone.enter(placed, self.base, self.length, access)
+    }
+
     /// The key for this process's own work requests.
     pub fn local_key(&self) -> Key {
         self.keys.local
@@ -287,7 +367,7 @@ impl Region {
     pub fn deregister(&self) -> Result<(), Busy> {
         self.users.close("region")?;
         let placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut placed) = placed else { return Ok(()) };
+        let Some(placed) = placed else { return Ok(()) };
         let context = self.zone.context();
         // A child of the process that registered must not touch the parent's table, nor its pages.
         if context.is_current() {
@@ -298,8 +378,8 @@ impl Region {
             engine.party().segment.keys().kill(self.keys);
             let all_left = engine.wait_for_operations();
             engine.party().segment.keys().recycle(self.keys);
-            placed.give_back(engine, all_left);
-        } else if let Some(memory) = &placed.device_memory {
+            Placed::release(placed, engine, all_left);
+        } else if let Some(Placed { device_memory: Some(memory), .. }) = Arc::into_inner(placed) {
             memory.users.release();
         }
         self.zone.users.release();

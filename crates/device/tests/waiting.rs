@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use common::{End, connected_with_channels};
+use common::{End, connected_with_channels, cpu_time_of_this_thread};
 use nonic_device::{Operation, Status};
 
 /// One at a time: a process has one thread that drives while it waits, and these tests say which.
@@ -55,17 +55,6 @@ fn until_asleep(thread: i32) {
         assert!(Instant::now() < deadline, "the thread never sleeps: {call}");
         std::thread::yield_now();
     }
-}
-
-fn cpu_time_of_this_thread() -> Duration {
-    // SAFETY: the result is a local.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
-        usage
-    };
-    let time = |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000);
-    time(usage.ru_utime) + time(usage.ru_stime)
 }
 
 #[test]

@@ -12,11 +12,11 @@ impl Access {
     pub const LOCAL_READ: Self = Self(0);
     /// Receives, read responses and atomic results may be placed here.
     pub const LOCAL_WRITE: Self = Self(1);
-    /// A peer may write. Needs [`Access::LOCAL_WRITE`].
+    /// A peer may write. For verbs this needs [`Access::LOCAL_WRITE`] too: [`Access::is_consistent`].
     pub const REMOTE_WRITE: Self = Self(1 << 1);
     /// A peer may read.
     pub const REMOTE_READ: Self = Self(1 << 2);
-    /// A peer may run atomics. Needs [`Access::LOCAL_WRITE`].
+    /// A peer may run atomics. As for [`Access::REMOTE_WRITE`].
     pub const REMOTE_ATOMIC: Self = Self(1 << 3);
     /// Memory windows may be bound to the region.
     pub const WINDOW_BIND: Self = Self(1 << 4);
@@ -43,8 +43,8 @@ impl Access {
         self.0 & other.0 != 0
     }
 
-    /// Whether the rights make sense together: a peer that may write needs memory that may be written at all
-    /// (`ibv_reg_mr(3)`; the Linux RDMA core refuses the combination for every driver).
+    /// Whether verbs takes the rights together: a peer that may write needs memory that may be written at all
+    /// (`ibv_reg_mr(3)`; the Linux RDMA core refuses the combination for every driver). uDAPL has no such rule for regions.
     pub const fn is_consistent(self) -> bool {
         !self.intersects(Self(Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0))
             || self.contains(Self::LOCAL_WRITE)

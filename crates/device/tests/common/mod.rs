@@ -2,19 +2,38 @@
 
 #![allow(dead_code)] // Each test is a crate of its own and uses its part.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nonic_device::{
     Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context, Operation,
-    QpAttributes, QpState, QpType, QueuePair, QueuePairRequest, ReceiveRequest, Region, RegionMemory,
-    RegionRequest, ScatterGather, SendFlags, SendRequest, Zone, devices,
+    QpAttributes, QpState, QpType, QueuePair, QueuePairObserver, QueuePairRequest, ReceiveRequest, Region,
+    RegionMemory, RegionRequest, ScatterGather, SendFlags, SendRequest, Zone, devices,
 };
+
+/// What an end without an observer has.
+pub(crate) struct NoObserver;
+
+impl QueuePairObserver for NoObserver {
+    fn failed(&self) {}
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn cpu_time_of_this_thread() -> Duration {
+    // SAFETY: the result is a local.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+        usage
+    };
+    let time = |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000);
+    time(usage.ru_utime) + time(usage.ru_stime)
+}
 
 /// Something with a queue pair, its completions and one registered buffer.
 pub(crate) struct End {
     /// Kept open as long as the queue pair is used.
-    _context: Arc<Context>,
+    context: Arc<Context>,
     pub(crate) zone: Arc<Zone>,
     pub(crate) completions: Arc<CompletionQueue>,
     pub(crate) pair: Arc<QueuePair>,
@@ -36,8 +55,17 @@ impl End {
     fn create(with_channel: bool) -> Self {
         let context = devices()[0].open().unwrap();
         let channel = with_channel.then(|| context.create_completion_channel().unwrap());
-        let zone = context.allocate_zone().unwrap();
         let completions = context.create_completion_queue(256, 0, channel.as_ref(), 0).unwrap();
+        Self::with_queue(context, completions, None::<Weak<NoObserver>>)
+    }
+
+    /// The same on a given completion queue, with an observer of the queue pair.
+    pub(crate) fn with_queue<T: QueuePairObserver + 'static>(
+        context: Arc<Context>,
+        completions: Arc<CompletionQueue>,
+        observer: Option<Weak<T>>,
+    ) -> Self {
+        let zone = context.allocate_zone().unwrap();
         let capabilities = Capabilities {
             send_requests: 64,
             receive_requests: 64,
@@ -54,7 +82,7 @@ impl End {
                 capabilities,
                 signal_all: true,
                 cookie: 0,
-                observer: None,
+                observer: observer.map(|observer| observer as _),
             })
             .unwrap();
         let mut buffer = Box::new([0; 4096]);
@@ -62,7 +90,11 @@ impl End {
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         let base = buffer.as_ptr() as u64;
         let region = zone.register(RegionRequest { memory, base, access }).unwrap();
-        Self { _context: context, zone, completions, pair, buffer, region }
+        Self { context, zone, completions, pair, buffer, region }
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
     }
 
     /// Takes the queue pair to RTS, connected to `peer`.

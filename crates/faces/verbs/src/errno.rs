@@ -92,8 +92,7 @@ impl From<CreateError> for Errno {
 impl From<RegisterError> for Errno {
     fn from(error: RegisterError) -> Self {
         match error {
-            RegisterError::Inconsistent { .. }
-            | RegisterError::Empty
+            RegisterError::Empty
             | RegisterError::Wraps
             | RegisterError::BeyondDeviceMemory
             | RegisterError::OtherContext

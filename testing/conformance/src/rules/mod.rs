@@ -58,7 +58,7 @@ pub(crate) fn all() -> Vec<Rule> {
         "DM-6" device_memory::{ a_region_of_device_memory_is_zero_based_and_serves_every_operation }
         "DM-7" device_memory::{ device_memory_with_a_region_cannot_go_and_loses_nothing }
         "5.1" registration::{
-            remote_write_without_local_write_is_refused,
+            remote_write_without_local_write_lets_peers_write_and_nobody_else,
             unmapped_memory_cannot_be_registered,
             read_only_memory_is_refused_when_writing_is_asked_for,
             no_bytes_and_ranges_around_the_end_cannot_be_registered,

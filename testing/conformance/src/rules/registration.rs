@@ -9,16 +9,17 @@ use crate::pair::{Pair, Scene};
 use crate::program_memory::PAGE;
 use crate::request::{read, send, write};
 
-pub(crate) fn remote_write_without_local_write_is_refused(pair: &mut Pair) {
-    let zone = pair.client.zone();
-    let (buffer, _) = pair.client.buffer(MemoryKind::Private, 4096);
-    let source = Source::Buffer { buffer, offset: 0, length: 4096 };
-    for access in [Access::REMOTE_WRITE, Access::REMOTE_ATOMIC, Access::REMOTE_WRITE | Access::REMOTE_READ] {
-        let refused = pair.client.register(zone, source, None, access).unwrap_err();
-        assert!(refused.starts_with("Inconsistent"), "{refused}");
-        assert!(pair.client.register(zone, source, None, access | Access::LOCAL_WRITE).is_ok());
-    }
-    assert!(pair.client.register(zone, source, None, Access::REMOTE_READ).is_ok());
+pub(crate) fn remote_write_without_local_write_lets_peers_write_and_nobody_else(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    let target = pair.server.register_again(scene.far, scene.server.zone, Access::REMOTE_WRITE);
+    let bytes = Scene::bytes();
+    let written = write(&[scene.near.all()], target.remote(0));
+    assert_eq!(pair.client.carry_out(&scene.client, written), Status::Success);
+    pair.server.assert_holds(&scene.far, &bytes);
+    pair.client.write(&scene.near, 0, &[UNTOUCHED; 8]);
+    let own = read(&[target.piece(0, 8)], scene.near.remote(0));
+    assert_eq!(pair.server.carry_out(&scene.server, own), Status::LocalProtection);
+    pair.server.assert_holds(&scene.far, &bytes);
 }
 
 pub(crate) fn unmapped_memory_cannot_be_registered(pair: &mut Pair) {

@@ -42,18 +42,21 @@ fn rights(bits: u32, allowed: u32) -> Result<Rights, Errno> {
     Ok(Rights { access, zero_based: bits & IBV_ACCESS_ZERO_BASED != 0 })
 }
 
-/// Rights of a region of program memory: unknown bits are `EINVAL`, on-demand paging `EOPNOTSUPP`. Huge pages
-/// need no preparation here, so that bit is taken and means nothing.
+/// Rights of a region of program memory: unknown bits, and a peer's writes or atomics without local write, are `EINVAL`,
+/// on-demand paging `EOPNOTSUPP`. Huge pages need no preparation here, so that bit is taken and means nothing.
 pub(crate) fn region_rights(bits: u32) -> Result<Rights, Errno> {
     let known = rights(bits & !IBV_ACCESS_ON_DEMAND, RIGHTS | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)?;
-    if bits & IBV_ACCESS_ON_DEMAND != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(known) }
+    if bits & IBV_ACCESS_ON_DEMAND != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if known.access.is_consistent() { Ok(known) } else { Err(Errno::EINVAL) }
 }
 
-/// Rights of a region of device memory: zero based is required, window binding and paging do not exist
-/// (`EINVAL`).
+/// Rights of a region of device memory: zero based is required, window binding and paging do not exist, and a peer's writes
+/// need local write (`EINVAL`).
 pub(crate) fn device_memory_rights(bits: u32) -> Result<Access, Errno> {
     let known = rights(bits, (RIGHTS & !IBV_ACCESS_MW_BIND) | IBV_ACCESS_ZERO_BASED)?;
-    if known.zero_based { Ok(known.access) } else { Err(Errno::EINVAL) }
+    if known.zero_based && known.access.is_consistent() { Ok(known.access) } else { Err(Errno::EINVAL) }
 }
 
 /// Rights of a memory window: remote ones, and whether it is zero based. Anything else is `EINVAL`, but for bits of
@@ -82,6 +85,17 @@ mod tests {
         assert_eq!(region_rights(1 | 1 << 20 | 1 << 29), Ok(plain));
         assert_eq!(region_rights(1 | IBV_ACCESS_HUGETLB), Ok(plain));
         assert_eq!(region_rights(IBV_ACCESS_ON_DEMAND), Err(Errno::EOPNOTSUPP));
+    }
+
+    #[test]
+    fn what_a_peer_writes_must_be_writable_at_all() {
+        for remote in [IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_ATOMIC] {
+            assert_eq!(region_rights(remote), Err(Errno::EINVAL));
+            assert_eq!(device_memory_rights(remote | IBV_ACCESS_ZERO_BASED), Err(Errno::EINVAL));
+            assert!(region_rights(remote | IBV_ACCESS_LOCAL_WRITE).is_ok());
+            assert!(device_memory_rights(remote | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED).is_ok());
+        }
+        assert!(region_rights(IBV_ACCESS_REMOTE_READ).is_ok());
     }
 
     #[test]
