@@ -290,7 +290,7 @@ fn refusal(error: RegisterError) -> DatError {
     match error {
         RegisterError::Empty => DatError::new(Kind::LengthError, Subtype::None),
         RegisterError::Wraps => DatError::argument(4),
-        RegisterError::NotWritable { .. } | RegisterError::Inconsistent { .. } => DatError::argument(6),
+        RegisterError::NotWritable { .. } => DatError::argument(6),
         RegisterError::Closed => DatError::handle(Subtype::Handle(HandleKind::ProtectionZone)),
         RegisterError::Forked => ADAPTER_HANDLE,
         _ => none_left,
