@@ -123,7 +123,11 @@ impl LocalRegion {
         zone.hold(adapter)?;
         let base = match &description {
             Description::Region(base) => Some(base),
-            _ => shared.as_ref().and_then(|shared| shared.same.as_ref()),
+            // Translations belong to a device that was opened, and so to one adapter.
+            _ => shared
+                .as_ref()
+                .and_then(|shared| shared.same.as_ref())
+                .filter(|same| Arc::ptr_eq(&same.adapter, adapter)),
         };
         let registered = Self::register(base, (address, length), zone, privileges);
         let region = registered.inspect_err(|_| zone.release())?;
@@ -153,7 +157,9 @@ impl LocalRegion {
         zone: &Arc<ProtectionZone>,
         privileges: Privileges,
     ) -> DatResult<Arc<Region>> {
-        let _ = base;
+        if let Some(base) = base {
+            return base.region.share(zone.zone(), access_for(privileges)).map_err(refusal);
+        }
         let memory = RegionMemory::Program { address: address as usize, length: length as usize };
         let request = RegionRequest { memory, base: address, access: access_for(privileges) };
         zone.zone().register(request).map_err(refusal)

@@ -1,14 +1,22 @@
 //! Shared receive queues: receives that several endpoints take.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{DatError, DatResult, HandleKind, Subtype};
-use crate::interface_adapter::InterfaceAdapter;
+use nonic_device::{Key, PostError, ReceiveRequest, ScatterGather};
+
+use crate::error::{DatError, DatResult, HandleKind, Resource, StateKind, Subtype};
+use crate::interface_adapter::{ADAPTER_HANDLE, InterfaceAdapter};
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
 use crate::protection_zone::ProtectionZone;
 use crate::use_count::UseCount;
 use crate::values::Segment;
+
+/// Pieces of a receive at most.
+const PIECES_MAX: usize = 32;
+/// Bytes of a message at most.
+const MESSAGE_MAX: u64 = 1 << 31;
 
 /// Sizes of a shared receive queue (`DAT_SRQ_ATTR`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +53,48 @@ pub struct SharedReceiveQueue {
     queue: Arc<nonic_device::SharedReceiveQueue>,
     /// Endpoints.
     users: UseCount,
+    attributes: Mutex<SharedQueueAttributes>,
+    /// Receives posted, and those whose completions were handed out.
+    posted: AtomicU64,
+    shown: AtomicU64,
 }
 
 const QUEUE_HANDLE: DatError = DatError::handle(Subtype::Handle(HandleKind::SharedReceiveQueue));
+const IN_USE: DatError = DatError::state(Subtype::State(StateKind::SrqInUse));
+const NONE_LEFT: DatError = DatError::resources(Subtype::Resource(Resource::SharedReceiveQueue));
 
 impl SharedReceiveQueue {
-    /// Makes a queue.
+    /// Makes a queue. `INVALID_HANDLE|PZ`; `INVALID_PARAMETER|ARG3` for sizes below 1 or a watermark, which is set later;
+    /// `INSUFFICIENT_RESOURCES|SRQ` beyond the adapter's limits.
     pub fn create(
         adapter: &Arc<InterfaceAdapter>,
         zone: &Arc<ProtectionZone>,
         attributes: SharedQueueAttributes,
     ) -> DatResult<Arc<Self>> {
         adapter.check_open()?;
-        let _ = (zone, attributes, MemberKind::SharedReceiveQueue);
-        Err(QUEUE_HANDLE)
+        let SharedQueueAttributes { max_receives, max_pieces, low_watermark } = attributes;
+        if max_receives < 1 || max_pieces < 1 || low_watermark != 0 {
+            return Err(DatError::argument(3));
+        }
+        zone.hold(adapter)?;
+        let made =
+            zone.zone().create_shared_receive_queue(max_receives as u32, max_pieces as u32, 0, 0);
+        let queue = made.map_err(|_| {
+            zone.release();
+            NONE_LEFT
+        })?;
+        let created = Arc::new(Self {
+            mark: Mark::default(),
+            membership: Membership::new(MemberKind::SharedReceiveQueue),
+            zone: Arc::clone(zone),
+            queue,
+            users: UseCount::default(),
+            attributes: Mutex::new(attributes),
+            posted: AtomicU64::new(0),
+            shown: AtomicU64::new(0),
+        });
+        adapter.join(&created)?;
+        Ok(created)
     }
 
     /// The face's word.
@@ -91,32 +127,118 @@ impl SharedReceiveQueue {
         self.users.release();
     }
 
-    /// Posts a receive.
+    /// The completion of a receive that came from here is handed out.
+    #[inline]
+    pub(crate) fn receive_shown(&self) {
+        self.shown.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn attributes(&self) -> MutexGuard<'_, SharedQueueAttributes> {
+        self.attributes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_alive(&self) -> DatResult<()> {
+        if self.users.is_closed() { Err(QUEUE_HANDLE) } else { Ok(()) }
+    }
+
+    /// Posts a receive; its completion comes from the endpoint that takes it. Pieces of length 0 are skipped. Contexts,
+    /// bounds and privileges are judged when a message comes. `INVALID_PARAMETER|ARG2` for too many pieces,
+    /// `INSUFFICIENT_RESOURCES|SRQ` if the queue is full.
     pub fn post_receive(&self, pieces: impl ExactSizeIterator<Item = Segment>, cookie: u64) -> DatResult<()> {
-        let _ = (pieces, cookie);
-        Err(QUEUE_HANDLE)
+        self.check_alive()?;
+        let mut list = [ScatterGather { address: 0, length: 0, key: Key(0) }; PIECES_MAX];
+        let mut count = 0;
+        if pieces.len() > PIECES_MAX {
+            return Err(DatError::argument(2));
+        }
+        for Segment { context, address, length } in pieces {
+            if length > 0 {
+                // No message is longer, so that what is cut off would never be written to.
+                let length = length.min(MESSAGE_MAX) as u32;
+                list[count] = ScatterGather { address, length, key: Key(context) };
+                count += 1;
+            }
+        }
+        self.posted.fetch_add(1, Ordering::Relaxed);
+        let posted = self.queue.post_receive(&ReceiveRequest { id: cookie, pieces: &list[..count] });
+        posted.map_err(|error| {
+            self.posted.fetch_sub(1, Ordering::Relaxed);
+            match error {
+                PostError::TooManyPieces { .. } => DatError::argument(2),
+                PostError::Forked => ADAPTER_HANDLE,
+                _ => NONE_LEFT,
+            }
+        })
     }
 
-    /// What it is.
+    /// What it is. `INVALID_HANDLE|SRQ` if it was freed.
     pub fn facts(&self) -> DatResult<SharedQueueFacts> {
-        Err(QUEUE_HANDLE)
+        self.check_alive()?;
+        Ok(SharedQueueFacts {
+            zone: Arc::clone(&self.zone),
+            operational: true,
+            attributes: *self.attributes(),
+            available: self.available(),
+            outstanding: self.outstanding(),
+        })
     }
 
-    /// Changes how many receives it takes.
+    fn available(&self) -> i32 {
+        0
+    }
+
+    /// While endpoints use it, what was posted and not handed out. Afterwards nobody can hand out what they had taken.
+    fn outstanding(&self) -> i32 {
+        let posted = self.posted.load(Ordering::Relaxed);
+        if !self.users.is_used() {
+            let available = self.available() as u64;
+            self.shown.store(posted.saturating_sub(available), Ordering::Relaxed);
+        }
+        posted.saturating_sub(self.shown.load(Ordering::Relaxed)) as i32
+    }
+
+    /// Changes how many receives it takes; those that are there stay. `INVALID_PARAMETER|ARG2` below 1,
+    /// `INSUFFICIENT_RESOURCES|SRQ` beyond the adapter's limit, `INVALID_STATE|SRQ_IN_USE` below what is outstanding or below
+    /// the low watermark.
     pub fn resize(&self, max_receives: i32) -> DatResult<()> {
-        let _ = max_receives;
-        Err(QUEUE_HANDLE)
+        self.check_alive()?;
+        if max_receives < 1 {
+            return Err(DatError::argument(2));
+        }
+        let mut attributes = self.attributes();
+        if max_receives < self.outstanding() || max_receives < attributes.low_watermark {
+            return Err(IN_USE);
+        }
+        attributes.max_receives = max_receives;
+        Ok(())
     }
 
-    /// Has one asynchronous event raised when fewer receives than this are left.
+    /// Has one asynchronous event (`SRQ_LOW_WATERMARK`) raised when fewer receives than this are left, at once if that is so
+    /// already. 0 takes it back. `INVALID_PARAMETER|ARG2` below 0 or above the size of the queue.
     pub fn set_low_watermark(&self, low_watermark: i32) -> DatResult<()> {
-        let _ = low_watermark;
-        Err(QUEUE_HANDLE)
+        self.check_alive()?;
+        let mut attributes = self.attributes();
+        if low_watermark < 0 || low_watermark > attributes.max_receives {
+            return Err(DatError::argument(2));
+        }
+        attributes.low_watermark = low_watermark;
+        drop(attributes);
+        self.queue.set_limit(low_watermark as u32).map_err(|_| DatError::argument(2))
     }
 
-    /// Gives it back.
+    /// Gives it back; receives in it are gone without completions. `INVALID_STATE|SRQ_IN_USE` while endpoints use it.
     pub fn free(&self) -> DatResult<()> {
-        Err(QUEUE_HANDLE)
+        if !self.users.close() {
+            return Err(if self.users.is_closed() { QUEUE_HANDLE } else { IN_USE });
+        }
+        self.let_go();
+        Ok(())
+    }
+
+    fn let_go(&self) {
+        let _ = self.queue.destroy();
+        self.zone.release();
+        self.adapter().leave(&self.membership);
     }
 }
 
@@ -125,5 +247,15 @@ impl Member for SharedReceiveQueue {
         &self.membership
     }
 
-    fn end(&self) {}
+    fn end(&self) {
+        if self.users.close_anyway() {
+            self.let_go();
+        }
+    }
+}
+
+impl Drop for SharedReceiveQueue {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
