@@ -10,10 +10,7 @@ impl InterfaceAdapter {
     /// Makes what the program wrote to these segments visible to peers that read them from now on. Needed only on an adapter
     /// that is not coherent. `INVALID_PARAMETER|ARG2` if a context is unknown or a segment leaves its region; nothing is
     /// done then.
-    pub fn sync_rdma_read(
-        &self,
-        segments: impl ExactSizeIterator<Item = Segment> + Clone,
-    ) -> DatResult<()> {
+    pub fn sync_rdma_read(&self, segments: impl ExactSizeIterator<Item = Segment> + Clone) -> DatResult<()> {
         self.judge_all(segments)?;
         nonic_sys::full_fence();
         Ok(())
@@ -21,10 +18,7 @@ impl InterfaceAdapter {
 
     /// Makes what peers wrote to these segments visible to the program. Needed only on an adapter that is not coherent.
     /// Errors as for [`Self::sync_rdma_read`].
-    pub fn sync_rdma_write(
-        &self,
-        segments: impl ExactSizeIterator<Item = Segment> + Clone,
-    ) -> DatResult<()> {
+    pub fn sync_rdma_write(&self, segments: impl ExactSizeIterator<Item = Segment> + Clone) -> DatResult<()> {
         self.judge_all(segments)?;
         nonic_sys::full_fence();
         Ok(())

@@ -68,8 +68,7 @@ enum AsyncDestination {
     Given(Arc<EventDispatcher>),
 }
 
-pub(crate) const ADAPTER_HANDLE: DatError =
-    DatError::handle(Subtype::Handle(HandleKind::InterfaceAdapter));
+pub(crate) const ADAPTER_HANDLE: DatError = DatError::handle(Subtype::Handle(HandleKind::InterfaceAdapter));
 
 impl InterfaceAdapter {
     /// Opens an adapter.

@@ -117,7 +117,9 @@ impl LocalRegion {
             return Err(DatError::argument(4));
         }
         let shared = match &description {
-            Description::Shared { cookie, .. } => Some(shared_memory::judge(adapter, cookie, address, length)?),
+            Description::Shared { cookie, .. } => {
+                Some(shared_memory::judge(adapter, cookie, address, length)?)
+            }
             _ => None,
         };
         zone.hold(adapter)?;
@@ -219,9 +221,9 @@ impl LocalRegion {
 
     /// Whether a range is inside it.
     pub(crate) fn holds(&self, address: u64, length: u64) -> bool {
-        address.checked_sub(self.address).is_some_and(|offset| {
-            offset.checked_add(length).is_some_and(|end| end <= self.length)
-        })
+        address
+            .checked_sub(self.address)
+            .is_some_and(|offset| offset.checked_add(length).is_some_and(|end| end <= self.length))
     }
 
     /// Takes the memory back: when this returns no operation through the region is under way, here or in a peer, and none can

@@ -73,7 +73,11 @@ impl ProtectionZone {
     pub fn free(&self) -> DatResult<()> {
         if !self.users.close() {
             let freed = self.users.is_closed();
-            return Err(if freed { ZONE_HANDLE } else { DatError::state(Subtype::State(StateKind::PzInUse)) });
+            return Err(if freed {
+                ZONE_HANDLE
+            } else {
+                DatError::state(Subtype::State(StateKind::PzInUse))
+            });
         }
         self.let_go();
         Ok(())

@@ -77,8 +77,7 @@ impl SharedReceiveQueue {
             return Err(DatError::argument(3));
         }
         zone.hold(adapter)?;
-        let made =
-            zone.zone().create_shared_receive_queue(max_receives as u32, max_pieces as u32, 0, 0);
+        let made = zone.zone().create_shared_receive_queue(max_receives as u32, max_pieces as u32, 0, 0);
         let queue = made.map_err(|_| {
             zone.release();
             NONE_LEFT

@@ -34,7 +34,8 @@ impl Context {
         let mut place: Option<SharedPlace> = None;
         let mut at = address;
         while at < end {
-            let area = find_area(at).ok().flatten().ok_or(RegisterError::NotMapped { address: at })?;
+            let found = find_area(at).ok().flatten().filter(|area| area.readable);
+            let area = found.ok_or(RegisterError::NotMapped { address: at })?;
             let Backing::SharedFile { device, inode, offset } = area.backing else { return Ok(None) };
             if party.is_adopted(&area.backing) {
                 return Ok(None);
