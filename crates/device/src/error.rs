@@ -102,6 +102,12 @@ pub enum RegisterError {
     /// Zone or device memory were given back already.
     #[error("zone or device memory were given back already")]
     Closed,
+    /// A shadow of a shadow.
+    #[error("the region is a shadow itself")]
+    AlreadyShadow,
+    /// The kernel refused memory for a shadow.
+    #[error("the kernel refused memory for a shadow: {0}")]
+    System(#[from] io::Error),
     /// No more regions.
     #[error("the key table is full")]
     TableFull,

@@ -33,6 +33,7 @@ mod requester;
 mod responder;
 mod ring;
 mod send_queue;
+mod shadow;
 mod shared_receive_queue;
 mod use_count;
 mod wait_bell;

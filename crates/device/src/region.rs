@@ -14,6 +14,7 @@ use crate::device_memory::DeviceMemory;
 use crate::engine::Engine;
 use crate::error::{Busy, RegisterError, WindowError};
 use crate::memory_window::Binding;
+use crate::shadow::Shadowed;
 use crate::use_count::UseCount;
 use crate::zone::Zone;
 
@@ -52,10 +53,10 @@ pub enum RegionMemory {
 /// Registered memory (`ibv_reg_mr(3)`, `ibv_reg_dm_mr(3)`).
 #[derive(Debug)]
 pub struct Region {
-    zone: Arc<Zone>,
+    pub(crate) zone: Arc<Zone>,
     keys: KeyPair,
-    base: u64,
-    length: u64,
+    pub(crate) base: u64,
+    pub(crate) length: u64,
     access: Access,
     /// Windows bound to it.
     pub(crate) users: UseCount,
@@ -65,21 +66,22 @@ pub struct Region {
 
 /// Where the bytes of regions are, and what has to be given back with the last of them.
 #[derive(Debug)]
-struct Placed {
-    translation: Translation,
+pub(crate) struct Placed {
+    pub(crate) translation: Translation,
     reason: PlainReason,
     /// Registration found the memory mapped for writing, or makes it so.
-    writable: AtomicBool,
+    pub(crate) writable: AtomicBool,
     /// A stopped peer may still be inside, through a region that is gone.
     held: AtomicBool,
     adoption: Option<Adoption>,
     device_memory: Option<Arc<DeviceMemory>>,
+    pub(crate) shadow: Option<Shadowed>,
 }
 
 impl Placed {
-    fn new(translation: Translation, reason: PlainReason) -> Self {
+    pub(crate) fn new(translation: Translation, reason: PlainReason) -> Self {
         let (writable, held) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { translation, reason, writable, held, adoption: None, device_memory: None }
+        Self { translation, reason, writable, held, adoption: None, device_memory: None, shadow: None }
     }
 
     fn plain(address: usize, reason: PlainReason) -> Self {
@@ -97,7 +99,7 @@ impl Placed {
 
     /// One region on it goes; with the last everything is given back. `all_left` says whether every peer has left the bytes,
     /// as far as they were reached through this region.
-    fn release(this: Arc<Self>, engine: &Engine, all_left: bool) {
+    pub(crate) fn release(this: Arc<Self>, engine: &Engine, all_left: bool) {
         if !all_left {
             this.held.store(true, Ordering::Release);
         }
@@ -121,6 +123,22 @@ impl Placed {
             }
             memory.users.release();
         }
+        if let Some(shadowed) = self.shadow.take() {
+            shadowed.give_back(engine, all_left);
+        }
+    }
+
+    /// Whether the program's memory may be written to, which is found out once.
+    pub(crate) fn check_writable(&self, length: u64) -> Result<(), RegisterError> {
+        if self.writable.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if let Some(shadowed) = &self.shadow {
+            shadowed.original.check_writable(length)?;
+        }
+        check_writable(self.translation, length as usize)?;
+        self.writable.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -148,7 +166,7 @@ impl Zone {
     }
 
     /// Makes a region of placed memory.
-    fn enter(
+    pub(crate) fn enter(
         self: &Arc<Self>,
         placed: Arc<Placed>,
         base: u64,
@@ -271,7 +289,7 @@ fn check_writable(translation: Translation, length: usize) -> Result<(), Registe
 }
 
 /// Whether a region with these rights is written to.
-fn writes(access: Access) -> bool {
+pub(crate) fn writes(access: Access) -> bool {
     access.intersects(Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
 }
 
@@ -307,16 +325,18 @@ impl Region {
         if !Arc::ptr_eq(zone.context(), self.zone.context()) {
             return Err(RegisterError::OtherContext);
         }
-        let placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let placed = placed.ok_or(RegisterError::Closed)?;
-        if writes(access) && !placed.writable.load(Ordering::Relaxed) {
-            if let Err(error) = check_writable(placed.translation, self.length as usize) {
-                Placed::release(placed, zone.context().engine(), true);
-                return Err(error);
-            }
-            placed.writable.store(true, Ordering::Relaxed);
+        let placed = self.placed().ok_or(RegisterError::Closed)?;
+        if writes(access)
+            && let Err(error) = placed.check_writable(self.length)
+        {
+            Placed::release(placed, zone.context().engine(), true);
+            return Err(error);
         }
         zone.enter(placed, self.base, self.length, access)
+    }
+
+    pub(crate) fn placed(&self) -> Option<Arc<Placed>> {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The key for this process's own work requests.

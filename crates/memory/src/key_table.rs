@@ -42,6 +42,13 @@ pub enum Translation {
         /// First byte in the owner's address space.
         address: usize,
     },
+    /// A shadow of the owner's: what peers see of memory that is not coherent. Only the owner goes there, on their behalf.
+    Shadow {
+        /// Number of the shadow in the owner's list.
+        shadow: u32,
+        /// Offset in bytes.
+        offset: u64,
+    },
 }
 
 impl Translation {
@@ -54,6 +61,7 @@ impl Translation {
             Self::SharedFile { file, offset, address } => {
                 Self::SharedFile { file, offset: offset + by, address: address + by as usize }
             }
+            Self::Shadow { shadow, offset } => Self::Shadow { shadow, offset: offset + by },
         }
     }
 }
@@ -96,6 +104,7 @@ const KIND_PLAIN: u64 = 1;
 const KIND_DEVICE: u64 = 2;
 const KIND_SHARED_FILE: u64 = 3;
 const KIND_ADOPTED: u64 = 4;
+const KIND_SHADOW: u64 = 5;
 const REASON_SHIFT: u32 = 8;
 
 /// The part of an entry that says who may do what, and where the entry is.
@@ -177,6 +186,7 @@ impl KeyTableView {
             },
             KIND_DEVICE => Translation::Device { device: number, offset },
             KIND_SHARED_FILE => Translation::SharedFile { file: number, offset, address: address as usize },
+            KIND_SHADOW => Translation::Shadow { shadow: number, offset },
             _ => return None,
         })
     }
@@ -223,6 +233,7 @@ impl KeyTableView {
             Translation::SharedFile { file, offset, address } => {
                 (KIND_SHARED_FILE | u64::from(file) << 32, address as u64, offset)
             }
+            Translation::Shadow { shadow, offset } => (KIND_SHADOW | u64::from(shadow) << 32, 0, offset),
         };
         store(BASE, entry.base.0);
         store(LENGTH, entry.length);
@@ -386,6 +397,7 @@ mod tests {
             (Translation::Adopted { address: 0x7f12_3456_6f01, pages }, PlainReason::None),
             (Translation::Device { device: 15, offset: 1 << 35 }, PlainReason::None),
             (Translation::SharedFile { file: u32::MAX, offset: 1, address: 2 }, PlainReason::NotOrdinary),
+            (Translation::Shadow { shadow: u32::MAX, offset: 1 << 40 }, PlainReason::None),
         ] {
             let table = table(64);
             let keys = table.insert(Entry { translation, reason, ..entry() }).unwrap();

@@ -16,6 +16,8 @@ mod operation_slots;
 #[cfg(not(loom))]
 mod own_memory;
 #[cfg(not(loom))]
+mod shadow;
+#[cfg(not(loom))]
 mod shared_files;
 mod shared_slice;
 
@@ -32,6 +34,8 @@ pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};
 pub use operation_slots::{Inside, OperationGuard, OperationSlots};
 #[cfg(not(loom))]
 pub use own_memory::OwnMemory;
+#[cfg(not(loom))]
+pub use shadow::{NamedBytes, Shadow, Shadows};
 #[cfg(not(loom))]
 pub use shared_files::SharedFiles;
 pub use shared_slice::SharedSlice;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OperationSlots,
-    Place, SharedSlice, Translation, ZoneId, admit, resolve,
+    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, NamedBytes, OperationGuard,
+    OperationSlots, Place, Shadows, SharedSlice, Translation, ZoneId, admit, resolve,
 };
 
 /// Everything registered in this process.
@@ -15,12 +15,13 @@ pub struct OwnMemory {
     table: KeyTableView,
     arenas: Vec<Arc<Arena>>,
     slots: OperationSlots,
+    shadows: Shadows,
 }
 
 impl OwnMemory {
     /// What `table` describes; `arenas` in the order of their devices.
     pub fn new(table: KeyTableView, arenas: Vec<Arc<Arena>>) -> std::io::Result<Self> {
-        Ok(Self { table, arenas, slots: OperationSlots::private()? })
+        Ok(Self { table, arenas, slots: OperationSlots::private()?, shadows: Shadows::default() })
     }
 
     /// Begins an operation: what it resolves stands until the guard is dropped.
@@ -39,7 +40,48 @@ impl OwnMemory {
         &self.arenas
     }
 
-    /// Resolves a key to bytes of this process. No bytes need no key.
+    /// The shadows of memory that is not coherent.
+    pub fn shadows(&self) -> &Shadows {
+        &self.shadows
+    }
+
+    /// Resolves a key that a peer named to bytes of this process, or of a shadow. No bytes need no key.
+    pub fn resolve_named<'a>(
+        &'a self,
+        guard: &'a OperationGuard<'_>,
+        zone: ZoneId,
+        key: Key,
+        key_use: KeyUse,
+        range: AddressRange,
+        want: Access,
+    ) -> Result<NamedBytes<'a>, AccessError> {
+        if range.length == 0 {
+            return Ok(NamedBytes::Own(SharedSlice::EMPTY));
+        }
+        let place = resolve(&self.table, zone, key, key_use, range, want)?;
+        if let Translation::Shadow { shadow, offset } = place.translation {
+            return self
+                .shadow_bytes(shadow, offset, &place, range.length)
+                .ok_or(AccessError::UnknownKey { key });
+        }
+        self.bytes(guard, &place, range.length).map(NamedBytes::Own).ok_or(AccessError::UnknownKey { key })
+    }
+
+    #[cold]
+    fn shadow_bytes(
+        &self,
+        number: u32,
+        offset: u64,
+        place: &Place,
+        length: u64,
+    ) -> Option<NamedBytes<'static>> {
+        let shadow = self.shadows.find(number)?;
+        let offset = offset.checked_add(place.offset)?;
+        let inside = shadow.slice(offset, length).is_some();
+        inside.then_some(NamedBytes::Shadow { shadow, offset, length })
+    }
+
+    /// Resolves a key to bytes of this process. No bytes need no key. A shadow's are none: only peers go there.
     pub fn resolve<'a>(
         &'a self,
         guard: &'a OperationGuard<'_>,
@@ -84,11 +126,11 @@ impl OwnMemory {
             }
             Translation::Device { .. } => true,
             // A peer may not have been given the file yet.
-            Translation::SharedFile { .. } | Translation::Plain { .. } => false,
+            Translation::SharedFile { .. } | Translation::Plain { .. } | Translation::Shadow { .. } => false,
         }
     }
 
-    /// The bytes a place in this process's own table leads to.
+    /// The bytes a place in this process's own table leads to, unless they are a shadow's.
     #[inline(always)]
     pub fn bytes<'a>(
         &'a self,
@@ -109,6 +151,7 @@ impl OwnMemory {
             Translation::Device { device, offset } => {
                 self.arenas.get(device as usize)?.slice(offset.checked_add(place.offset)?, length)
             }
+            Translation::Shadow { .. } => None,
         }
     }
 }

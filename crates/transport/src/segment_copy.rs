@@ -238,7 +238,9 @@ fn makes_sense(entry: &Entry) -> bool {
                 && pages.start.is_multiple_of(PAGE)
                 && pages.end.is_multiple_of(PAGE)
         }
-        Translation::Device { offset, .. } => offset.checked_add(entry.length).is_some(),
+        Translation::Device { offset, .. } | Translation::Shadow { offset, .. } => {
+            offset.checked_add(entry.length).is_some()
+        }
     };
     length > 0 && placed && entry.base.0.checked_add(entry.length - 1).is_some()
 }
@@ -317,6 +319,7 @@ mod tests {
             Translation::Adopted { address: 0x6800, pages: pages(0x7100, 0x8000) },
             Translation::Adopted { address: 1 << 47, pages: pages(1 << 47, (1 << 47) + 4096) },
             Translation::Device { device: 0, offset: u64::MAX },
+            Translation::Shadow { shadow: 0, offset: u64::MAX },
         ] {
             segment.keys().insert(entry(translation)).unwrap();
         }

@@ -33,7 +33,9 @@ impl Link {
             return self.by_kernel(place);
         }
         if self.is_loopback() {
-            return Some(Target::Own { place: *place, length });
+            // Who writes to a shadow notes it in its book.
+            let is_shadow = matches!(place.translation, Translation::Shadow { .. });
+            return (!is_shadow).then_some(Target::Own { place: *place, length });
         }
         self.mapped(place, length).or_else(|| self.by_kernel(place))
     }
@@ -60,7 +62,7 @@ impl Link {
     fn mapped(&self, place: &Place, length: u64) -> Option<Target<'_>> {
         let length = usize::try_from(length).ok()?;
         match place.translation {
-            Translation::Plain { .. } => None,
+            Translation::Plain { .. } | Translation::Shadow { .. } => None,
             Translation::Adopted { address, pages } => {
                 let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
                 if !pages.contain(address, length) {
@@ -131,7 +133,7 @@ fn mapped_slice<'a>(view: &'a PeerView, place: &Place, length: usize) -> Option<
             let start = usize::try_from(offset.checked_add(place.offset)?).ok()?;
             SharedSlice::of_mapping(view.arenas.get(device as usize)?, start, length)
         }
-        Translation::Plain { .. } | Translation::SharedFile { .. } => None,
+        Translation::Plain { .. } | Translation::SharedFile { .. } | Translation::Shadow { .. } => None,
     }
 }
 

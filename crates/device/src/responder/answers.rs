@@ -117,7 +117,7 @@ impl QueuePair {
                         return Err((psn, attempt));
                     };
                     header.offset = sent;
-                    if link.push(&header, &[source]).is_err() {
+                    if source.read(|source| link.push(&header, &[source])).is_err() {
                         return Ok(Some(Response::Read { psn, attempt, address, key, total, sent }));
                     }
                     sent += count;

@@ -1,6 +1,6 @@
 //! One-sided requests of a peer.
 
-use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, SharedSlice};
+use nonic_memory::{Access, AddressRange, Key, KeyUse, NamedBytes, OperationGuard};
 use nonic_queue::{QpType, Status};
 use nonic_transport::{Header, Incoming, Refusal};
 
@@ -32,7 +32,8 @@ impl QueuePair {
             }
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         };
-        target.part(header.offset as usize, incoming.payload.length()).copy_near_from(incoming.payload);
+        target.write(header.offset as usize, incoming.payload);
+        drop(target);
         drop(guard);
         let received = header.offset + incoming.payload.length() as u32;
         if received < header.total {
@@ -55,9 +56,9 @@ impl QueuePair {
         key: Key,
         range: AddressRange,
         want: Access,
-    ) -> Option<SharedSlice<'a>> {
+    ) -> Option<NamedBytes<'a>> {
         let through = KeyUse::Through(self.number.0);
-        self.engine().party().memory.resolve(guard, self.zone.id(), key, through, range, want).ok()
+        self.engine().party().memory.resolve_named(guard, self.zone.id(), key, through, range, want).ok()
     }
 
     /// Whether one more read or atomic can be taken on.
@@ -102,14 +103,13 @@ impl QueuePair {
         let Some(word) = self.remote_bytes(&guard, header.key, range, Access::REMOTE_ATOMIC) else {
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         };
-        if !word.is_word() {
-            return misaligned;
-        }
-        let old = match header.swap {
+        let old = word.change(|word| match header.swap {
             Some(swap) => word.compare_swap(header.operand, swap),
             None => word.fetch_add(header.operand),
-        };
+        });
+        drop(word);
         drop(guard);
+        let Some(old) = old else { return misaligned };
         self.owe(inner, Response::Atomic { psn: header.psn, attempt: header.attempt, old });
         Outcome::Done(false)
     }

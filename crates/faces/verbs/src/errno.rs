@@ -98,7 +98,8 @@ impl From<RegisterError> for Errno {
             | RegisterError::OtherContext
             | RegisterError::Closed => Self::EINVAL,
             RegisterError::NotMapped { .. } | RegisterError::NotWritable { .. } => Self::EFAULT,
-            RegisterError::TableFull => Self::ENOMEM,
+            RegisterError::AlreadyShadow => Self::EINVAL,
+            RegisterError::TableFull | RegisterError::System(_) => Self::ENOMEM,
             RegisterError::Forked => Self::EIO,
         }
     }

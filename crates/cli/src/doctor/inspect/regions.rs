@@ -29,6 +29,8 @@ pub(super) enum Lie {
     Device,
     /// A file the program shares itself.
     SharedFile,
+    /// A shadow of memory that is not coherent.
+    Shadow,
 }
 
 impl Lie {
@@ -37,6 +39,7 @@ impl Lie {
             Translation::Plain { .. } => Self::Plain,
             Translation::Device { .. } => Self::Device,
             Translation::SharedFile { .. } => Self::SharedFile,
+            Translation::Shadow { .. } => Self::Shadow,
             Translation::Adopted { address, pages } if pages.contain(address, entry.length as usize) => {
                 Self::Adopted
             }
@@ -52,6 +55,7 @@ impl Lie {
             Self::Plain => "plain",
             Self::Device => "device memory",
             Self::SharedFile => "shared file",
+            Self::Shadow => "shadow of non-coherent memory",
         }
     }
 }
@@ -151,6 +155,7 @@ fn region_line(entry: &Entry) -> Line {
             format!("{address:#x}-{:#x}", address as u64 + entry.length)
         }
         Translation::Device { device, offset } => format!("device {device}, offset {offset:#x}"),
+        Translation::Shadow { shadow, offset } => format!("shadow {shadow}, offset {offset:#x}"),
     };
     let pages = match lie {
         Lie::Adopted | Lie::PartlyAdopted => {
@@ -182,7 +187,7 @@ fn page_counts(entry: &Entry) -> (u64, u64) {
     let (address, adopted) = match entry.translation {
         Translation::Adopted { address, pages } => (address as u64, (pages.end - pages.start) as u64 / PAGE),
         Translation::Plain { address } | Translation::SharedFile { address, .. } => (address as u64, 0),
-        Translation::Device { offset, .. } => (offset, 0),
+        Translation::Device { offset, .. } | Translation::Shadow { offset, .. } => (offset, 0),
     };
     let end = address.saturating_add(entry.length).div_ceil(PAGE);
     (adopted, end - address / PAGE)
