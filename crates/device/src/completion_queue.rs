@@ -36,12 +36,14 @@ impl SendCredit {
 struct Entry {
     completion: Completion,
     credit: SendCredit,
+    /// It wakes a program that asked for such only.
+    solicited: bool,
 }
 
 impl Default for Entry {
     fn default() -> Self {
         let completion = Completion::bare(0, CompletionOpcode::Send, Status::Success, QpNumber(0));
-        Self { completion, credit: SendCredit::NONE }
+        Self { completion, credit: SendCredit::NONE, solicited: false }
     }
 }
 
@@ -267,6 +269,13 @@ impl CompletionQueue {
         self.added.load(Ordering::Acquire)
     }
 
+    /// How many of the completions that wait are of a kind. `is_of_kind` gets each, and whether it was solicited; it is called
+    /// under the lock of the queue.
+    pub fn count(&self, is_of_kind: impl Fn(&Completion, bool) -> bool) -> u32 {
+        let inner = self.lock();
+        inner.entries.iter().filter(|entry| is_of_kind(&entry.completion, entry.solicited)).count() as u32
+    }
+
     /// How many of those added were removed unpolled, with their queue pair's reset or end.
     pub fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Acquire)
@@ -282,7 +291,7 @@ impl CompletionQueue {
         }
         let entry = inner.entries.add();
         fill(&mut entry.completion);
-        entry.credit = credit;
+        (entry.credit, entry.solicited) = (credit, solicited);
         let failed = !entry.completion.status.is_success();
         self.added.store(self.added.load(Ordering::Relaxed) + 1, Ordering::Release);
         self.waiting.store(inner.entries.length() as u32, Ordering::Release);

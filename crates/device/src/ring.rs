@@ -45,6 +45,11 @@ impl<T: Default> Ring<T> {
         if self.length() == 0 { None } else { Some(&self.places[self.place(self.taken)]) }
     }
 
+    /// All entries, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.length()).map(|step| &self.places[self.place(self.taken.wrapping_add(step))])
+    }
+
     /// Takes the oldest away, after it was looked at; what it holds stays in its place until that is filled again.
     #[inline]
     pub(crate) fn pass_first(&mut self) {

@@ -1,0 +1,5 @@
+//! Connection requests.
+
+/// A request to connect.
+#[derive(Debug)]
+pub struct ConnectionRequest {}

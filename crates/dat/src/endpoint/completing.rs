@@ -1,0 +1,148 @@
+//! What becomes of completions on their way to the program.
+
+use std::sync::Arc;
+
+use nonic_device::{Completion, CompletionOpcode, Status};
+
+use super::Endpoint;
+use crate::event::Event;
+use crate::remote_region::RemoteRegion;
+use crate::values::{EndpointState, TransferKind, TransferStatus};
+
+/// What a completion comes to.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// An event.
+    Shown(Shown),
+    /// Nothing the program asked to see.
+    Hidden,
+    /// An event that goes behind those that wait in its dispatcher now.
+    Later,
+}
+
+/// An event of an endpoint.
+#[derive(Debug)]
+pub(crate) enum Shown {
+    Transfer { cookie: u64, status: TransferStatus, length: u64, kind: TransferKind },
+    Bind { region: Arc<RemoteRegion>, cookie: u64, status: TransferStatus },
+}
+
+impl Shown {
+    /// As it is handed out.
+    pub(crate) fn event<'a>(&'a self, endpoint: &'a Arc<Endpoint>) -> Event<'a> {
+        match self {
+            &Self::Transfer { cookie, status, length, kind } => {
+                Event::Transfer { endpoint, cookie, status, length, kind }
+            }
+            Self::Bind { region, cookie, status } => Event::Bind { region, cookie: *cookie, status: *status },
+        }
+    }
+}
+
+/// The bits of a request's id that are not its number, where requests are numbered (`Tags`), and of a bind's: it does not
+/// notify, and its success is not shown.
+pub(super) const SILENT: u64 = 1 << 63;
+pub(super) const HIDDEN: u64 = 1 << 62;
+
+fn kind_of(opcode: CompletionOpcode) -> TransferKind {
+    match opcode {
+        CompletionOpcode::RdmaWrite => TransferKind::RdmaWrite,
+        CompletionOpcode::RdmaRead => TransferKind::RdmaRead,
+        CompletionOpcode::Bind => TransferKind::Bind,
+        CompletionOpcode::Send
+        | CompletionOpcode::CompareSwap
+        | CompletionOpcode::FetchAdd
+        | CompletionOpcode::Invalidate => TransferKind::Send,
+        CompletionOpcode::Receive
+        | CompletionOpcode::ReceiveWriteWithImmediate
+        | CompletionOpcode::ReceiveInvalidate => TransferKind::Receive,
+    }
+}
+
+fn status_of(status: Status) -> TransferStatus {
+    match status {
+        Status::Success => TransferStatus::Success,
+        Status::LocalLength => TransferStatus::LocalLength,
+        Status::LocalQpOperation => TransferStatus::LocalEndpoint,
+        Status::LocalProtection | Status::LocalAccess => TransferStatus::LocalProtection,
+        Status::Flushed => TransferStatus::Flushed,
+        Status::WindowBind => TransferStatus::BindFailed,
+        Status::BadResponse => TransferStatus::BadResponse,
+        Status::RemoteInvalidRequest | Status::RemoteOperation => TransferStatus::RemoteResponder,
+        Status::RemoteAccess => TransferStatus::RemoteAccess,
+        Status::RetryExceeded | Status::General => TransferStatus::Transport,
+        Status::RnrRetryExceeded => TransferStatus::ReceiverNotReady,
+    }
+}
+
+impl Endpoint {
+    /// Whether a completion is one of the many that only have to be shown.
+    #[inline]
+    pub(crate) fn is_plain(&self, completion: &Completion) -> bool {
+        completion.status.is_success()
+            && completion.opcode != CompletionOpcode::Bind
+            && self.state() == EndpointState::Connected
+            && self.wiring().is_some_and(|wiring| wiring.tags.is_none())
+    }
+
+    /// The event of such a completion. `this` is the endpoint's own `Arc`.
+    #[inline]
+    pub(crate) fn plain_event<'a>(self: &'a Arc<Self>, completion: &Completion) -> Event<'a> {
+        Event::Transfer {
+            endpoint: self,
+            cookie: completion.id,
+            status: TransferStatus::Success,
+            length: completion.byte_length.into(),
+            kind: kind_of(completion.opcode),
+        }
+    }
+
+    /// Whether a success is not to be shown.
+    pub(crate) fn hides(&self, completion: &Completion) -> bool {
+        completion.opcode == CompletionOpcode::Bind && completion.id & HIDDEN != 0
+    }
+
+    /// Whether a completion is of a request that was posted not to notify.
+    pub(crate) fn is_silent(&self, completion: &Completion) -> bool {
+        let is_receive = completion.opcode == CompletionOpcode::Receive;
+        let says_so = completion.opcode == CompletionOpcode::Bind
+            || self.wiring().is_some_and(|wiring| wiring.numbers(is_receive));
+        says_so && completion.id & SILENT != 0
+    }
+
+    /// What any other completion comes to. The caller holds no lock.
+    #[cold]
+    pub(crate) fn end_transfer(self: &Arc<Self>, completion: &Completion) -> Ended {
+        let status = status_of(completion.status);
+        let kind = kind_of(completion.opcode);
+        let succeeded = status == TransferStatus::Success;
+        if succeeded && kind == TransferKind::Receive && self.establishes_before() {
+            return Ended::Later;
+        }
+        if !matches!(status, TransferStatus::Success | TransferStatus::Flushed) {
+            self.break_connection();
+        }
+        let Some(wiring) = self.wiring() else { return Ended::Hidden };
+        if kind == TransferKind::Bind {
+            return wiring.end_bind(status);
+        }
+        let cookie = wiring.cookie(kind == TransferKind::Receive, completion.id);
+        let length = if succeeded { completion.byte_length.into() } else { 0 };
+        Ended::Shown(Shown::Transfer { cookie, status, length, kind })
+    }
+
+    /// A receive is about to be shown: ESTABLISHED comes first. True if that event has just been put into the dispatcher of
+    /// the receive, or may be there.
+    fn establishes_before(self: &Arc<Self>) -> bool {
+        if self.state() != EndpointState::CompletionPending {
+            return false;
+        }
+        self.establish();
+        let core = self.core();
+        let same = match (&core.setup.receive, &core.setup.connect) {
+            (Some(receive), Some(connect)) => Arc::ptr_eq(receive, connect),
+            _ => false,
+        };
+        same && self.state() != EndpointState::CompletionPending
+    }
+}

@@ -1,0 +1,434 @@
+//! Making, changing, resetting and freeing endpoints.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use nonic_device::QueuePair;
+
+use super::attributes::EndpointAttributes;
+use super::connecting::{self, Connecting};
+use super::wiring::Wiring;
+use super::{Core, Endpoint, EndpointChange, EndpointFacts, EndpointSetup, forbidden_by};
+use crate::error::{DatError, DatResult, HandleKind, StateKind, Subtype};
+use crate::event_dispatcher::EventDispatcher;
+use crate::interface_adapter::InterfaceAdapter;
+use crate::mark::Mark;
+use crate::members::{Member, MemberKind, Membership};
+use crate::protection_zone::ProtectionZone;
+use crate::values::{EndpointState, Streams};
+
+const GONE: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
+/// The argument of `dat_ep_modify` that holds the values.
+const VALUES: u8 = 3;
+
+impl Endpoint {
+    /// Makes an endpoint, unconnected.
+    ///
+    /// Errors: `INVALID_HANDLE` with the name of what does not fit; `INVALID_PARAMETER|ARG6` (`ARG7` with shared receives)
+    /// for attributes that cannot be, `MODEL_NOT_SUPPORTED` for such as nobody can have, `INSUFFICIENT_RESOURCES`.
+    pub fn create(adapter: &Arc<InterfaceAdapter>, setup: EndpointSetup) -> DatResult<Arc<Self>> {
+        adapter.check_open()?;
+        let argument = if setup.shared_receives.is_some() { 7 } else { 6 };
+        let given = setup.attributes.is_some();
+        let shared = setup.shared_receives.is_some();
+        let attributes = setup.attributes.unwrap_or_default().judged(shared, argument)?;
+        if given {
+            let fits = |dispatcher: &Option<_>, count: i32| dispatcher.is_some() == (count > 0);
+            if !fits(&setup.request, attributes.max_requests)
+                || !(shared && setup.receive.is_some() || fits(&setup.receive, attributes.max_receives))
+            {
+                return Err(DatError::argument(argument));
+            }
+        }
+        Self::make(adapter, setup, attributes)
+    }
+
+    /// An endpoint for a request at a service point that makes its own: with nothing, for its consumer to fill in.
+    pub(crate) fn create_for_service_point(adapter: &Arc<InterfaceAdapter>) -> DatResult<Arc<Self>> {
+        Self::make(adapter, EndpointSetup::default(), EndpointAttributes::default())
+    }
+
+    fn make(
+        adapter: &Arc<InterfaceAdapter>,
+        setup: EndpointSetup,
+        attributes: EndpointAttributes,
+    ) -> DatResult<Arc<Self>> {
+        let held = Held::take(adapter, &setup)?;
+        let endpoint = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            mark: Mark::default(),
+            membership: Membership::new(MemberKind::Endpoint),
+            adapter: Arc::clone(adapter),
+            state: AtomicU32::new(EndpointState::Unconnected as u32),
+            wiring: OnceLock::new(),
+            core: Mutex::new(Core { setup, attributes, connecting: Connecting::default(), freed: false }),
+        });
+        held.keep();
+        let made = match endpoint.prepare_if_ready() {
+            Ok(()) => adapter.join(&endpoint),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = made {
+            endpoint.destroy();
+            return Err(error);
+        }
+        Ok(endpoint)
+    }
+
+    /// Makes the queue pair if all it needs is there.
+    fn prepare_if_ready(&self) -> DatResult<()> {
+        let mut core = self.core();
+        let ready = Wiring::is_ready(&core);
+        if ready { self.prepare_queue_pair(&mut core).map(drop) } else { Ok(()) }
+    }
+
+    /// Its queue pair, made in INIT if it is not there yet. `INVALID_STATE|EP_NOTREADY` while zone or dispatchers are missing.
+    pub(crate) fn prepare_queue_pair(&self, core: &mut Core) -> DatResult<Arc<QueuePair>> {
+        if core.freed {
+            return Err(GONE);
+        }
+        if let Some(wiring) = self.wiring() {
+            return Ok(Arc::clone(&wiring.pair));
+        }
+        let this = self.this().ok_or(GONE)?;
+        let wiring = Box::new(Wiring::new(self, core)?);
+        let pair = Arc::clone(&wiring.pair);
+        wiring.connect_dispatchers(&this);
+        let mut end = &self.wiring;
+        while let Some(wiring) = end.get() {
+            end = &wiring.next;
+        }
+        // Nobody else adds one: that takes the lock of the core.
+        let _ = end.set(wiring);
+        Ok(pair)
+    }
+
+    /// The wiring, made now.
+    pub(super) fn wire(&self) -> DatResult<&Wiring> {
+        self.prepare_queue_pair(&mut self.core())?;
+        self.wiring().ok_or(GONE)
+    }
+
+    /// What it is.
+    pub fn facts(&self) -> DatResult<EndpointFacts> {
+        let core = self.core();
+        if core.freed {
+            return Err(GONE);
+        }
+        let (local_port, remote) = core.connecting.addresses();
+        let EndpointSetup { zone, receive, request, connect, shared_receives, .. } = core.setup.clone();
+        Ok(EndpointFacts {
+            state: self.state(),
+            local_port,
+            remote,
+            zone,
+            receive,
+            request,
+            connect,
+            shared_receives,
+            attributes: core.attributes,
+        })
+    }
+
+    /// State, and whether nothing is outstanding: receives, requests.
+    pub fn status(&self) -> DatResult<(EndpointState, bool, bool)> {
+        let core = self.core();
+        if core.freed {
+            return Err(GONE);
+        }
+        let (requests, receives) = self.pair().map_or((true, true), |pair| pair.idle());
+        Ok((self.state(), receives, requests))
+    }
+
+    /// Its protection zone.
+    pub(crate) fn zone(&self) -> Option<Arc<ProtectionZone>> {
+        self.core().setup.zone.clone()
+    }
+
+    /// Changes what the state permits to change; refused as a whole or done as a whole.
+    ///
+    /// Errors: `INVALID_STATE` with the state; `INVALID_PARAMETER|ARG3` for values that cannot be; `INVALID_HANDLE` for
+    /// objects that do not fit.
+    pub fn modify(&self, change: EndpointChange) -> DatResult<()> {
+        let old = {
+            let mut core = self.core();
+            if core.freed {
+                return Err(GONE);
+            }
+            self.judge_change(&change)?;
+            let (mut setup, mut attributes) = (core.setup.clone(), core.attributes);
+            let rewires = change.rewires();
+            change.apply(&mut setup, &mut attributes);
+            let attributes = attributes.judged(setup.shared_receives.is_some(), VALUES)?;
+            let live = self.wiring();
+            if rewires
+                && let Some(wiring) = live
+                && !wiring.pair.idle().1
+            {
+                // Receives that are posted cannot move to another queue.
+                return Err(DatError::state(Subtype::State(StateKind::EpNotReady)));
+            }
+            let held = Held::take(&self.adapter, &setup)?;
+            let old = std::mem::replace(&mut core.setup, setup);
+            core.attributes = attributes;
+            held.keep();
+            if rewires && let Some(wiring) = live {
+                wiring.retire();
+            }
+            (old, rewires)
+        };
+        Held::of(&old.0).release();
+        if old.1 {
+            self.end_retired();
+            self.prepare_if_ready()?;
+        }
+        Ok(())
+    }
+
+    fn judge_change(&self, change: &EndpointChange) -> DatResult<()> {
+        use EndpointState as S;
+        let state = self.state();
+        let zone = matches!(state, S::Unconnected | S::TentativeConnectionPending);
+        let others = zone || matches!(state, S::Reserved | S::PassiveConnectionPending);
+        if (change.zone.is_some() && !zone) || !others {
+            return Err(DatError::state(Subtype::State(forbidden_by(state))));
+        }
+        Ok(())
+    }
+
+    /// Ends wirings that have been replaced.
+    fn end_retired(&self) {
+        let mut next = self.wiring.get();
+        while let Some(wiring) = next {
+            if !wiring.is_live() {
+                wiring.end();
+            }
+            next = wiring.next.get();
+        }
+    }
+
+    /// From DISCONNECTED back to UNCONNECTED: what was outstanding is gone, uncollected completions too. In UNCONNECTED nothing
+    /// happens, and posted receives stay.
+    pub fn reset(&self) -> DatResult<()> {
+        let mut core = self.core();
+        if core.freed {
+            return Err(GONE);
+        }
+        match self.state() {
+            EndpointState::Unconnected => Ok(()),
+            EndpointState::Disconnected => {
+                connecting::reset(&mut core);
+                if let Some(wiring) = self.wiring() {
+                    wiring.reset()?;
+                }
+                self.set_state(&mut core, EndpointState::Unconnected);
+                Ok(())
+            }
+            other => Err(DatError::state(Subtype::State(forbidden_by(other)))),
+        }
+    }
+
+    /// Gives the endpoint back; a connection ends abruptly. `INVALID_STATE` while a service point or a request has it.
+    pub fn free(&self) -> DatResult<()> {
+        use EndpointState as S;
+        {
+            let core = self.core();
+            if core.freed {
+                return Err(GONE);
+            }
+            let state = self.state();
+            if matches!(state, S::Reserved | S::PassiveConnectionPending | S::TentativeConnectionPending) {
+                return Err(DatError::state(Subtype::State(forbidden_by(state))));
+            }
+        }
+        self.destroy();
+        Ok(())
+    }
+
+    /// The same in any state, any number of times.
+    pub(crate) fn destroy(&self) {
+        let setup = {
+            let mut core = self.core();
+            if std::mem::replace(&mut core.freed, true) {
+                return;
+            }
+            std::mem::take(&mut core.setup)
+        };
+        connecting::end(self);
+        let mut next = self.wiring.get();
+        while let Some(wiring) = next {
+            wiring.retire();
+            wiring.end();
+            next = wiring.next.get();
+        }
+        if let Some(connect) = &setup.connect {
+            connect.forget_endpoint(self);
+        }
+        Held::of(&setup).release();
+        self.adapter.leave(&self.membership);
+    }
+
+    /// Buffers of shared receives in use, and their span.
+    pub fn receive_query(&self) -> DatResult<(i32, i32)> {
+        Err(DatError::MODEL_NOT_SUPPORTED)
+    }
+
+    /// Sets how many buffers of shared receives may be in use before an event tells, and before the connection breaks.
+    pub fn set_watermarks(&self, soft: i32, hard: i32) -> DatResult<()> {
+        let _ = (soft, hard);
+        Err(DatError::MODEL_NOT_SUPPORTED)
+    }
+}
+
+impl Member for Endpoint {
+    fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    fn end(&self) {
+        self.destroy();
+    }
+}
+
+/// What an endpoint keeps others from freeing.
+struct Held {
+    setup: EndpointSetup,
+}
+
+impl Held {
+    fn of(setup: &EndpointSetup) -> Self {
+        Self { setup: setup.clone() }
+    }
+
+    /// Checks that everything fits and counts it as used; if something does not, nothing is counted.
+    fn take(adapter: &Arc<InterfaceAdapter>, setup: &EndpointSetup) -> DatResult<Self> {
+        let mut held = Self { setup: EndpointSetup::default() };
+        let taken = held.take_each(adapter, setup);
+        match taken {
+            Ok(()) => Ok(held),
+            Err(error) => {
+                held.release();
+                Err(error)
+            }
+        }
+    }
+
+    fn take_each(&mut self, adapter: &Arc<InterfaceAdapter>, setup: &EndpointSetup) -> DatResult<()> {
+        let dispatcher = |dispatcher: &Arc<EventDispatcher>, stream, kind| {
+            let wrong = DatError::handle(Subtype::Handle(kind));
+            let fits = Arc::ptr_eq(dispatcher.adapter(), adapter) && dispatcher.streams().intersects(stream);
+            if fits { dispatcher.hold().map_err(|_| wrong) } else { Err(wrong) }
+        };
+        if let Some(zone) = &setup.zone {
+            zone.hold(adapter)?;
+            self.setup.zone = Some(Arc::clone(zone));
+        }
+        if let Some(receive) = &setup.receive {
+            dispatcher(receive, Streams::DATA_TRANSFER, HandleKind::ReceiveDispatcher)?;
+            self.setup.receive = Some(Arc::clone(receive));
+        }
+        if let Some(request) = &setup.request {
+            dispatcher(request, Streams::DATA_TRANSFER, HandleKind::RequestDispatcher)?;
+            self.setup.request = Some(Arc::clone(request));
+        }
+        if let Some(connect) = &setup.connect {
+            dispatcher(connect, Streams::CONNECTION, HandleKind::ConnectionDispatcher)?;
+            self.setup.connect = Some(Arc::clone(connect));
+        }
+        if let Some(shared) = &setup.shared_receives {
+            if !Arc::ptr_eq(shared.adapter(), adapter) {
+                return Err(DatError::handle(Subtype::Handle(HandleKind::SharedReceiveQueue)));
+            }
+            shared.hold()?;
+            self.setup.shared_receives = Some(Arc::clone(shared));
+        }
+        Ok(())
+    }
+
+    /// They stay counted.
+    fn keep(self) {}
+
+    fn release(self) {
+        let EndpointSetup { zone, receive, request, connect, shared_receives, .. } = self.setup;
+        if let Some(zone) = zone {
+            zone.release();
+        }
+        for dispatcher in [receive, request, connect].into_iter().flatten() {
+            dispatcher.release();
+        }
+        if let Some(shared) = shared_receives {
+            shared.release();
+        }
+    }
+}
+
+impl EndpointChange {
+    /// Whether the queue pair has to be made anew.
+    fn rewires(&self) -> bool {
+        let Self {
+            zone,
+            receive,
+            request,
+            connect: _,
+            service_type: _,
+            qos: _,
+            max_message_size,
+            max_rdma_size,
+            receive_flags,
+            request_flags,
+            max_receives,
+            max_requests,
+            max_receive_pieces,
+            max_request_pieces,
+            max_reads_in: _,
+            max_reads_out: _,
+            shared_soft_watermark: _,
+            max_read_pieces,
+            max_write_pieces,
+        } = self;
+        zone.is_some()
+            || receive.is_some()
+            || request.is_some()
+            || max_message_size.is_some()
+            || max_rdma_size.is_some()
+            || receive_flags.is_some()
+            || request_flags.is_some()
+            || [
+                max_receives,
+                max_requests,
+                max_receive_pieces,
+                max_request_pieces,
+                max_read_pieces,
+                max_write_pieces,
+            ]
+            .into_iter()
+            .any(Option::is_some)
+    }
+
+    fn apply(self, setup: &mut EndpointSetup, attributes: &mut EndpointAttributes) {
+        fn set<T>(place: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *place = value;
+            }
+        }
+        set(&mut setup.zone, self.zone);
+        set(&mut setup.receive, self.receive);
+        set(&mut setup.request, self.request);
+        set(&mut setup.connect, self.connect);
+        set(&mut attributes.service_type, self.service_type);
+        set(&mut attributes.max_message_size, self.max_message_size);
+        set(&mut attributes.max_rdma_size, self.max_rdma_size);
+        set(&mut attributes.qos, self.qos);
+        set(&mut attributes.receive_flags, self.receive_flags);
+        set(&mut attributes.request_flags, self.request_flags);
+        set(&mut attributes.max_receives, self.max_receives);
+        set(&mut attributes.max_requests, self.max_requests);
+        set(&mut attributes.max_receive_pieces, self.max_receive_pieces);
+        set(&mut attributes.max_request_pieces, self.max_request_pieces);
+        set(&mut attributes.max_reads_in, self.max_reads_in);
+        set(&mut attributes.max_reads_out, self.max_reads_out);
+        set(&mut attributes.shared_soft_watermark, self.shared_soft_watermark);
+        set(&mut attributes.max_read_pieces, self.max_read_pieces);
+        set(&mut attributes.max_write_pieces, self.max_write_pieces);
+    }
+}

@@ -1,0 +1,245 @@
+//! Posting requests and receives.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use nonic_device::{
+    Key, Operation, PostError, Posting, ReceiveRequest, RemoteRange, ScatterGather, SendFlags, SendRequest,
+};
+
+use super::attributes::PIECES_MAX;
+use super::wiring::Wiring;
+use super::{Endpoint, forbidden_by};
+use crate::error::{DatError, DatResult, Kind, Resource, StateKind, Subtype};
+use crate::remote_region::RemoteRegion;
+use crate::values::{CompletionFlags, EndpointState, RemoteSegment, Segment};
+
+/// Local memory as the engine takes it.
+type Pieces = ArrayVec<ScatterGather, { PIECES_MAX as usize }>;
+
+const TOO_LONG: DatError = DatError::new(Kind::LengthError, Subtype::None);
+/// Argument numbers.
+const COUNT: u8 = 2;
+const FLAGS: u8 = 5;
+const RDMA_FLAGS: u8 = 6;
+
+/// What the engine's refusal means.
+fn refusal(error: PostError) -> DatError {
+    match error {
+        PostError::QueueFull { .. } => DatError::resources(Subtype::Resource(Resource::Credits)),
+        PostError::TooManyPieces { .. } => DatError::argument(COUNT),
+        PostError::HasSharedReceiveQueue => DatError::state(Subtype::State(StateKind::SrqInUse)),
+        PostError::WrongState { .. } => DatError::state(Subtype::State(StateKind::EpNotReady)),
+        PostError::InlineTooLong { .. }
+        | PostError::WrongOperation { .. }
+        | PostError::NoDestination
+        | PostError::Forked => DatError::new(Kind::InternalError, Subtype::None),
+    }
+}
+
+/// The pieces, `most` at most and `limit` bytes in all; those of length 0 are left out.
+#[inline]
+fn collect(
+    pieces: impl ExactSizeIterator<Item = Segment>,
+    most: usize,
+    limit: u64,
+) -> DatResult<(Pieces, u64)> {
+    if pieces.len() > most {
+        return Err(DatError::argument(COUNT));
+    }
+    let mut collected = Pieces::new();
+    let mut total = 0u64;
+    for Segment { context, address, length } in pieces {
+        if length == 0 {
+            continue;
+        }
+        total = total.checked_add(length).filter(|total| *total <= limit).ok_or(TOO_LONG)?;
+        // A message is not longer than 2 GiB, so no piece of it is.
+        let piece = ScatterGather { address, length: length as u32, key: Key(context) };
+        collected.try_push(piece).map_err(|_| DatError::argument(COUNT))?;
+    }
+    Ok((collected, total))
+}
+
+/// Cuts the pieces to `length` bytes.
+fn cut(pieces: &mut Pieces, mut length: u64) {
+    let mut kept = 0;
+    for piece in pieces.iter_mut() {
+        if length == 0 {
+            break;
+        }
+        piece.length = u64::from(piece.length).min(length) as u32;
+        length -= u64::from(piece.length);
+        kept += 1;
+    }
+    pieces.truncate(kept);
+}
+
+impl Endpoint {
+    /// Sends a message. `length` of a completion is what was sent.
+    #[inline]
+    pub fn post_send(
+        &self,
+        pieces: impl ExactSizeIterator<Item = Segment>,
+        cookie: u64,
+        flags: CompletionFlags,
+    ) -> DatResult<()> {
+        let wiring = self.requesting()?;
+        let flags = request_flags(wiring, flags, FLAGS)?;
+        let (pieces, _) = collect(pieces, wiring.limits.send_pieces, wiring.limits.message)?;
+        post(wiring, Operation::Send { immediate: None }, &pieces, cookie, flags)
+    }
+
+    /// Writes local memory to the peer's. `LENGTH_ERROR` if it is longer than the segment there.
+    #[inline]
+    pub fn post_rdma_write(
+        &self,
+        pieces: impl ExactSizeIterator<Item = Segment>,
+        cookie: u64,
+        remote: RemoteSegment,
+        flags: CompletionFlags,
+    ) -> DatResult<()> {
+        let wiring = self.requesting()?;
+        let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
+        let (pieces, total) = collect(pieces, wiring.limits.write_pieces, wiring.limits.rdma)?;
+        if total > remote.length {
+            return Err(TOO_LONG);
+        }
+        let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
+        post(wiring, Operation::Write { remote, immediate: None }, &pieces, cookie, flags)
+    }
+
+    /// Reads the peer's segment to local memory. `LENGTH_ERROR` if that is shorter.
+    #[inline]
+    pub fn post_rdma_read(
+        &self,
+        pieces: impl ExactSizeIterator<Item = Segment>,
+        cookie: u64,
+        remote: RemoteSegment,
+        flags: CompletionFlags,
+    ) -> DatResult<()> {
+        let wiring = self.requesting()?;
+        let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
+        let (mut pieces, total) = collect(pieces, wiring.limits.read_pieces, wiring.limits.rdma)?;
+        if total < remote.length {
+            return Err(TOO_LONG);
+        }
+        if total > remote.length {
+            cut(&mut pieces, remote.length);
+        }
+        let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
+        post(wiring, Operation::Read { remote }, &pieces, cookie, flags)
+    }
+
+    /// Posts a receive, in any state.
+    pub fn post_receive(
+        &self,
+        pieces: impl ExactSizeIterator<Item = Segment>,
+        cookie: u64,
+        flags: CompletionFlags,
+    ) -> DatResult<()> {
+        let wiring = match self.wiring() {
+            Some(wiring) => wiring,
+            None => self.wire()?,
+        };
+        if wiring.receive.is_none() {
+            return Err(DatError::state(Subtype::State(StateKind::EpReceiveDispatcher)));
+        }
+        let silent = flags.contains(CompletionFlags::UNSIGNALLED);
+        if flags != CompletionFlags::DEFAULT
+            && !(flags == CompletionFlags::UNSIGNALLED && wiring.limits.silent_receives)
+        {
+            return Err(DatError::argument(FLAGS));
+        }
+        let (pieces, _) = collect(pieces, wiring.limits.receive_pieces, wiring.limits.message)?;
+        let post = |id| wiring.pair.post_receive(&ReceiveRequest { id, pieces: &pieces }).map_err(refusal);
+        match wiring.tags.as_ref().and_then(|tags| tags.receives.as_ref()) {
+            Some(receives) => receives.post(cookie, silent, post),
+            None => post(cookie),
+        }
+    }
+
+    /// Posts the bind of a window, judged already. It takes one place among the requests.
+    pub(crate) fn post_bind(
+        &self,
+        region: &Arc<RemoteRegion>,
+        operation: Operation,
+        cookie: u64,
+        flags: CompletionFlags,
+    ) -> DatResult<()> {
+        let wiring = self.requesting()?;
+        let suppressed = flags.contains(CompletionFlags::SUPPRESS);
+        let silent = flags.contains(CompletionFlags::UNSIGNALLED);
+        if flags.intersects(CompletionFlags::EVD_THRESHOLD) || (silent && !wiring.limits.silent_requests) {
+            return Err(DatError::argument(FLAGS));
+        }
+        let Operation::Bind { key, .. } = operation else { return Err(DatError::argument(1)) };
+        // Its end is always told, for the region must learn of it; one that is not to be shown is left out later.
+        let flags = SendFlags {
+            fence: flags.contains(CompletionFlags::BARRIER_FENCE),
+            signaled: true,
+            ..SendFlags::default()
+        };
+        wiring.post_bind(region, key, cookie, suppressed, silent, |id| {
+            post_one(wiring, &SendRequest { id, operation, flags, pieces: &[], destination: None })
+        })
+    }
+
+    /// Whether requests may be posted now: `INVALID_STATE` with the state if not.
+    pub(crate) fn check_can_request(&self) -> DatResult<()> {
+        match self.state() {
+            EndpointState::Connected | EndpointState::Disconnected => Ok(()),
+            other => Err(DatError::state(Subtype::State(forbidden_by(other)))),
+        }
+    }
+
+    /// The wiring, if requests may be posted now.
+    #[inline]
+    fn requesting(&self) -> DatResult<&Wiring> {
+        self.check_can_request()?;
+        self.wiring().ok_or(DatError::state(Subtype::State(StateKind::EpNotReady)))
+    }
+}
+
+/// The engine's flags for a request. The second: it does not notify.
+#[inline]
+fn request_flags(wiring: &Wiring, flags: CompletionFlags, argument: u8) -> DatResult<(SendFlags, bool)> {
+    let silent = flags.contains(CompletionFlags::UNSIGNALLED);
+    if flags.contains(CompletionFlags::EVD_THRESHOLD) || (silent && !wiring.limits.silent_requests) {
+        return Err(DatError::argument(argument));
+    }
+    let flags = SendFlags {
+        fence: flags.contains(CompletionFlags::BARRIER_FENCE),
+        signaled: !flags.contains(CompletionFlags::SUPPRESS),
+        solicited: flags.contains(CompletionFlags::SOLICITED_WAIT),
+        inline: false,
+    };
+    Ok((flags, silent))
+}
+
+#[inline]
+fn post(
+    wiring: &Wiring,
+    operation: Operation,
+    pieces: &Pieces,
+    cookie: u64,
+    (flags, silent): (SendFlags, bool),
+) -> DatResult<()> {
+    let request = SendRequest { id: cookie, operation, flags, pieces, destination: None };
+    match &wiring.tags {
+        None => post_one(wiring, &request),
+        Some(tags) => {
+            tags.requests.post(cookie, silent, |id| post_one(wiring, &SendRequest { id, ..request }))
+        }
+    }
+}
+
+#[inline]
+fn post_one(wiring: &Wiring, request: &SendRequest<'_>) -> DatResult<()> {
+    let mut posting: Posting<'_> = wiring.pair.post().map_err(refusal)?;
+    // SAFETY: nothing is sent inline. The pieces lie in regions, which the program keeps mapped until it frees them: that is
+    // the promise it makes by registering them.
+    unsafe { posting.post(request) }.map_err(refusal)?;
+    posting.ring_doorbell();
+    Ok(())
+}

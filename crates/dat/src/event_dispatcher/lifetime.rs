@@ -1,0 +1,157 @@
+//! Making dispatchers, and their end.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use nonic_device::CompletionObserver;
+use nonic_sys::BiasedMutex;
+
+use super::settings::{Mode, Settings, check_length};
+use super::taking::Front;
+use super::watch::Watch;
+use super::{DISPATCHER_HANDLE, EventDispatcher};
+use crate::error::{DatError, DatResult, HandleKind, Resource, StateKind, Subtype};
+use crate::interface_adapter::InterfaceAdapter;
+use crate::mark::Mark;
+use crate::members::{Member, MemberKind, Membership};
+use crate::notification_object::NotificationObject;
+use crate::use_count::UseCount;
+use crate::values::Streams;
+
+impl EventDispatcher {
+    /// Makes a dispatcher for at least `length` events, enabled and waitable. The streams may be any but the asynchronous
+    /// errors, which are the adapter's own dispatcher's.
+    ///
+    /// Errors: `INVALID_PARAMETER|ARG2` for a length of 0 or less, `ARG4` for streams that cannot be;
+    /// `INSUFFICIENT_RESOURCES|TEVD` for a length beyond the adapter's; `INVALID_HANDLE|CNO`.
+    pub fn create(
+        adapter: &Arc<InterfaceAdapter>,
+        length: i32,
+        notification: Option<&Arc<NotificationObject>>,
+        streams: Streams,
+    ) -> DatResult<Arc<Self>> {
+        adapter.check_open()?;
+        check_length(length)?;
+        if streams.bits() == 0 || streams.contains(Streams::ASYNC) {
+            return Err(DatError::argument(4));
+        }
+        if notification.is_some_and(|object| !Arc::ptr_eq(object.adapter(), adapter)) {
+            return Err(DatError::handle(Subtype::Handle(HandleKind::NotificationObject)));
+        }
+        let created = Self::make(adapter, length, streams)?;
+        adapter.join(&created)?;
+        if notification.is_some() {
+            created.modify_notification(notification).inspect_err(|_| created.abort())?;
+        }
+        Ok(created)
+    }
+
+    /// The dispatcher of an adapter's asynchronous errors, which goes with it.
+    pub(crate) fn create_async(adapter: &Arc<InterfaceAdapter>, length: i32) -> DatResult<Arc<Self>> {
+        check_length(length)?;
+        Self::make(adapter, length, Streams::ASYNC)
+    }
+
+    fn make(adapter: &Arc<InterfaceAdapter>, length: i32, streams: Streams) -> DatResult<Arc<Self>> {
+        let none_left = DatError::resources(Subtype::Resource(Resource::TransportEventDispatcher));
+        let mut failed = None;
+        let made = Arc::new_cyclic(|this: &Weak<Self>| {
+            let watch = Arc::new(Watch::new(this.clone(), adapter.context().wait_bell()));
+            let completions = if streams.intersects(Streams::DATA_TRANSFER | Streams::BIND) {
+                let observer: Arc<dyn CompletionObserver> = Arc::clone(&watch) as Arc<_>;
+                let queue =
+                    adapter.context().create_observed_completion_queue(length.unsigned_abs(), observer);
+                queue.inspect_err(|_| failed = Some(none_left)).ok()
+            } else {
+                None
+            };
+            Self {
+                this: this.clone(),
+                mark: Mark::default(),
+                membership: Membership::new(MemberKind::EventDispatcher),
+                adapter: Arc::clone(adapter),
+                streams,
+                length: AtomicI32::new(length),
+                completions,
+                front: BiasedMutex::new(Front::default()),
+                parked: AtomicBool::new(false),
+                others: Mutex::new(VecDeque::new()),
+                others_waiting: AtomicU32::new(0),
+                settings: Mutex::new(Settings::default()),
+                mode: AtomicU8::new(Mode::Open as u8),
+                counts_by_looking: AtomicBool::new(false),
+                watch,
+                unwaitable: AtomicBool::new(false),
+                overflowed: AtomicBool::new(false),
+                ended: AtomicBool::new(false),
+                users: UseCount::default(),
+            }
+        });
+        failed.map_or(Ok(made), Err)
+    }
+
+    /// Counts a user; `INVALID_HANDLE` if the dispatcher was freed.
+    pub(crate) fn hold(&self) -> DatResult<()> {
+        if self.users.acquire() { Ok(()) } else { Err(DISPATCHER_HANDLE) }
+    }
+
+    /// Counts a user less.
+    pub(crate) fn release(&self) {
+        self.users.release();
+    }
+
+    /// Gives the dispatcher back; what it holds is lost. `INVALID_STATE|EVD_IN_USE` while endpoints, service points or
+    /// adapters feed it, or a thread waits.
+    pub fn free(&self) -> DatResult<()> {
+        self.check_alive()?;
+        let in_use = DatError::state(Subtype::State(StateKind::EvdInUse));
+        if self.streams.contains(Streams::ASYNC) || !self.watch.enter_waiter() {
+            return Err(in_use);
+        }
+        let closed = self.users.close();
+        self.watch.leave_waiter();
+        if !closed {
+            return Err(if self.users.is_closed() { DISPATCHER_HANDLE } else { in_use });
+        }
+        self.let_go();
+        Ok(())
+    }
+
+    /// The end, whoever uses it: who waits is woken with `ABORT`.
+    pub(crate) fn abort(&self) {
+        self.users.close_anyway();
+        self.let_go();
+    }
+
+    fn let_go(&self) {
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.watch.wake_waiter();
+        if let Some(object) = self.settings().notification.take() {
+            self.watch.set_signal(None);
+            object.detach(self);
+        }
+        if let Some(queue) = &self.completions {
+            let _ = queue.destroy();
+        }
+        // What is dropped here may be the last trace of an object, so no lock is held.
+        let events = std::mem::take(&mut *self.others());
+        self.others_waiting.store(0, Ordering::Release);
+        drop(events);
+        let front = std::mem::take(&mut *self.front.lock());
+        drop(front);
+        self.adapter.leave(&self.membership);
+    }
+}
+
+impl Member for EventDispatcher {
+    fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    fn end(&self) {
+        self.abort();
+    }
+}

@@ -1,0 +1,109 @@
+//! Event dispatchers: queues of events of one or several streams.
+//!
+//! Completions wait in a completion queue of the engine, all other events beside it, each with the count of the completions
+//! that were there before it: so merged streams come out in the order in which they went in.
+
+mod feeding;
+mod lifetime;
+mod settings;
+mod taking;
+mod waiting;
+mod watch;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use nonic_device::CompletionQueue;
+use nonic_sys::BiasedMutex;
+
+use crate::error::{DatError, HandleKind, Subtype};
+use crate::event::Kept;
+use crate::interface_adapter::InterfaceAdapter;
+use crate::mark::Mark;
+use crate::members::Membership;
+use crate::use_count::UseCount;
+use crate::values::Streams;
+
+use settings::Settings;
+use taking::Front;
+use watch::Watch;
+
+pub use settings::DispatcherFacts;
+use settings::Mode;
+
+/// Events a dispatcher holds at most.
+pub(crate) const EVENTS_MAX: i32 = 1 << 20;
+
+/// `DAT_INVALID_HANDLE1`, which is what a wrong dispatcher is answered with.
+const DISPATCHER_HANDLE: DatError = DatError::handle(Subtype::Handle(HandleKind::First));
+
+/// A queue of events.
+#[derive(Debug)]
+pub struct EventDispatcher {
+    this: Weak<Self>,
+    mark: Mark,
+    membership: Membership,
+    adapter: Arc<InterfaceAdapter>,
+    streams: Streams,
+    /// Events it holds at most.
+    length: AtomicI32,
+    /// Where completions wait, if it takes any.
+    completions: Option<Arc<CompletionQueue>>,
+    /// The end at which events are taken.
+    front: BiasedMutex<Front>,
+    /// A completion was taken out of its queue and waits for an event that goes before it.
+    parked: AtomicBool,
+    /// Events of the other streams, each with the count of completions added before it.
+    others: Mutex<VecDeque<(u64, Kept)>>,
+    /// How many those are, for a look without the lock.
+    others_waiting: AtomicU32,
+    settings: Mutex<Settings>,
+    /// Which completions notify ([`Mode`]); set by the first endpoint.
+    mode: AtomicU8,
+    /// Some completions are not shown to the program, or do not notify: they have to be looked at to be counted.
+    counts_by_looking: AtomicBool,
+    /// Who is to be told of arrivals.
+    watch: Arc<Watch>,
+    unwaitable: AtomicBool,
+    /// An event was lost.
+    overflowed: AtomicBool,
+    /// Its adapter was closed, or it was freed.
+    ended: AtomicBool,
+    /// Endpoints and service points that feed it, and adapters whose asynchronous errors it gets.
+    pub(crate) users: UseCount,
+}
+
+impl EventDispatcher {
+    /// The face's word.
+    #[inline]
+    pub fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// Its adapter.
+    pub fn adapter(&self) -> &Arc<InterfaceAdapter> {
+        &self.adapter
+    }
+
+    /// The streams it takes.
+    pub fn streams(&self) -> Streams {
+        self.streams
+    }
+
+    /// The engine's queue, if it takes completions.
+    pub(crate) fn completion_queue(&self) -> Option<&Arc<CompletionQueue>> {
+        self.completions.as_ref()
+    }
+
+    /// Events waiting in all, those that are not shown to the program among them.
+    fn waiting(&self) -> u32 {
+        let completions = self.completions.as_ref().map_or(0, |queue| queue.waiting());
+        let parked = u32::from(self.parked.load(Ordering::Acquire));
+        completions + parked + self.others_waiting.load(Ordering::Acquire)
+    }
+
+    fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
