@@ -220,6 +220,7 @@ impl RemoteRegion {
         // Not under the lock: its completion may be shown before this returns.
         let posted = endpoint.post_bind(self, operation, cookie, flags);
         if posted.is_err() {
+            self.window.take_back(key);
             self.forget(key);
         }
         posted.map(|()| context)

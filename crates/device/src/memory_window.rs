@@ -4,8 +4,10 @@
 //! leads; unbinding kills it and waits until whoever was inside an operation through it has left. A bind is a request
 //! among others: it may not block whoever posts, so what has to be waited for is looked at again later, and the bind
 //! completes then.
+//!
+//! A key is a place and a tag of 8 bits. A window of type 1 takes one tag after the other, and another place when they are used up,
+//! so that no key comes back soon.
 
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,22 +35,41 @@ pub struct MemoryWindow {
     id: WindowId,
     zone: Arc<Zone>,
     kind: WindowKind,
-    index: u32,
-    /// Tag of the last key that was offered.
-    offered: AtomicU8,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Tag of the key that holds, or held last.
-    tag: u8,
+    /// The key that holds, or held last.
+    key: Key,
+    /// Where keys are offered.
+    place: Place,
+    /// Places of keys that were offered before, of which some may still be asked for.
+    older: Vec<Place>,
+    /// Binds and unbinds that were carried out.
+    binds: u64,
     bound: Option<Bound>,
     /// Who may still be inside an operation through the last key.
     leaving: Leaving,
     /// The queue pair that took the last key out of use.
     unbound_by: Option<QpNumber>,
     released: bool,
+}
+
+/// A place in the key table, and the keys of it that were offered.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    index: u32,
+    /// Tag of the last.
+    tag: u8,
+    /// How many of them have not been used, nor given up.
+    open: u32,
+}
+
+impl Place {
+    fn at(key: Key) -> Self {
+        Self { index: key.index(), tag: key.tag(), open: 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -102,10 +123,11 @@ impl Zone {
             id: engine.windows.next_id(),
             zone: Arc::clone(self),
             kind,
-            index: key.index(),
-            offered: AtomicU8::new(key.tag()),
             state: Mutex::new(State {
-                tag: key.tag(),
+                key,
+                place: Place::at(key),
+                older: Vec::new(),
+                binds: 0,
                 bound: None,
                 leaving: Leaving::Nobody,
                 unbound_by: None,
@@ -135,23 +157,86 @@ impl MemoryWindow {
 
     /// The key that holds, or held last: every bind that has completed changed it.
     pub fn key(&self) -> Key {
-        Key::new(self.index, self.lock().tag)
+        self.lock().key
     }
 
-    /// The key for the next bind: one after the last that was offered. 256 keys later one comes back, but never the one that
-    /// holds.
+    /// How many requests have bound it or unbound it since it was made.
+    pub fn binds(&self) -> u64 {
+        self.lock().binds
+    }
+
+    /// The key for the next bind: another each time, for more than 2^24 times unless the key table is full. A caller that
+    /// then does not post the bind gives the key back with [`MemoryWindow::take_back`].
     pub fn next_key(&self) -> Key {
+        let mut state = self.lock();
         loop {
-            let tag = self.offered.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-            if tag != self.lock().tag {
-                return Key::new(self.index, tag);
+            if state.place.tag == u8::MAX {
+                self.move_on(&mut state);
+            }
+            let place = &mut state.place;
+            place.tag = place.tag.wrapping_add(1);
+            let key = Key::new(place.index, place.tag);
+            if key != state.key {
+                state.place.open += 1;
+                return key;
             }
         }
     }
 
+    /// Takes another place in the table, the tags of this one being used up. If there is none they are used again.
+    #[cold]
+    fn move_on(&self, state: &mut State) {
+        let engine = self.engine();
+        let Some(key) = engine.party().segment.keys().insert_window_again() else { return };
+        engine.windows.add_place(state.place.index, key.index());
+        let new = Place { tag: key.tag() - 1, ..Place::at(key) };
+        let old = std::mem::replace(&mut state.place, new);
+        state.older.push(old);
+        self.leave_places(state);
+    }
+
+    /// The bind for which this key was offered was not posted.
+    pub fn take_back(&self, key: Key) {
+        let mut state = self.lock();
+        let last = &mut state.place;
+        if (key.index(), key.tag()) == (last.index, last.tag) && last.open > 0 && key.tag() > 0 {
+            last.tag -= 1;
+        }
+        self.close_key(&mut state, key);
+    }
+
+    /// The bind for which this key was offered ended without having been carried out.
+    pub(crate) fn give_up(&self, key: Key) {
+        self.close_key(&mut self.lock(), key);
+    }
+
+    fn close_key(&self, state: &mut State, key: Key) {
+        let State { place, older, .. } = state;
+        if let Some(place) = std::iter::once(place).chain(older).find(|place| place.index == key.index()) {
+            place.open = place.open.saturating_sub(1);
+        }
+        if !state.older.is_empty() {
+            self.leave_places(state);
+        }
+    }
+
+    /// Gives places back of which no key is bound or can still be asked for.
+    #[cold]
+    fn leave_places(&self, state: &mut State) {
+        let (engine, current) = (self.engine(), state.key.index());
+        state.older.retain(|place| {
+            let used = place.open > 0 || place.index == current;
+            if !used {
+                engine.windows.remove(place.index);
+                engine.party().segment.keys().remove_used_up(place.index);
+            }
+            used
+        });
+    }
+
     /// The key with these low 8 bits.
     pub fn key_with_tag(&self, tag: u8) -> Key {
-        Key::new(self.index, tag)
+        Key::new(self.lock().place.index, tag)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -185,15 +270,17 @@ impl MemoryWindow {
             }
             return Ok(Turn::Wait);
         }
-        state.tag = wanted.key.tag();
+        state.key = wanted.key;
+        state.binds += 1;
         if let Some((region, entry)) = new {
             let pair = (self.kind == WindowKind::Type2).then_some(pair);
             if let Some(pair) = pair {
-                self.engine().windows.note_pair(pair, self.index);
+                self.engine().windows.note_pair(pair, wanted.key.index());
             }
             self.engine().party().segment.keys().bind_window(wanted.key, &entry);
             state.bound = Some(Bound { region, pair });
         }
+        self.close_key(&mut state, wanted.key);
         Ok(Turn::Done)
     }
 
@@ -205,10 +292,10 @@ impl MemoryWindow {
         region: Option<Arc<Region>>,
         wanted: &Binding,
     ) -> Result<Option<(Arc<Region>, Entry)>, WindowError> {
-        if state.released || wanted.key.index() != self.index {
+        if state.released || !state.has_place(wanted.key.index()) {
             return Err(WindowError::Gone);
         }
-        if wanted.key.tag() == state.tag {
+        if wanted.key == state.key {
             return Err(WindowError::SameKey { key: wanted.key });
         }
         let zone = match self.kind {
@@ -232,7 +319,7 @@ impl MemoryWindow {
     pub(crate) fn invalidate(&self, pair: QpNumber, key: Key) -> Result<Turn, WindowError> {
         let mut state = self.lock();
         let begun = state.bound.is_none() && state.unbound_by == Some(pair) && !state.leaving.is_nobody();
-        if key.tag() != state.tag || !(begun || state.serves(pair)) {
+        if key != state.key || !(begun || state.serves(pair)) {
             return Err(WindowError::NotBoundHere { key });
         }
         self.unbind(&mut state, pair);
@@ -242,14 +329,14 @@ impl MemoryWindow {
     /// Whether `key` is the one bound for this queue pair.
     pub(crate) fn is_bound_for(&self, pair: QpNumber, key: Key) -> bool {
         let state = self.lock();
-        key.tag() == state.tag && state.serves(pair)
+        key == state.key && state.serves(pair)
     }
 
     /// The peer of the queue pair takes `key` out of use. Nothing has to be waited for: only that peer can use the key, and
     /// what it asked for before its message has been done.
     pub(crate) fn invalidate_for_peer(&self, pair: QpNumber, key: Key) -> bool {
         let mut state = self.lock();
-        let serves = key.tag() == state.tag && state.serves(pair);
+        let serves = key == state.key && state.serves(pair);
         if serves {
             self.unbind(&mut state, pair);
         }
@@ -268,11 +355,11 @@ impl MemoryWindow {
     fn unbind(&self, state: &mut State, by: QpNumber) {
         let Some(bound) = state.bound.take() else { return };
         let engine = self.engine();
-        engine.party().segment.keys().unbind_window(Key::new(self.index, state.tag));
+        engine.party().segment.keys().unbind_window(state.key);
         state.leaving = Leaving::NotLooked;
         state.unbound_by = Some(by);
         if let Some(pair) = bound.pair {
-            engine.windows.forget_pair(pair, self.index);
+            engine.windows.forget_pair(pair, state.key.index());
         }
         bound.region.users.release();
     }
@@ -310,8 +397,14 @@ impl MemoryWindow {
                     nonic_sys::yield_now();
                     continue;
                 }
-                self.engine().windows.remove(self.index);
-                self.engine().party().segment.keys().remove_window(Key::new(self.index, state.tag));
+                let (windows, keys) = (&self.engine().windows, self.engine().party().segment.keys());
+                windows.remove(state.place.index);
+                let last = if self.kind == WindowKind::Type1 { state.place.tag } else { state.key.tag() };
+                keys.remove_window(Key::new(state.place.index, last));
+                for place in state.older.drain(..) {
+                    windows.remove(place.index);
+                    keys.remove_used_up(place.index);
+                }
             }
             state.released = true;
             self.zone.users.release();
@@ -321,6 +414,11 @@ impl MemoryWindow {
 }
 
 impl State {
+    /// Whether keys of a place are the window's.
+    fn has_place(&self, index: u32) -> bool {
+        self.place.index == index || self.older.iter().any(|place| place.index == index)
+    }
+
     fn serves(&self, pair: QpNumber) -> bool {
         self.bound.as_ref().is_some_and(|bound| bound.pair == Some(pair))
     }
@@ -329,5 +427,44 @@ impl State {
 impl Drop for MemoryWindow {
     fn drop(&mut self) {
         let _ = self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devices;
+
+    #[test]
+    fn a_place_is_left_when_all_its_keys_are_used_or_given_up() {
+        let zone = devices()[0].open().unwrap().allocate_zone().unwrap();
+        let window = zone.allocate_window(WindowKind::Type1).unwrap();
+        let (first, engine) = (window.key(), zone.context().engine());
+        let keys: Vec<_> = (0..1000).map(|_| window.next_key()).collect();
+        assert_eq!(window.lock().older.len(), 3, "each place has some 250 keys");
+        for key in &keys {
+            assert!(engine.windows.find(*key).is_some_and(|found| found.id() == window.id()));
+        }
+        for key in &keys[1..] {
+            window.give_up(*key);
+        }
+        // The first place has the key that is open, and the one that would be bound.
+        assert_eq!(window.lock().older.iter().map(|place| place.index).collect::<Vec<_>>(), [first.index()]);
+        let unbind = |key| Binding {
+            key,
+            region: None,
+            address: 0,
+            length: 0,
+            access: Access::default(),
+            zero_based: false,
+        };
+        assert_eq!(window.bind(QpNumber(1), zone.id(), &unbind(keys[0])), Ok(Turn::Done));
+        assert_eq!(window.lock().older.len(), 1, "the key that holds keeps its place");
+        let next = window.next_key();
+        assert_eq!(window.bind(QpNumber(1), zone.id(), &unbind(next)), Ok(Turn::Done));
+        assert!(window.lock().older.is_empty());
+        assert!(engine.windows.find(first).is_none());
+        assert_eq!(window.bind(QpNumber(1), zone.id(), &unbind(keys[0])), Err(WindowError::Gone));
+        window.release().unwrap();
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nonic_sys::{AtomicU64, SharedMapping, SharedWords};
 
@@ -268,10 +268,25 @@ struct Indices {
     fresh: u32,
     /// Freed entries with the tag generation to use next, oldest first.
     freed: VecDeque<(u32, u8)>,
+    /// Entries of which windows have used up all tags, oldest first.
+    used_up: VecDeque<u32>,
+}
+
+impl Indices {
+    fn take_fresh(&mut self, capacity: u32) -> Option<u32> {
+        let index = self.fresh;
+        (index < capacity).then(|| {
+            self.fresh += 1;
+            index
+        })
+    }
 }
 
 /// Freed entries that rest before the oldest is used again: a stale key then meets a dead entry rather than a new one.
 const RESTING: usize = 64;
+/// The same of entries whose tags windows have used up. Each has given some 250 keys, so a window can be bound more than 2^24
+/// times before a key comes back.
+const USED_UP_RESTING: usize = 1 << 17;
 
 /// A region's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,7 +300,10 @@ pub struct KeyPair {
 impl KeyTable {
     /// An empty table.
     pub fn new(view: KeyTableView) -> Self {
-        Self { view, indices: Mutex::new(Indices { fresh: 1, freed: VecDeque::new() }) }
+        Self {
+            view,
+            indices: Mutex::new(Indices { fresh: 1, freed: VecDeque::new(), used_up: VecDeque::new() }),
+        }
     }
 
     /// For lookups.
@@ -302,24 +320,45 @@ impl KeyTable {
         Some(KeyPair { local: Key::new(index, entry.local_tag), remote: Key::new(index, entry.remote_tag) })
     }
 
-    /// A place in the table, and the generation of its tags.
-    fn take_index(&self) -> Option<(u32, u8)> {
-        let mut indices = self.indices.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let rested = indices.freed.len() > RESTING || indices.fresh >= self.view.capacity;
-        match if rested { indices.freed.pop_front() } else { None } {
-            Some(again) => Some(again),
-            None if indices.fresh < self.view.capacity => {
-                indices.fresh += 1;
-                Some((indices.fresh - 1, 1))
-            }
-            None => None,
-        }
+    fn indices(&self) -> MutexGuard<'_, Indices> {
+        self.indices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place for a memory window; its key leads nowhere until the window is bound. `None` if the table is full.
+    /// A place in the table, and the generation of its tags.
+    fn take_index(&self) -> Option<(u32, u8)> {
+        let mut indices = self.indices();
+        if indices.freed.len() > RESTING
+            && let Some(again) = indices.freed.pop_front()
+        {
+            return Some(again);
+        }
+        let fresh = indices.take_fresh(self.view.capacity).map(|index| (index, 1));
+        // Rather a key that comes back early than none.
+        fresh.or_else(|| indices.freed.pop_front()).or_else(|| Some((indices.used_up.pop_front()?, 0)))
+    }
+
+    /// Takes a place for a memory window; its key leads nowhere until the window is bound. The keys of the place are this one
+    /// and those with a higher tag. `None` if the table is full.
     pub fn insert_window(&self) -> Option<Key> {
         let (index, generation) = self.take_index()?;
         Some(Key::new(index, generation << 1 | 1))
+    }
+
+    /// The same for a window that has used up the tags of its place: none of the keys was in use for long. `None` if there is no
+    /// such place.
+    pub fn insert_window_again(&self) -> Option<Key> {
+        let mut indices = self.indices();
+        let rested = if indices.used_up.len() > USED_UP_RESTING { indices.used_up.pop_front() } else { None };
+        if let Some(index) = rested {
+            return Some(Key::new(index, 1));
+        }
+        let index = indices.take_fresh(self.view.capacity)?;
+        Some(Key::new(index, 1))
+    }
+
+    /// Gives a place back whose tags were used up, and whose window is not bound there.
+    pub fn remove_used_up(&self, index: u32) {
+        self.indices().used_up.push_back(index);
     }
 
     /// Binds a window: from now on `key`, whose index is the window's, leads to what `entry` says. The tags of `entry` do not
@@ -350,8 +389,7 @@ impl KeyTable {
     /// Lets a killed entry be used again, later, under other tags.
     pub fn recycle(&self, keys: KeyPair) {
         let generation = (keys.local.tag() >> 1).wrapping_add(1) & 0x7f;
-        let mut indices = self.indices.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        indices.freed.push_back((keys.local.index(), generation));
+        self.indices().freed.push_back((keys.local.index(), generation));
     }
 }
 
@@ -427,6 +465,28 @@ mod tests {
         table.recycle(all[3]);
         assert!(table.insert(entry()).is_some());
         assert_eq!(table.insert(entry()), None);
+    }
+
+    #[test]
+    fn a_place_whose_tags_windows_used_up_rests_for_long() {
+        let capacity = 1 << 18;
+        let table = table(capacity);
+        let first = table.insert_window().unwrap().index();
+        table.remove_used_up(first);
+        let mut places = 0u32;
+        loop {
+            let again = table.insert_window_again().unwrap();
+            if again.index() == first {
+                break;
+            }
+            table.remove_used_up(again.index());
+            places += 1;
+        }
+        // Tags 1 to 255 of each.
+        assert!(places as usize == USED_UP_RESTING && places * 255 > 1 << 24, "{places} places");
+        // Regions take what is left when nothing else is.
+        let regions = (0..).map_while(|_| table.insert(entry())).count();
+        assert_eq!(regions as u32, capacity - 2, "all but the first place, and the one in use");
     }
 
     #[test]

@@ -37,6 +37,14 @@ impl WindowTable {
         lock(&self.inner).windows.insert(index, Arc::downgrade(window));
     }
 
+    /// The window at `index` is at `another` place, too.
+    pub(crate) fn add_place(&self, index: u32, another: u32) {
+        let mut inner = lock(&self.inner);
+        if let Some(window) = inner.windows.get(&index).cloned() {
+            inner.windows.insert(another, window);
+        }
+    }
+
     pub(crate) fn remove(&self, index: u32) {
         lock(&self.inner).windows.remove(&index);
     }

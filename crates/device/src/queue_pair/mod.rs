@@ -332,6 +332,7 @@ impl QueuePair {
             let mut inner = self.lock();
             self.answer(&mut inner);
             self.withdraw();
+            self.give_up_all(&inner);
             *inner = Inner::new(&self.capabilities);
         }
         self.engine().remove_pair(self.number);

@@ -136,6 +136,7 @@ impl QueuePair {
         // What was received was received: its sender is told first.
         self.answer(inner);
         self.withdraw();
+        self.give_up_all(inner);
         *inner = Inner::new(&self.capabilities);
         self.engine().credits(self.account).store(0, Ordering::Release);
         self.forget_completions();
@@ -190,6 +191,9 @@ impl QueuePair {
         let slot = inner.send.slot(inner.send.finished);
         let shown = slot.flags.signaled || self.signal_all || status != Status::Success;
         let (id, opcode, length) = (slot.id, slot.operation.completion_opcode(), slot.total as u32);
+        if status != Status::Success {
+            self.give_up(slot);
+        }
         inner.send.finished += 1;
         inner.send.started = inner.send.started.max(inner.send.finished);
         if shown {

@@ -47,6 +47,23 @@ impl QueuePair {
         }
     }
 
+    /// A request that ends without success: if it is a bind its key is not used.
+    #[cold]
+    pub(crate) fn give_up(&self, slot: &Slot) {
+        if let Operation::Bind { window, key, .. } = slot.operation
+            && let Some(found) = self.engine().windows.find(key).filter(|found| found.id() == window)
+        {
+            found.give_up(key);
+        }
+    }
+
+    /// The same for every request that has not ended.
+    pub(crate) fn give_up_all(&self, inner: &Inner) {
+        for number in inner.send.finished..inner.send.posted {
+            self.give_up(inner.send.slot(number));
+        }
+    }
+
     fn turn_of(&self, operation: &Operation) -> Result<Turn, WindowError> {
         let windows = &self.engine().windows;
         match *operation {

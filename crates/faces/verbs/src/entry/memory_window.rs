@@ -66,16 +66,20 @@ pub(crate) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: 
             return Err(Errno::EINVAL);
         }
         let key = window.next_key();
-        let request = SendRequest {
-            id,
-            operation: convert::bind(&window, key, &info)?,
-            flags: convert::send_flags(send_flags)?,
-            pieces: &[],
-            destination: None,
+        let post = || {
+            let request = SendRequest {
+                id,
+                operation: convert::bind(&window, key, &info)?,
+                flags: convert::send_flags(send_flags)?,
+                pieces: &[],
+                destination: None,
+            };
+            let mut posting = parts.engine.post()?;
+            // SAFETY: the request has no pieces.
+            unsafe { posting.post(&request) }?;
+            Ok(posting)
         };
-        let mut posting = parts.engine.post()?;
-        // SAFETY: the request has no pieces.
-        unsafe { posting.post(&request) }?;
+        let posting = post().inspect_err(|_: &Errno| window.take_back(key))?;
         // Before the doorbell: the bind may have completed when that returns.
         // SAFETY: the window was found a moment ago, so its structure is alive.
         unsafe { (*mw).rkey = key.0 };
