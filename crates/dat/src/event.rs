@@ -27,6 +27,8 @@ pub enum Event<'a> {
         length: u64,
         /// What it was.
         kind: TransferKind,
+        /// The peer's word, of a receive that a write with immediate data has used up; else 0.
+        immediate: u32,
     },
     /// The bind of an RMR ended.
     Bind {

@@ -28,7 +28,9 @@ mod values;
 
 pub use attributes::{AdapterAttributes, ProviderAttributes};
 pub use connection_request::ConnectionRequest;
-pub use endpoint::{Endpoint, EndpointAttributes, EndpointChange, EndpointFacts, EndpointSetup};
+pub use endpoint::{
+    AtomicChange, Endpoint, EndpointAttributes, EndpointChange, EndpointFacts, EndpointSetup,
+};
 pub use error::{AccessKind, DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
 pub use event::{AsyncObject, Event, ServicePoint};
 pub use event_dispatcher::{DispatcherFacts, EventDispatcher};

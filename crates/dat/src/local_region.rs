@@ -285,6 +285,7 @@ fn access_for(privileges: Privileges) -> Access {
         (Privileges::LOCAL_WRITE, Access::LOCAL_WRITE),
         (Privileges::REMOTE_READ, Access::REMOTE_READ),
         (Privileges::REMOTE_WRITE, Access::REMOTE_WRITE),
+        (Privileges::REMOTE_ATOMIC, Access::REMOTE_ATOMIC),
     ] {
         if privileges.contains(privilege) {
             access |= right;

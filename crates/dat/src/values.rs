@@ -58,6 +58,8 @@ flags! {
         REMOTE = 0x22,
         /// All.
         ALL = 0x33,
+        /// Peers may do atomic operations: an extension of 2.0, and no bit of 1.2.
+        REMOTE_ATOMIC = 0x40,
     }
 }
 
@@ -146,6 +148,19 @@ pub enum TransferKind {
     RdmaRead = 2,
     Receive = 3,
     Bind = 5,
+    /// Extensions from here on: what began a write that told the peer with a word.
+    RdmaWriteImmediate = 8,
+    /// A receive that such a write has used up.
+    ReceiveImmediate = 9,
+    FetchAdd = 10,
+    CompareSwap = 11,
+}
+
+impl TransferKind {
+    /// Whether it is of a receive.
+    pub const fn is_receive(self) -> bool {
+        matches!(self, Self::Receive | Self::ReceiveImmediate)
+    }
 }
 
 /// `DAT_CONNECTION_EVENT_*`.

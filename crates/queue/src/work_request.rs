@@ -146,7 +146,8 @@ impl Operation {
     pub fn completion_opcode(&self) -> CompletionOpcode {
         match self {
             Self::Send { .. } | Self::SendInvalidate { .. } => CompletionOpcode::Send,
-            Self::Write { .. } => CompletionOpcode::RdmaWrite,
+            Self::Write { immediate: None, .. } => CompletionOpcode::RdmaWrite,
+            Self::Write { immediate: Some(_), .. } => CompletionOpcode::WriteWithImmediate,
             Self::Read { .. } => CompletionOpcode::RdmaRead,
             Self::CompareSwap { .. } => CompletionOpcode::CompareSwap,
             Self::FetchAdd { .. } => CompletionOpcode::FetchAdd,
@@ -156,7 +157,7 @@ impl Operation {
     }
 }
 
-/// What finished. The numbers are those of `enum ibv_wc_opcode`, but for the last.
+/// What finished. The numbers are those of `enum ibv_wc_opcode`, but for the last two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum CompletionOpcode {
@@ -181,6 +182,8 @@ pub enum CompletionOpcode {
     /// A receive filled by a send that took a key out of use: the key stands where immediate data would. Programs in C see
     /// [`CompletionOpcode::Receive`] with a flag.
     ReceiveInvalidate = 256,
+    /// An RDMA Write with immediate, at its initiator. Programs in C see [`CompletionOpcode::RdmaWrite`].
+    WriteWithImmediate = 257,
 }
 
 /// Flags of a send-queue request.

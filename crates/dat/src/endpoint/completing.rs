@@ -23,7 +23,7 @@ pub(crate) enum Ended {
 /// An event of an endpoint.
 #[derive(Debug)]
 pub(crate) enum Shown {
-    Transfer { cookie: u64, status: TransferStatus, length: u64, kind: TransferKind },
+    Transfer { cookie: u64, status: TransferStatus, length: u64, kind: TransferKind, immediate: u32 },
     Bind { region: Arc<RemoteRegion>, cookie: u64, status: TransferStatus },
 }
 
@@ -31,8 +31,8 @@ impl Shown {
     /// As it is handed out.
     pub(crate) fn event<'a>(&'a self, endpoint: &'a Arc<Endpoint>) -> Event<'a> {
         match self {
-            &Self::Transfer { cookie, status, length, kind } => {
-                Event::Transfer { endpoint, cookie, status, length, kind }
+            &Self::Transfer { cookie, status, length, kind, immediate } => {
+                Event::Transfer { endpoint, cookie, status, length, kind, immediate }
             }
             Self::Bind { region, cookie, status } => Event::Bind { region, cookie: *cookie, status: *status },
         }
@@ -49,13 +49,12 @@ fn kind_of(opcode: CompletionOpcode) -> TransferKind {
         CompletionOpcode::RdmaWrite => TransferKind::RdmaWrite,
         CompletionOpcode::RdmaRead => TransferKind::RdmaRead,
         CompletionOpcode::Bind => TransferKind::Bind,
-        CompletionOpcode::Send
-        | CompletionOpcode::CompareSwap
-        | CompletionOpcode::FetchAdd
-        | CompletionOpcode::Invalidate => TransferKind::Send,
-        CompletionOpcode::Receive
-        | CompletionOpcode::ReceiveWriteWithImmediate
-        | CompletionOpcode::ReceiveInvalidate => TransferKind::Receive,
+        CompletionOpcode::Send | CompletionOpcode::Invalidate => TransferKind::Send,
+        CompletionOpcode::Receive | CompletionOpcode::ReceiveInvalidate => TransferKind::Receive,
+        CompletionOpcode::WriteWithImmediate => TransferKind::RdmaWriteImmediate,
+        CompletionOpcode::ReceiveWriteWithImmediate => TransferKind::ReceiveImmediate,
+        CompletionOpcode::CompareSwap => TransferKind::CompareSwap,
+        CompletionOpcode::FetchAdd => TransferKind::FetchAdd,
     }
 }
 
@@ -94,6 +93,7 @@ impl Endpoint {
             status: TransferStatus::Success,
             length: completion.byte_length.into(),
             kind: kind_of(completion.opcode),
+            immediate: completion.immediate.unwrap_or(0),
         }
     }
 
@@ -104,7 +104,7 @@ impl Endpoint {
 
     /// Whether a completion is of a request that was posted not to notify.
     pub(crate) fn is_silent(&self, completion: &Completion) -> bool {
-        let is_receive = completion.opcode == CompletionOpcode::Receive;
+        let is_receive = kind_of(completion.opcode).is_receive();
         let says_so = completion.opcode == CompletionOpcode::Bind
             || self.wiring().is_some_and(|wiring| wiring.numbers(is_receive));
         says_so && completion.id & SILENT != 0
@@ -116,7 +116,7 @@ impl Endpoint {
         let status = status_of(completion.status);
         let kind = kind_of(completion.opcode);
         let succeeded = status == TransferStatus::Success;
-        if succeeded && kind == TransferKind::Receive && self.establishes_before() {
+        if succeeded && kind.is_receive() && self.establishes_before() {
             return Ended::Later;
         }
         if !matches!(status, TransferStatus::Success | TransferStatus::Flushed) {
@@ -126,9 +126,10 @@ impl Endpoint {
         if kind == TransferKind::Bind {
             return wiring.end_bind(status);
         }
-        let cookie = wiring.cookie(kind == TransferKind::Receive, completion.id);
+        let cookie = wiring.cookie(kind.is_receive(), completion.id);
         let length = if succeeded { completion.byte_length.into() } else { 0 };
-        Ended::Shown(Shown::Transfer { cookie, status, length, kind })
+        let immediate = completion.immediate.unwrap_or(0);
+        Ended::Shown(Shown::Transfer { cookie, status, length, kind, immediate })
     }
 
     /// A receive is about to be shown: ESTABLISHED comes first. True if that event has just been put into the dispatcher of

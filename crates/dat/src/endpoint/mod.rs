@@ -21,6 +21,7 @@ use nonic_device::QueuePair;
 pub use attributes::EndpointAttributes;
 pub(crate) use completing::Ended;
 use connecting::Connecting;
+pub use posting::AtomicChange;
 use wiring::Wiring;
 
 use crate::error::StateKind;

@@ -75,6 +75,20 @@ fn cut(pieces: &mut Pieces, mut length: u64) {
     pieces.truncate(kept);
 }
 
+/// What an atomic operation does to a word of the peer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicChange {
+    /// Adds this to it.
+    Add(u64),
+    /// Stores `swap` if it is `compare`.
+    Swap {
+        /// What it has to be.
+        compare: u64,
+        /// What it becomes.
+        swap: u64,
+    },
+}
+
 impl Endpoint {
     /// Sends a message. `length` of a completion is what was sent.
     #[inline]
@@ -129,6 +143,50 @@ impl Endpoint {
         }
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
         post(wiring, Operation::Read { remote }, &pieces, cookie, flags)
+    }
+
+    /// Writes as [`Self::post_rdma_write`] does and tells the peer with a word, which uses up one of its receives.
+    pub fn post_rdma_write_immediate(
+        &self,
+        pieces: impl ExactSizeIterator<Item = Segment>,
+        cookie: u64,
+        remote: RemoteSegment,
+        immediate: u32,
+        flags: CompletionFlags,
+    ) -> DatResult<()> {
+        let wiring = self.requesting()?;
+        let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
+        let (pieces, total) = collect(pieces, wiring.limits.write_pieces, wiring.limits.rdma)?;
+        if total > remote.length {
+            return Err(TOO_LONG);
+        }
+        let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
+        post(wiring, Operation::Write { remote, immediate: Some(immediate) }, &pieces, cookie, flags)
+    }
+
+    /// Changes a word of eight bytes of the peer's in one step, and stores what it was before in local memory.
+    /// `LENGTH_ERROR` unless both are that long.
+    pub fn post_atomic(
+        &self,
+        change: AtomicChange,
+        result: Segment,
+        cookie: u64,
+        remote: RemoteSegment,
+        flags: CompletionFlags,
+    ) -> DatResult<()> {
+        const WORD: u64 = 8;
+        let wiring = self.requesting()?;
+        let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
+        if result.length != WORD || remote.length < WORD {
+            return Err(TOO_LONG);
+        }
+        let (pieces, _) = collect([result].into_iter(), 1, WORD)?;
+        let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
+        let operation = match change {
+            AtomicChange::Add(add) => Operation::FetchAdd { remote, add },
+            AtomicChange::Swap { compare, swap } => Operation::CompareSwap { remote, compare, swap },
+        };
+        post(wiring, operation, &pieces, cookie, flags)
     }
 
     /// Posts a receive, in any state.

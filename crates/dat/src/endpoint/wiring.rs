@@ -340,7 +340,7 @@ fn to_init(pair: &QueuePair) -> DatResult<()> {
     let attributes = QpAttributes {
         state: QpState::Init,
         port: PORT,
-        access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+        access: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
         ..QpAttributes::default()
     };
     pair.modify(&attributes, A::STATE | A::PKEY_INDEX | A::PORT | A::ACCESS_FLAGS)

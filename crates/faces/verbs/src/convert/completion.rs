@@ -15,6 +15,9 @@ pub(crate) fn to_wc(completion: &Completion) -> ibv_wc {
             (opcode, with_immediate) = (CompletionOpcode::Receive, IBV_WC_WITH_INV);
         }
     }
+    if opcode == CompletionOpcode::WriteWithImmediate {
+        opcode = CompletionOpcode::RdmaWrite;
+    }
     let with_header = if completion.has_global_header { IBV_WC_GRH } else { 0 };
     ibv_wc {
         wr_id: completion.id,
@@ -52,5 +55,7 @@ mod tests {
         completion.opcode = CompletionOpcode::ReceiveInvalidate;
         let wc = to_wc(&completion);
         assert_eq!((wc.opcode, wc.wc_flags, wc.imm_data), (128, IBV_WC_GRH | IBV_WC_WITH_INV, 0x0102_0304));
+        let own = Completion::bare(5, CompletionOpcode::WriteWithImmediate, Status::Success, QpNumber(0x11));
+        assert_eq!((to_wc(&own).opcode, to_wc(&own).wc_flags), (1, 0), "the initiator is told of a write");
     }
 }
