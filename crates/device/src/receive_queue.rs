@@ -111,6 +111,15 @@ impl ReceiveQueue {
     pub(crate) fn length(&self) -> usize {
         self.receives.length()
     }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Changes the limit; what it holds stays.
+    pub(crate) fn set_capacity(&mut self, capacity: u32) {
+        self.capacity = capacity;
+    }
 }
 
 #[cfg(test)]

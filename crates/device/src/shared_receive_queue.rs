@@ -1,5 +1,6 @@
 //! Shared receive queues.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nonic_queue::{PostError, ReceiveRequest};
@@ -25,10 +26,11 @@ struct Inner {
 pub struct SharedReceiveQueue {
     this: Weak<Self>,
     zone: Arc<Zone>,
-    requests: u32,
     pieces: u32,
     cookie: usize,
     inner: Mutex<Inner>,
+    /// Receives that queue pairs took and have not completed.
+    taken: AtomicU32,
     pub(crate) users: UseCount,
     async_events: EventAccount,
 }
@@ -60,10 +62,10 @@ impl Zone {
         Ok(Arc::new_cyclic(|this| SharedReceiveQueue {
             this: Weak::clone(this),
             zone: Arc::clone(self),
-            requests,
             pieces,
             cookie,
             inner: Mutex::new(Inner { queue: ReceiveQueue::new(requests, pieces), limit }),
+            taken: AtomicU32::new(0),
             users: UseCount::default(),
             async_events: EventAccount::default(),
         }))
@@ -78,12 +80,40 @@ impl SharedReceiveQueue {
 
     /// Requests it holds, and pieces in each.
     pub fn limits(&self) -> (u32, u32) {
-        (self.requests, self.pieces)
+        (self.lock().queue.capacity(), self.pieces)
     }
 
     /// The armed limit, 0 if none.
     pub fn limit(&self) -> u32 {
         self.lock().limit
+    }
+
+    /// How many receives are posted and not taken by a queue pair.
+    pub fn waiting(&self) -> u32 {
+        self.lock().queue.length() as u32
+    }
+
+    /// How many are posted and not completed: those that wait, and those that messages are being placed in.
+    pub fn unfinished(&self) -> u32 {
+        let inner = self.lock();
+        inner.queue.length() as u32 + self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many receives it holds; those that wait stay. Refused below their number, which an armed
+    /// limit does not exceed.
+    pub fn resize(&self, requests: u32) -> Result<(), CreateError> {
+        self.context().check_current()?;
+        if requests == 0 || requests > REQUESTS_MAX {
+            let (asked, limit) = (u64::from(requests), u64::from(REQUESTS_MAX));
+            return Err(CreateError::Limit { what: "requests", asked, limit });
+        }
+        let mut inner = self.lock();
+        let entries = inner.queue.length() as u32;
+        if requests < entries {
+            return Err(CreateError::StillHolds { entries });
+        }
+        inner.queue.set_capacity(requests);
+        Ok(())
     }
 
     /// Its zone.
@@ -110,6 +140,7 @@ impl SharedReceiveQueue {
     pub(crate) fn take(&self) -> Option<Receive> {
         let mut inner = self.lock();
         let receive = inner.queue.take()?;
+        self.taken.fetch_add(1, Ordering::Relaxed);
         let reached = inner.limit > 0 && inner.queue.length() < inner.limit as usize;
         if reached {
             inner.limit = 0;
@@ -120,7 +151,15 @@ impl SharedReceiveQueue {
     }
 
     pub(crate) fn give_back(&self, receive: Receive) {
-        self.lock().queue.give_back(receive);
+        let mut inner = self.lock();
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+        inner.queue.give_back(receive);
+    }
+
+    /// A receive that was taken has completed, or went with its queue pair.
+    #[inline]
+    pub(crate) fn taken_is_over(&self) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -136,11 +175,12 @@ impl SharedReceiveQueue {
     /// Arms the limit: one event when fewer receives than this remain. 0 disarms.
     pub fn set_limit(&self, limit: u32) -> Result<(), CreateError> {
         self.context().check_current()?;
-        if limit > self.requests {
-            let (asked, limit) = (u64::from(limit), u64::from(self.requests));
+        let mut inner = self.lock();
+        let capacity = inner.queue.capacity();
+        if limit > capacity {
+            let (asked, limit) = (u64::from(limit), u64::from(capacity));
             return Err(CreateError::Limit { what: "as limit of a shared receive queue", asked, limit });
         }
-        let mut inner = self.lock();
         let reached = limit > 0 && inner.queue.length() < limit as usize;
         inner.limit = if reached { 0 } else { limit };
         drop(inner);

@@ -333,6 +333,9 @@ impl QueuePair {
             self.answer(&mut inner);
             self.withdraw();
             self.give_up_all(&inner);
+            if inner.responder.stop().is_some() {
+                self.receive_is_over();
+            }
             *inner = Inner::new(&self.capabilities);
         }
         self.engine().remove_pair(self.number);

@@ -137,6 +137,9 @@ impl QueuePair {
         self.answer(inner);
         self.withdraw();
         self.give_up_all(inner);
+        if inner.responder.stop().is_some() {
+            self.receive_is_over();
+        }
         *inner = Inner::new(&self.capabilities);
         self.engine().credits(self.account).store(0, Ordering::Release);
         self.forget_completions();
@@ -218,7 +221,16 @@ impl QueuePair {
         });
     }
 
+    /// A receive that was taken is over: a shared queue counts it.
+    #[inline]
+    pub(crate) fn receive_is_over(&self) {
+        if let Some(queue) = &self.shared_receives {
+            queue.taken_is_over();
+        }
+    }
+
     pub(crate) fn complete_receive(&self, receive: &Receive, status: Status) {
+        self.receive_is_over();
         self.receive_completions.push(SendCredit::NONE, false, |completion| {
             completion.set_bare(receive.id, CompletionOpcode::Receive, status, self.number);
         });

@@ -40,6 +40,7 @@ impl QueuePair {
             self.enter_error(inner);
             return Delivery::Filled;
         }
+        self.receive_is_over();
         self.receive_completions.push(SendCredit::NONE, header.solicited, |completion| {
             completion.set_bare(receive.id, CompletionOpcode::Receive, Status::Success, self.number);
             completion.byte_length = (length + GLOBAL_HEADER) as u32;

@@ -108,6 +108,7 @@ impl QueuePair {
 
     #[inline]
     pub(super) fn complete_message(&self, id: u64, header: &Header, opcode: CompletionOpcode) -> Outcome {
+        self.receive_is_over();
         self.receive_completions.push(SendCredit::NONE, header.solicited, |completion| {
             completion.set_bare(id, opcode, Status::Success, self.number);
             completion.byte_length = header.total;
