@@ -39,8 +39,9 @@ impl Default for EventCount {
 impl EventCount {
     /// Says that this thread will sleep here. It then looks once more at what it waits for, and only then sleeps.
     pub fn prepare(&self) -> Ticket {
-        self.asleep.fetch_or(HERE, Ordering::SeqCst);
+        // Before it is said: whoever takes note of it, and says so to nobody else, rings after this.
         let ticket = Ticket(self.rings.load(Ordering::SeqCst));
+        self.asleep.fetch_or(HERE, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         ticket
     }
