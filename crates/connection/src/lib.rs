@@ -1,1 +1,29 @@
 //! The connection manager: services by number, requests, replies, private data, timeouts, and the end of peers.
+//!
+//! A process that [listens](listen) on a number gets [requests](Request), which it accepts or rejects; who asks for a
+//! [connection](connect) learns which, or that nobody listens, or that time ran out. Either side learns when the other
+//! ends the connection, or when its process ends. What a connection is used for is the business of the layer above,
+//! which passes its own facts along.
+//!
+//! One thread per process does all of it and calls the *sinks* of the layer above. There is no descriptor per
+//! connection: two processes have one channel, or two if each asked the other.
+
+#![deny(unsafe_code)]
+
+mod handles;
+mod manager;
+mod names;
+mod shared;
+mod sinks;
+mod wire;
+
+pub use handles::{Connection, HandError, Listener, Request, connect, listen};
+pub use names::{Service, services};
+pub use shared::{run, run_after};
+pub use sinks::{ConnectionSink, End, ServiceSink};
+pub use wire::Refusal;
+
+/// Bytes of private data in a request, a reply or a rejection at most.
+pub const DATA_MAX: usize = 256;
+/// Bytes of facts of the layer above in a request or a reply at most.
+pub const FACTS_MAX: usize = 64;

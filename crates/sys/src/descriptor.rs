@@ -130,6 +130,13 @@ impl Epoll {
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), interest)?)
     }
 
+    /// Watches `fd`, which was added under `token`, for room to send as well, or no longer.
+    pub fn watch_room(&self, fd: BorrowedFd<'_>, token: u64, room: bool) -> io::Result<()> {
+        let mut interest = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        interest.set(epoll::EventFlags::OUT, room);
+        Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), interest)?)
+    }
+
     /// Has `fd` listed until its last copy, here or in another process, is closed; nothing of it is ever reported but its
     /// hang-up, once.
     pub fn add_silently(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {

@@ -1,0 +1,220 @@
+//! What the layer above holds: listeners, requests, connections.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nonic_sys::{PacketSocket, listen_abstract, random_u64};
+
+use crate::names::service_name;
+use crate::shared::{Attempt, Command, ListenerCore, Shared, lock};
+use crate::sinks::{ConnectionSink, ServiceSink};
+use crate::wire::{Inquiry, Refusal};
+use crate::{DATA_MAX, FACTS_MAX};
+
+/// Offers a service. `AddrInUse` if a process of this host offers it already.
+pub fn listen(space: &str, number: u64, sink: Arc<dyn ServiceSink>) -> io::Result<Listener> {
+    let shared = Shared::get()?;
+    let name = service_name(space, number);
+    let socket = listen_abstract(&name)?;
+    let core = Arc::new(ListenerCore { token: shared.new_token(), name, sink, socket: Some(socket).into() });
+    lock(&shared.listeners).insert(Arc::clone(&core.name), Arc::clone(&core));
+    shared.order(Command::Listen(Arc::clone(&core)));
+    Ok(Listener { shared: Arc::clone(shared), core })
+}
+
+/// A service this process offers, until it is dropped: then its number is free, and requests that were not taken yet are
+/// refused. Requests that the sink was given stay as they are.
+pub struct Listener {
+    shared: Arc<Shared>,
+    core: Arc<ListenerCore>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if self.shared.is_current() {
+            lock(&self.shared.listeners).remove(&self.core.name);
+            lock(&self.core.socket).take();
+            self.shared.order(Command::Unlisten { token: self.core.token });
+        }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Listener").field(&self.core.name).finish()
+    }
+}
+
+/// Asks for a connection to a service of this host; `sink` learns what comes of it. After `timeout` (`None`: never) the
+/// attempt ends. `facts` are at most [`FACTS_MAX`] bytes and `data` at most [`DATA_MAX`], else `InvalidInput`.
+pub fn connect(
+    space: &str,
+    number: u64,
+    facts: &[u8],
+    data: &[u8],
+    timeout: Option<Duration>,
+    sink: Arc<dyn ConnectionSink>,
+) -> io::Result<Connection> {
+    check(facts, data)?;
+    let shared = Shared::get()?;
+    let own = random_u64();
+    shared.order(Command::Connect(Attempt {
+        service: service_name(space, number),
+        inquiry: Inquiry { process: shared.process, number: own, facts: facts.into(), data: data.into() },
+        deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+        sink,
+    }));
+    Ok(Connection { shared: Arc::clone(shared), number: own })
+}
+
+fn check(facts: &[u8], data: &[u8]) -> io::Result<()> {
+    if facts.len() > FACTS_MAX || data.len() > DATA_MAX {
+        let text = format!(
+            "{} bytes of facts and {} of private data, of which there can be {FACTS_MAX} and {DATA_MAX}",
+            facts.len(),
+            data.len()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(())
+}
+
+/// A connection, or the attempt at one. Dropping it ends it.
+pub struct Connection {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Connection {
+    /// Ends it, as soon as earlier messages are out. The sink hears nothing more of it, but for a call that is under way.
+    /// Harmless when it has ended.
+    pub fn disconnect(&self) {
+        self.shared.order(Command::Disconnect { number: self.number, failed: false });
+    }
+
+    /// The same because it has failed here: to the other side it is [lost](crate::End::Lost).
+    pub fn fail(&self) {
+        self.shared.order(Command::Disconnect { number: self.number, failed: true });
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.disconnect();
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connection")
+    }
+}
+
+/// Why a request could not be handed to another service.
+#[derive(Debug, thiserror::Error)]
+pub enum HandError {
+    /// Nobody listens there.
+    #[error("nobody listens there")]
+    NobodyListens,
+    /// The kernel says why not.
+    #[error("the service cannot be reached: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Somebody asks for a connection. Dropped unanswered, it is refused. Whoever asked may have given up; then an answer goes
+/// nowhere, and the sink of one who accepts learns so at once.
+pub struct Request {
+    shared: Arc<Shared>,
+    number: u64,
+    facts: Box<[u8]>,
+    data: Arc<[u8]>,
+    answered: bool,
+}
+
+impl Request {
+    pub(crate) fn new(shared: &Arc<Shared>, number: u64, facts: &[u8], data: &[u8]) -> Self {
+        Self { shared: Arc::clone(shared), number, facts: facts.into(), data: data.into(), answered: false }
+    }
+
+    /// The facts of the layer above.
+    pub fn facts(&self) -> &[u8] {
+        &self.facts
+    }
+
+    /// The private data.
+    pub fn data(&self) -> &Arc<[u8]> {
+        &self.data
+    }
+
+    /// Accepts; `sink` learns when who asked has seen it. Lengths are as in [`connect`]; on failure nothing has happened, and
+    /// the request comes back.
+    pub fn accept(
+        self,
+        facts: &[u8],
+        data: &[u8],
+        sink: Arc<dyn ConnectionSink>,
+    ) -> Result<Connection, (io::Error, Self)> {
+        if let Err(error) = check(facts, data) {
+            return Err((error, self));
+        }
+        let (shared, number) = (Arc::clone(&self.shared), self.number);
+        let command = Command::Accept { number, facts: facts.into(), data: data.into(), sink };
+        self.answer(command);
+        Ok(Connection { shared, number })
+    }
+
+    /// Rejects, with at most [`DATA_MAX`] bytes of private data: more are not sent.
+    pub fn reject(self, data: &[u8]) {
+        let number = self.number;
+        self.answer(Command::Reject { number, data: data[..data.len().min(DATA_MAX)].into() });
+    }
+
+    /// Refuses: the program was not asked, or could not decide.
+    pub fn refuse(self, reason: Refusal) {
+        let number = self.number;
+        self.answer(Command::Refuse { number, reason });
+    }
+
+    /// Hands it to another service of this host, in whichever process, as if it had been for that one. If that is not possible
+    /// the request comes back.
+    pub fn hand_to(self, space: &str, number: u64) -> Result<(), (HandError, Self)> {
+        if !self.shared.is_current() {
+            return Err((HandError::NobodyListens, self));
+        }
+        let name = service_name(space, number);
+        let listener = lock(&self.shared.listeners).get(&name).map(Arc::clone);
+        let command = match listener {
+            Some(listener) => Command::HandWithin { number: self.number, listener },
+            None => match PacketSocket::connect_abstract(&name) {
+                Ok(socket) => Command::HandOn { number: self.number, socket },
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    return Err((HandError::NobodyListens, self));
+                }
+                Err(error) => return Err((error.into(), self)),
+            },
+        };
+        self.answer(command);
+        Ok(())
+    }
+
+    fn answer(mut self, command: Command) {
+        self.answered = true;
+        self.shared.order(command);
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.shared.order(Command::Refuse { number: self.number, reason: Refusal::NobodyListens });
+        }
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("data", &self.data.len()).finish_non_exhaustive()
+    }
+}

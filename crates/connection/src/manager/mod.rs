@@ -1,0 +1,373 @@
+//! The manager's thread. It alone knows the connections, so nothing of them is under a lock when a sink is called.
+
+mod asking;
+mod channels;
+mod serving;
+mod timers;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nonic_sys::{AsFd, PacketSocket, Received};
+
+use crate::shared::{Attempt, Command, DOOR, DOORBELL, ListenerCore, Shared, lock};
+use crate::sinks::{ConnectionSink, End};
+use crate::wire::{Inquiry, LONGEST, Message, ProcessName, Refusal};
+use asking::Lane;
+use channels::Channel;
+use timers::{Timer, TimerKey, Timers};
+
+/// How long a connection that says nothing is kept.
+const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
+/// Such connections at most; the oldest go.
+const STRANGERS_MAX: usize = 256;
+/// How long a listener waits when the process has no descriptors left.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Runs as long as the process.
+pub(crate) fn run(shared: &Arc<Shared>) {
+    let mut manager = Manager::new(shared);
+    let mut ready = Vec::new();
+    loop {
+        shared.epoll.wait(&mut ready, manager.timers.next());
+        for event in &ready {
+            manager.handle(event.token);
+        }
+        for command in shared.take_commands() {
+            manager.obey(command);
+        }
+        manager.run_timers();
+    }
+}
+
+/// A descriptor that is waited for.
+enum Watched {
+    Listener(Arc<ListenerCore>),
+    /// Came to a listener and has said nothing yet.
+    Stranger {
+        socket: PacketSocket,
+        listener: Arc<ListenerCore>,
+    },
+    /// Of the attempt of this number.
+    Attempt {
+        socket: PacketSocket,
+        number: u64,
+    },
+    /// On which the request of this number was handed to another process.
+    Handed {
+        socket: PacketSocket,
+        number: u64,
+    },
+    Channel(Channel),
+}
+
+/// A connection, or what may become one.
+struct Entry {
+    stage: Stage,
+    sink: Option<Arc<dyn ConnectionSink>>,
+    /// Ends the attempt.
+    timer: Option<TimerKey>,
+}
+
+/// The other side of a connection: the channel's token, and its number there.
+#[derive(Clone, Copy)]
+struct Far {
+    channel: u64,
+    number: u64,
+}
+
+/// Where a connection stands.
+enum Stage {
+    /// Asking: not asked yet.
+    Waiting(Box<Attempt>),
+    /// Asking: the request is on its way; on this socket, unless that has done its work.
+    Asked { service: Arc<str>, socket: Option<u64> },
+    /// Asking: the other process has it.
+    Taken(Far),
+    /// Serving: the program has not decided.
+    Pending(Far, Box<Inquiry>),
+    /// Serving: given to another process, on this socket unless that has done its work.
+    HandedOn { far: Far, socket: Option<u64> },
+    /// Serving: accepted; who asked has not said that it knows.
+    Replied(Far),
+    /// Established.
+    Open(Far),
+}
+
+impl Stage {
+    fn far(&self) -> Option<Far> {
+        match self {
+            Self::Waiting(_) | Self::Asked { .. } => None,
+            Self::Taken(far) | Self::Pending(far, _) | Self::HandedOn { far, .. } => Some(*far),
+            Self::Replied(far) | Self::Open(far) => Some(*far),
+        }
+    }
+}
+
+struct Manager {
+    shared: Arc<Shared>,
+    sockets: HashMap<u64, Watched>,
+    connections: HashMap<u64, Entry>,
+    /// Channels that this process opened.
+    channels: HashMap<ProcessName, u64>,
+    /// Attempts by service.
+    lanes: HashMap<Arc<str>, Lane>,
+    timers: Timers,
+    /// Sockets that have said nothing yet, or had not when they came, oldest first.
+    strangers: VecDeque<(Instant, u64)>,
+}
+
+impl Manager {
+    fn new(shared: &Arc<Shared>) -> Self {
+        for (descriptor, token) in [(shared.doorbell.as_fd(), DOORBELL), (shared.door.as_fd(), DOOR)] {
+            if let Err(error) = shared.epoll.add(descriptor, token) {
+                tracing::error!(%error, "the connection manager cannot wait for its descriptors");
+            }
+        }
+        Self {
+            shared: Arc::clone(shared),
+            sockets: HashMap::new(),
+            connections: HashMap::new(),
+            channels: HashMap::new(),
+            lanes: HashMap::new(),
+            timers: Timers::default(),
+            strangers: VecDeque::new(),
+        }
+    }
+
+    fn handle(&mut self, token: u64) {
+        match self.sockets.get(&token) {
+            // The doorbell is read with the commands.
+            None if token == DOOR => self.open_door(),
+            None => {}
+            Some(Watched::Listener(listener)) => {
+                let listener = Arc::clone(listener);
+                self.greet(&listener);
+            }
+            Some(Watched::Stranger { .. }) => self.hear_stranger(token),
+            Some(Watched::Attempt { .. }) => self.hear_answer(token),
+            Some(Watched::Handed { .. }) => self.hear_of_handed(token),
+            Some(Watched::Channel(_)) => self.serve_channel(token),
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Listen(listener) => self.resume(&listener),
+            Command::Unlisten { token } => {
+                self.sockets.remove(&token);
+            }
+            Command::Connect(attempt) => self.ask(attempt),
+            Command::Accept { number, facts, data, sink } => self.accept(number, facts, data, sink),
+            Command::Reject { number, data } => {
+                if let Some(far) = self.take_pending(number) {
+                    self.send(far.channel, &Message::Reject { to: far.number, data }, None);
+                }
+            }
+            Command::Refuse { number, reason } => {
+                if let Some(far) = self.take_pending(number) {
+                    self.send(far.channel, &Message::Refused { to: far.number, reason }, None);
+                }
+            }
+            Command::HandWithin { number, listener } => self.hand_within(number, &listener),
+            Command::HandOn { number, socket } => self.hand_on(number, socket),
+            Command::Disconnect { number, failed } => self.part(number, failed),
+            Command::Run { task, at } if at <= Instant::now() => task(),
+            Command::Run { task, at } => {
+                self.timers.set(at, Timer::Task(task));
+            }
+            Command::Farewell => {
+                let numbers: Vec<_> = self.connections.keys().copied().collect();
+                numbers.into_iter().for_each(|number| self.disconnect(number));
+                self.shared.farewell_is_said();
+            }
+        }
+    }
+
+    fn run_timers(&mut self) {
+        let now = Instant::now();
+        while let Some(timer) = self.timers.due(now) {
+            match timer {
+                Timer::Attempt(number) => self.time_out(number),
+                Timer::Lane(name) => self.go_on(&name),
+                Timer::Open(channel) => self.reopen(channel),
+                Timer::Idle(channel) => self.close_if_idle(channel),
+                Timer::Resume(DOOR) => {
+                    let _ = self.shared.epoll.add(self.shared.door.as_fd(), DOOR);
+                }
+                Timer::Resume(token) => {
+                    if let Some(Watched::Listener(listener)) = self.sockets.get(&token) {
+                        let listener = Arc::clone(listener);
+                        self.resume(&listener);
+                    }
+                }
+                Timer::Strangers => self.dismiss_strangers(),
+                Timer::Task(task) => task(),
+            }
+        }
+    }
+
+    /// Watches a socket; it is closed if that is not possible.
+    fn watch(&mut self, token: u64, watched: Watched) -> bool {
+        let socket = match &watched {
+            Watched::Stranger { socket, .. }
+            | Watched::Attempt { socket, .. }
+            | Watched::Handed { socket, .. } => Some(socket),
+            Watched::Channel(channel) => channel.socket.as_ref(),
+            Watched::Listener(_) => None,
+        };
+        if let Some(socket) = socket
+            && let Err(error) = self.shared.epoll.add(socket.as_fd(), token)
+        {
+            tracing::warn!(%error, "a connection cannot be waited for, and is closed");
+            return false;
+        }
+        self.sockets.insert(token, watched);
+        true
+    }
+
+    /// Forgets a connection and what it occupies; returns it.
+    fn remove(&mut self, number: u64) -> Option<Entry> {
+        let entry = self.connections.remove(&number)?;
+        if let Some(timer) = entry.timer {
+            self.timers.cancel(timer);
+        }
+        if let Some(far) = entry.stage.far() {
+            self.unbind(far.channel, number);
+        }
+        match &entry.stage {
+            Stage::Asked { service, socket: Some(socket) } => {
+                let service = Arc::clone(service);
+                self.sockets.remove(socket);
+                self.leave_lane(&service);
+            }
+            Stage::HandedOn { socket: Some(socket), .. } => {
+                self.sockets.remove(socket);
+            }
+            _ => {}
+        }
+        Some(entry)
+    }
+
+    /// Forgets a connection, and tells why.
+    fn end(&mut self, number: u64, end: End<'_>) {
+        if let Some(Entry { sink: Some(sink), .. }) = self.remove(number) {
+            sink.ended(end);
+        }
+    }
+
+    /// This side ends a connection, whatever its stage.
+    fn disconnect(&mut self, number: u64) {
+        self.part(number, false);
+    }
+
+    /// The same, perhaps because it has failed.
+    fn part(&mut self, number: u64, failed: bool) {
+        let Some(entry) = self.remove(number) else { return };
+        let Some(far) = entry.stage.far() else { return };
+        let message = match entry.stage {
+            Stage::Pending(..) | Stage::HandedOn { .. } => {
+                Message::Refused { to: far.number, reason: Refusal::NobodyListens }
+            }
+            _ if failed => Message::Break { to: far.number },
+            _ => Message::Disconnect { to: far.number },
+        };
+        self.send(far.channel, &message, None);
+    }
+
+    /// Notes that a socket has said nothing yet.
+    fn note_stranger(&mut self, token: u64) {
+        if self.strangers.is_empty() {
+            self.timers.set_after(STRANGER_PATIENCE, Timer::Strangers);
+        }
+        self.strangers.push_back((Instant::now(), token));
+        if self.strangers.len() > STRANGERS_MAX
+            && let Some((_, oldest)) = self.strangers.pop_front()
+        {
+            self.dismiss(oldest);
+        }
+    }
+
+    fn dismiss_strangers(&mut self) {
+        while let Some((since, token)) = self.strangers.front().copied() {
+            if since.elapsed() < STRANGER_PATIENCE {
+                self.timers.set(since + STRANGER_PATIENCE, Timer::Strangers);
+                return;
+            }
+            self.strangers.pop_front();
+            self.dismiss(token);
+        }
+    }
+
+    fn dismiss(&mut self, token: u64) {
+        let silent = match self.sockets.get(&token) {
+            Some(Watched::Stranger { .. }) => true,
+            Some(Watched::Channel(channel)) => channel.is_silent(),
+            _ => false,
+        };
+        if silent {
+            tracing::debug!("a connection that said nothing is closed");
+            self.bury(token);
+        }
+    }
+
+    /// Closes a socket; if it is a channel, all connections that lead over it are lost.
+    fn bury(&mut self, token: u64) {
+        let Some(Watched::Channel(channel)) = self.sockets.remove(&token) else { return };
+        if let Some(process) = channel.to
+            && self.channels.get(&process) == Some(&token)
+        {
+            self.channels.remove(&process);
+        }
+        for number in channel.users {
+            self.end(number, End::Lost);
+        }
+    }
+}
+
+/// What a socket has to say.
+enum Heard {
+    Message(Message),
+    Nothing,
+    HungUp,
+}
+
+fn hear(socket: &PacketSocket) -> Heard {
+    let mut bytes = [0; LONGEST + 1];
+    let mut received = socket.receive(&mut bytes);
+    if matches!(received, Received::HungUp) {
+        // A process that ends with something unread resets its sockets. That shows once, and before what it had sent.
+        received = socket.receive(&mut bytes);
+    }
+    match received {
+        Received::Message(length, _) => match Message::parse(&bytes[..length]) {
+            Ok(message) => Heard::Message(message),
+            Err(error) => {
+                tracing::warn!(%error, "a connection is closed that sends what makes no sense");
+                Heard::HungUp
+            }
+        },
+        Received::Nothing => Heard::Nothing,
+        Received::HungUp => Heard::HungUp,
+    }
+}
+
+/// Accepts on a listening socket; `None` if nobody waits. An error is the lack of something.
+fn accept_on(socket: &PacketSocket) -> std::io::Result<Option<PacketSocket>> {
+    loop {
+        match socket.accept() {
+            Ok(socket) => return Ok(Some(socket)),
+            Err(error) => match error.kind() {
+                std::io::ErrorKind::WouldBlock => return Ok(None),
+                std::io::ErrorKind::Interrupted | std::io::ErrorKind::ConnectionAborted => {}
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
+/// Whether a listener still takes requests.
+fn listens(listener: &ListenerCore) -> bool {
+    lock(&listener.socket).is_some()
+}

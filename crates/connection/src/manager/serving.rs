@@ -1,0 +1,182 @@
+//! Requests that come to the listeners of this process, and what the program makes of them.
+
+use std::sync::Arc;
+
+use nonic_sys::{AsFd, PacketSocket, random_u64};
+
+use super::timers::Timer;
+use super::{Entry, Far, Heard, Manager, PAUSE, Stage, Watched, accept_on, hear, listens};
+use crate::Request;
+use crate::shared::{ListenerCore, lock};
+use crate::sinks::{ConnectionSink, End};
+use crate::wire::{Inquiry, Message, Refusal};
+
+/// Connections taken from one listener before others have their turn.
+const TURN: usize = 64;
+
+impl Manager {
+    /// Begins to take requests of a listener, or goes on.
+    pub(super) fn resume(&mut self, listener: &Arc<ListenerCore>) {
+        let socket = lock(&listener.socket);
+        let Some(socket) = socket.as_ref() else { return };
+        if let Err(error) = self.shared.epoll.add(socket.as_fd(), listener.token) {
+            tracing::warn!(%error, "a listener cannot be waited for yet");
+            self.timers.set_after(PAUSE, Timer::Resume(listener.token));
+        }
+        self.sockets.insert(listener.token, Watched::Listener(Arc::clone(listener)));
+    }
+
+    /// Takes connections to a listener.
+    pub(super) fn greet(&mut self, listener: &Arc<ListenerCore>) {
+        for _ in 0..TURN {
+            let accepted = {
+                let socket = lock(&listener.socket);
+                let Some(socket) = socket.as_ref() else { return };
+                accept_on(socket).inspect_err(|error| {
+                    tracing::warn!(%error, "no request can be taken now");
+                    self.shared.epoll.remove(socket.as_fd());
+                })
+            };
+            match accepted {
+                Ok(Some(socket)) => self.meet(listener, socket),
+                Ok(None) => return,
+                Err(_) => {
+                    self.timers.set_after(PAUSE, Timer::Resume(listener.token));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Somebody came to a listener. The request is there already, as a rule.
+    fn meet(&mut self, listener: &Arc<ListenerCore>, socket: PacketSocket) {
+        match hear(&socket) {
+            Heard::Message(Message::Request(inquiry)) => self.take_request(listener, socket, inquiry),
+            Heard::Nothing => {
+                let token = self.shared.new_token();
+                if self.watch(token, Watched::Stranger { socket, listener: Arc::clone(listener) }) {
+                    self.note_stranger(token);
+                }
+            }
+            Heard::Message(_) | Heard::HungUp => {}
+        }
+    }
+
+    pub(super) fn hear_stranger(&mut self, token: u64) {
+        let Some(Watched::Stranger { socket, .. }) = self.sockets.get(&token) else { return };
+        let heard = hear(socket);
+        if matches!(heard, Heard::Nothing) {
+            return;
+        }
+        if let (Some(Watched::Stranger { socket, listener }), Heard::Message(Message::Request(inquiry))) =
+            (self.sockets.remove(&token), heard)
+        {
+            self.shared.epoll.remove(socket.as_fd());
+            self.take_request(&listener, socket, inquiry);
+        }
+    }
+
+    fn take_request(&mut self, listener: &Arc<ListenerCore>, socket: PacketSocket, inquiry: Inquiry) {
+        // Whoever gave up is not presented to the program.
+        if socket.is_hung_up() {
+            return;
+        }
+        if !listens(listener) {
+            let refused = Message::Refused { to: 0, reason: Refusal::NobodyListens };
+            let _ = socket.send(&refused.emit(), &[]);
+            return;
+        }
+        let Some(channel) = self.channel_to(inquiry.process) else {
+            tracing::debug!("a request whose process is not there");
+            return;
+        };
+        let own = random_u64();
+        let far = Far { channel, number: inquiry.number };
+        let request = Request::new(&self.shared, own, &inquiry.facts, &inquiry.data);
+        let stage = Stage::Pending(far, Box::new(inquiry));
+        self.connections.insert(own, Entry { stage, sink: None, timer: None });
+        self.bind(channel, own);
+        self.send(channel, &Message::Taken { to: far.number, own }, Some(socket));
+        listener.sink.request(request);
+    }
+
+    /// Forgets a request that the program has decided about; who asked, if that is still of interest.
+    pub(super) fn take_pending(&mut self, number: u64) -> Option<Far> {
+        match self.connections.get(&number)?.stage {
+            Stage::Pending(far, _) => {
+                self.remove(number);
+                Some(far)
+            }
+            _ => None,
+        }
+    }
+
+    /// The program accepts.
+    pub(super) fn accept(
+        &mut self,
+        number: u64,
+        facts: Box<[u8]>,
+        data: Box<[u8]>,
+        sink: Arc<dyn ConnectionSink>,
+    ) {
+        let Some(entry) = self.connections.get_mut(&number) else {
+            return sink.ended(End::Disconnected);
+        };
+        let Stage::Pending(far, _) = entry.stage else { return sink.ended(End::Disconnected) };
+        (entry.stage, entry.sink) = (Stage::Replied(far), Some(sink));
+        self.send(far.channel, &Message::Reply { to: far.number, facts, data }, None);
+    }
+
+    /// Hands a request to another listener of this process.
+    pub(super) fn hand_within(&mut self, number: u64, listener: &Arc<ListenerCore>) {
+        let Some(Entry { stage: Stage::Pending(_, inquiry), .. }) = self.connections.get(&number) else {
+            return;
+        };
+        if listens(listener) {
+            listener.sink.request(Request::new(&self.shared, number, &inquiry.facts, &inquiry.data));
+        } else {
+            self.disconnect(number);
+        }
+    }
+
+    /// Hands a request to another process, by a socket connected to its listener.
+    pub(super) fn hand_on(&mut self, number: u64, socket: PacketSocket) {
+        let Some(Entry { stage: Stage::Pending(far, inquiry), .. }) = self.connections.get(&number) else {
+            return;
+        };
+        let far = *far;
+        let message = Message::Request((**inquiry).clone());
+        let token = self.shared.new_token();
+        let sent = socket.send(&message.emit(), &[]).is_ok();
+        if !sent || !self.watch(token, Watched::Handed { socket, number }) {
+            return self.disconnect(number);
+        }
+        if let Some(entry) = self.connections.get_mut(&number) {
+            entry.stage = Stage::HandedOn { far, socket: Some(token) };
+        }
+    }
+
+    /// What the other process makes of a request that was handed to it.
+    pub(super) fn hear_of_handed(&mut self, token: u64) {
+        let Some(Watched::Handed { socket, number }) = self.sockets.get(&token) else { return };
+        let number = *number;
+        let reason = match hear(socket) {
+            Heard::Nothing => return,
+            Heard::Message(Message::Moved) => {
+                // Who asked says when it knows.
+                self.sockets.remove(&token);
+                if let Some(Entry { stage: Stage::HandedOn { socket, .. }, .. }) =
+                    self.connections.get_mut(&number)
+                {
+                    *socket = None;
+                }
+                return;
+            }
+            Heard::Message(Message::Refused { reason, .. }) => reason,
+            Heard::Message(_) | Heard::HungUp => Refusal::NobodyListens,
+        };
+        if let Some(far) = self.remove(number).and_then(|entry| entry.stage.far()) {
+            self.send(far.channel, &Message::Refused { to: far.number, reason }, None);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What the threads of the program share with the manager's thread.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nonic_sys::{
+    AsFd, Epoll, EventFd, EventKind, PacketSocket, PerProcess, at_exit, current_generation,
+    forget_in_children, listen_abstract, random_u64, spawn_without_signals,
+};
+
+use crate::manager;
+use crate::names::process_name;
+use crate::sinks::{ConnectionSink, ServiceSink};
+use crate::wire::{Inquiry, ProcessName, Refusal};
+
+/// How long an exiting process waits for its last messages to be sent.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Token of the doorbell.
+pub(crate) const DOORBELL: u64 = 0;
+/// Token of the door.
+pub(crate) const DOOR: u64 = 1;
+const FIRST_TOKEN: u64 = 2;
+
+/// A closure for the manager's thread.
+pub(crate) type Task = Box<dyn FnOnce() + Send>;
+
+/// What the manager's thread is asked to do, in order.
+pub(crate) enum Command {
+    Listen(Arc<ListenerCore>),
+    Unlisten { token: u64 },
+    Connect(Attempt),
+    Accept { number: u64, facts: Box<[u8]>, data: Box<[u8]>, sink: Arc<dyn ConnectionSink> },
+    Reject { number: u64, data: Box<[u8]> },
+    Refuse { number: u64, reason: Refusal },
+    HandWithin { number: u64, listener: Arc<ListenerCore> },
+    HandOn { number: u64, socket: PacketSocket },
+    Disconnect { number: u64, failed: bool },
+    Run { task: Task, at: Instant },
+    Farewell,
+}
+
+/// A connection somebody asks for.
+pub(crate) struct Attempt {
+    pub(crate) service: Arc<str>,
+    pub(crate) inquiry: Inquiry,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) sink: Arc<dyn ConnectionSink>,
+}
+
+/// A listener. Its socket is there until its owner closes it.
+pub(crate) struct ListenerCore {
+    /// What its socket is watched under.
+    pub(crate) token: u64,
+    pub(crate) name: Arc<str>,
+    pub(crate) sink: Arc<dyn ServiceSink>,
+    pub(crate) socket: Mutex<Option<PacketSocket>>,
+}
+
+/// The part of the manager that every thread may touch.
+pub(crate) struct Shared {
+    generation: u32,
+    pub(crate) process: ProcessName,
+    /// Where other processes open channels.
+    pub(crate) door: PacketSocket,
+    pub(crate) epoll: Epoll,
+    pub(crate) doorbell: EventFd,
+    commands: Mutex<Vec<Command>>,
+    started: Mutex<bool>,
+    /// Listeners of this process, by name.
+    pub(crate) listeners: Mutex<HashMap<Arc<str>, Arc<ListenerCore>>>,
+    farewell: (Mutex<bool>, Condvar),
+    next_token: AtomicU64,
+}
+
+static SHARED: PerProcess<Arc<Shared>> = PerProcess::new();
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// This process's, with its thread running.
+    pub(crate) fn get() -> io::Result<&'static Arc<Self>> {
+        let shared = match SHARED.get() {
+            Some(shared) => shared,
+            None => {
+                let made = Arc::new(Self::new()?);
+                SHARED.get_or_make(|| made)
+            }
+        };
+        let mut started = lock(&shared.started);
+        if !*started {
+            let body = Arc::clone(shared);
+            spawn_without_signals("nonic-connect", move || manager::run(&body))?;
+            *started = true;
+            at_exit(say_farewell);
+        }
+        Ok(shared)
+    }
+
+    fn new() -> io::Result<Self> {
+        let process = ProcessName([random_u64(), random_u64()]);
+        let (epoll, doorbell) = (Epoll::new()?, EventFd::new(EventKind::All, true)?);
+        // A child's copies would have the parent's sockets on their list.
+        forget_in_children(epoll.as_fd());
+        forget_in_children(doorbell.as_fd());
+        Ok(Self {
+            generation: current_generation(),
+            process,
+            door: listen_abstract(&process_name(process))?,
+            epoll,
+            doorbell,
+            commands: Mutex::default(),
+            started: Mutex::default(),
+            listeners: Mutex::default(),
+            farewell: Default::default(),
+            next_token: AtomicU64::new(FIRST_TOKEN),
+        })
+    }
+
+    /// Whether this is the calling process's, and not that of a process it was forked from: then its locks may be held by
+    /// threads that are not there.
+    pub(crate) fn is_current(&self) -> bool {
+        self.generation == current_generation()
+    }
+
+    /// Has the manager's thread do something.
+    pub(crate) fn order(&self, command: Command) {
+        if !self.is_current() {
+            return;
+        }
+        let mut commands = lock(&self.commands);
+        commands.push(command);
+        let first = commands.len() == 1;
+        drop(commands);
+        if first {
+            self.doorbell.signal();
+        }
+    }
+
+    /// A number that no other socket was ever watched under.
+    pub(crate) fn new_token(&self) -> u64 {
+        self.next_token.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What was ordered since the last time.
+    pub(crate) fn take_commands(&self) -> Vec<Command> {
+        let _ = self.doorbell.take();
+        std::mem::take(&mut lock(&self.commands))
+    }
+
+    /// The last messages are out.
+    pub(crate) fn farewell_is_said(&self) {
+        *lock(&self.farewell.0) = true;
+        self.farewell.1.notify_all();
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Of two threads that make one at the same time, one's goes.
+        nonic_sys::keep_in_children(self.epoll.as_fd());
+        nonic_sys::keep_in_children(self.doorbell.as_fd());
+    }
+}
+
+/// Ends every connection in order when the process does.
+extern "C" fn say_farewell() {
+    let Some(shared) = SHARED.get() else { return };
+    shared.order(Command::Farewell);
+    let said = lock(&shared.farewell.0);
+    let _ = shared.farewell.1.wait_timeout_while(said, FAREWELL, |said| !*said);
+}
+
+/// Runs `task` soon on the manager's thread, for those who hold locks under which they cannot do it themselves.
+pub fn run(task: impl FnOnce() + Send + 'static) {
+    run_after(Duration::ZERO, task);
+}
+
+/// Runs `task` on the manager's thread when `delay` is over.
+pub fn run_after(delay: Duration, task: impl FnOnce() + Send + 'static) {
+    match Shared::get() {
+        Ok(shared) => shared.order(Command::Run { task: Box::new(task), at: Instant::now() + delay }),
+        Err(error) => tracing::error!(%error, "the connection manager cannot be started: an event is lost"),
+    }
+}

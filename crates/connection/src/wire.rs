@@ -1,0 +1,337 @@
+//! What processes tell each other. A request for a service goes over a socket of its own; everything after it goes over
+//! the *channel* that the two processes have, and says by its number which connection it is about. Numbers are random,
+//! so that only who was told one can speak of it.
+
+use crate::{DATA_MAX, FACTS_MAX};
+
+/// Begins every message: `nonic-cm`, in memory order.
+const MAGIC: u64 = u64::from_le_bytes(*b"nonic-cm");
+/// Of the messages and of the names.
+pub(crate) const VERSION: u32 = 1;
+/// Bytes of the longest message.
+pub(crate) const LONGEST: usize = 16 + 16 + 8 + 2 + FACTS_MAX + 2 + DATA_MAX;
+
+/// Where a process takes channels: a part of a socket's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ProcessName(pub(crate) [u64; 2]);
+
+/// Why a request was refused by something else than the program it was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[repr(u32)]
+pub enum Refusal {
+    /// Nobody listens there.
+    #[error("nobody listens there")]
+    NobodyListens = 1,
+    /// Too many requests wait for an answer.
+    #[error("too many requests wait for an answer there")]
+    NoRoom = 2,
+    /// The listener cannot serve it.
+    #[error("the listener cannot serve the request")]
+    Unable = 3,
+}
+
+impl Refusal {
+    fn from_number(number: u32) -> Option<Self> {
+        [Self::NobodyListens, Self::NoRoom, Self::Unable].into_iter().find(|reason| *reason as u32 == number)
+    }
+}
+
+/// Who asks for a service, and with what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inquiry {
+    /// The process that asks.
+    pub(crate) process: ProcessName,
+    /// Its number for the connection.
+    pub(crate) number: u64,
+    /// Of the layer above.
+    pub(crate) facts: Box<[u8]>,
+    /// The program's.
+    pub(crate) data: Box<[u8]>,
+}
+
+/// A message. `to` is the receiver's number of the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// First on an attempt's socket: asks for a connection.
+    Request(Inquiry),
+    /// The answer on that socket: what follows comes over a channel, on which [`Message::Taken`] waits already.
+    Moved,
+    /// The other answer on that socket (`to` is 0), or over the channel: no connection.
+    Refused { to: u64, reason: Refusal },
+    /// The listener's process has the request; its number is `own`.
+    Taken { to: u64, own: u64 },
+    /// The program accepts.
+    Reply { to: u64, facts: Box<[u8]>, data: Box<[u8]> },
+    /// The program rejects.
+    Reject { to: u64, data: Box<[u8]> },
+    /// Who asked has seen the reply.
+    Confirm { to: u64 },
+    /// The connection, or what was to become one, is over.
+    Disconnect { to: u64 },
+    /// The connection has failed.
+    Break { to: u64 },
+}
+
+/// A message that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Malformed {
+    /// It ends early, or goes on too long.
+    #[error("a message of {length} bytes, which is no length it can have")]
+    Length { length: usize },
+    /// Not ours.
+    #[error("a message that does not begin with nonic's mark")]
+    Mark,
+    /// Ours, of another version.
+    #[error(
+        "the other process uses version {theirs} of nonic's connections, this one {VERSION}: use one nonic for both"
+    )]
+    Version { theirs: u32 },
+    /// No such kind.
+    #[error("a message of unknown kind {kind}")]
+    Kind { kind: u32 },
+    /// No such reason.
+    #[error("a refusal for the unknown reason {reason}")]
+    Reason { reason: u32 },
+    /// More bytes than there can be.
+    #[error("a message with {count} bytes of what there are {limit} at most")]
+    Count { count: usize, limit: usize },
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn start(kind: u32) -> Self {
+        let mut writer = Self(Vec::with_capacity(64));
+        writer.u64(MAGIC).u32(VERSION).u32(kind);
+        writer
+    }
+
+    fn u32(&mut self, value: u32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn u64(&mut self, value: u64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// What was given was measured when it was given.
+    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
+        self.0.extend_from_slice(bytes);
+        self
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    whole: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (head, rest) =
+            self.bytes.split_first_chunk::<N>().ok_or(Malformed::Length { length: self.whole })?;
+        self.bytes = rest;
+        Ok(*head)
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.take()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+
+    fn bytes(&mut self, limit: usize) -> Result<Box<[u8]>, Malformed> {
+        let count = usize::from(u16::from_le_bytes(self.take()?));
+        if count > limit {
+            return Err(Malformed::Count { count, limit });
+        }
+        let (head, rest) =
+            self.bytes.split_at_checked(count).ok_or(Malformed::Length { length: self.whole })?;
+        self.bytes = rest;
+        Ok(head.into())
+    }
+}
+
+impl Message {
+    /// As bytes.
+    pub(crate) fn emit(&self) -> Vec<u8> {
+        let mut writer = Writer::start(self.kind());
+        match self {
+            Self::Request(Inquiry { process, number, facts, data }) => {
+                writer.u64(process.0[0]).u64(process.0[1]).u64(*number).bytes(facts).bytes(data);
+            }
+            Self::Moved => {}
+            Self::Refused { to, reason } => {
+                writer.u64(*to).u32(*reason as u32);
+            }
+            Self::Taken { to, own } => {
+                writer.u64(*to).u64(*own);
+            }
+            Self::Reply { to, facts, data } => {
+                writer.u64(*to).bytes(facts).bytes(data);
+            }
+            Self::Reject { to, data } => {
+                writer.u64(*to).bytes(data);
+            }
+            Self::Confirm { to } | Self::Disconnect { to } | Self::Break { to } => {
+                writer.u64(*to);
+            }
+        }
+        writer.0
+    }
+
+    fn kind(&self) -> u32 {
+        match self {
+            Self::Request(_) => 1,
+            Self::Moved => 2,
+            Self::Refused { .. } => 3,
+            Self::Taken { .. } => 4,
+            Self::Reply { .. } => 5,
+            Self::Reject { .. } => 6,
+            Self::Confirm { .. } => 7,
+            Self::Disconnect { .. } => 8,
+            Self::Break { .. } => 9,
+        }
+    }
+
+    /// From bytes that came from another process.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader { bytes, whole: bytes.len() };
+        if reader.u64()? != MAGIC {
+            return Err(Malformed::Mark);
+        }
+        let theirs = reader.u32()?;
+        if theirs != VERSION {
+            return Err(Malformed::Version { theirs });
+        }
+        let message = match reader.u32()? {
+            1 => Self::Request(Inquiry {
+                process: ProcessName([reader.u64()?, reader.u64()?]),
+                number: reader.u64()?,
+                facts: reader.bytes(FACTS_MAX)?,
+                data: reader.bytes(DATA_MAX)?,
+            }),
+            2 => Self::Moved,
+            3 => {
+                let (to, reason) = (reader.u64()?, reader.u32()?);
+                Self::Refused {
+                    to,
+                    reason: Refusal::from_number(reason).ok_or(Malformed::Reason { reason })?,
+                }
+            }
+            4 => Self::Taken { to: reader.u64()?, own: reader.u64()? },
+            5 => Self::Reply {
+                to: reader.u64()?,
+                facts: reader.bytes(FACTS_MAX)?,
+                data: reader.bytes(DATA_MAX)?,
+            },
+            6 => Self::Reject { to: reader.u64()?, data: reader.bytes(DATA_MAX)? },
+            7 => Self::Confirm { to: reader.u64()? },
+            8 => Self::Disconnect { to: reader.u64()? },
+            9 => Self::Break { to: reader.u64()? },
+            kind => return Err(Malformed::Kind { kind }),
+        };
+        if reader.bytes.is_empty() { Ok(message) } else { Err(Malformed::Length { length: bytes.len() }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes(limit: usize) -> impl Strategy<Value = Box<[u8]>> {
+        vec(any::<u8>(), 0..=limit).prop_map(Vec::into_boxed_slice)
+    }
+
+    fn messages() -> impl Strategy<Value = Message> {
+        let reason = prop_oneof![Just(Refusal::NobodyListens), Just(Refusal::NoRoom), Just(Refusal::Unable)];
+        let inquiry = (any::<[u64; 2]>(), any::<u64>(), bytes(FACTS_MAX), bytes(DATA_MAX));
+        prop_oneof![
+            inquiry.prop_map(|(process, number, facts, data)| {
+                Message::Request(Inquiry { process: ProcessName(process), number, facts, data })
+            }),
+            Just(Message::Moved),
+            (any::<u64>(), reason).prop_map(|(to, reason)| Message::Refused { to, reason }),
+            (any::<u64>(), any::<u64>()).prop_map(|(to, own)| Message::Taken { to, own }),
+            (any::<u64>(), bytes(FACTS_MAX), bytes(DATA_MAX)).prop_map(|(to, facts, data)| Message::Reply {
+                to,
+                facts,
+                data
+            }),
+            (any::<u64>(), bytes(DATA_MAX)).prop_map(|(to, data)| Message::Reject { to, data }),
+            any::<u64>().prop_map(|to| Message::Confirm { to }),
+            any::<u64>().prop_map(|to| Message::Disconnect { to }),
+            any::<u64>().prop_map(|to| Message::Break { to }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_message_comes_back_as_it_went(message in messages()) {
+            let bytes = message.emit();
+            prop_assert!(bytes.len() <= LONGEST);
+            prop_assert_eq!(Message::parse(&bytes), Ok(message));
+        }
+
+        #[test]
+        fn no_message_is_understood_that_ends_early_or_goes_on(message in messages(), cut in any::<usize>()) {
+            let mut bytes = message.emit();
+            bytes.push(0);
+            prop_assert!(Message::parse(&bytes).is_err());
+            bytes.truncate(cut % (bytes.len() - 1));
+            prop_assert!(Message::parse(&bytes).is_err());
+        }
+
+        #[test]
+        fn what_a_changed_message_is_taken_for_would_be_sent_the_same_way(
+            message in messages(),
+            place in any::<usize>(),
+            value in any::<u8>(),
+        ) {
+            let mut bytes = message.emit();
+            let place = place % bytes.len();
+            bytes[place] = value;
+            if let Ok(other) = Message::parse(&bytes) {
+                prop_assert_eq!(other.emit(), bytes);
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_fall(bytes in vec(any::<u8>(), 0..600), begins_well in any::<bool>()) {
+            let mut all = Vec::new();
+            if begins_well {
+                all.extend_from_slice(&MAGIC.to_le_bytes());
+                all.extend_from_slice(&VERSION.to_le_bytes());
+                all.extend_from_slice(&[bytes.first().copied().unwrap_or(0) % 11, 0, 0, 0]);
+            }
+            all.extend_from_slice(&bytes);
+            if let Ok(message) = Message::parse(&all) {
+                prop_assert_eq!(message.emit(), all);
+            }
+        }
+    }
+
+    #[test]
+    fn more_private_data_than_there_can_be_is_refused() {
+        let mut bytes = Message::Reject { to: 1, data: vec![7; DATA_MAX].into() }.emit();
+        let at = bytes.len() - DATA_MAX - 2;
+        bytes[at..at + 2].copy_from_slice(&(DATA_MAX as u16 + 1).to_le_bytes());
+        bytes.push(7);
+        assert_eq!(Message::parse(&bytes), Err(Malformed::Count { count: DATA_MAX + 1, limit: DATA_MAX }));
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let mut bytes = Message::Moved.emit();
+        bytes[8] = 9;
+        assert_eq!(Message::parse(&bytes), Err(Malformed::Version { theirs: 9 }));
+    }
+}
