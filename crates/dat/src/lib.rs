@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod event_dispatcher;
 mod interface_adapter;
+mod introduction;
 mod local_region;
 mod mark;
 mod members;
@@ -27,7 +28,7 @@ mod use_count;
 mod values;
 
 pub use attributes::{AdapterAttributes, ProviderAttributes};
-pub use connection_request::ConnectionRequest;
+pub use connection_request::{ConnectionRequest, RequestFacts};
 pub use endpoint::{
     AtomicChange, Endpoint, EndpointAttributes, EndpointChange, EndpointFacts, EndpointSetup,
 };
@@ -40,7 +41,7 @@ pub use mark::Mark;
 pub use notification_object::{Agent, NotificationObject};
 pub use protection_zone::ProtectionZone;
 pub use remote_region::{RemoteRegion, RemoteRegionFacts};
-pub use service_point::{PublicServicePoint, ReservedServicePoint};
+pub use service_point::{PublicPointFacts, PublicServicePoint, ReservedPointFacts, ReservedServicePoint};
 pub use shared_receive_queue::{SharedQueueAttributes, SharedQueueFacts, SharedReceiveQueue};
 pub use values::{
     AsyncError, CompletionFlags, ConnectionEvent, EndpointState, Privileges, RemoteSegment, Segment, Streams,

@@ -1,17 +1,55 @@
 //! Connecting and disconnecting.
+//!
+//! State changes and their events are made under the endpoint's lock, so that events come in the order of the states. The
+//! queue pair goes to error before an endpoint is DISCONNECTED, so that completions of what was outstanding come before that
+//! event. ESTABLISHED is in its dispatcher before the state is CONNECTED, so that no receive is shown before it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, Weak};
+use std::time::Duration;
 
-use super::{Core, Endpoint};
+use nonic_connection::{Connection, ConnectionSink, DATA_MAX, End};
+
+use super::link::{describe, ready_to_transfer, to_error};
+use super::{Core, Endpoint, forbidden_by};
+use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
+use crate::introduction::{Introduction, SPACE};
+use crate::values::{ConnectionEvent, EndpointState};
+
+const NO_ENDPOINT: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
+/// How soon a graceful disconnect looks again whether requests are still under way, at first and at last.
+const FIRST_LOOK: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// What an endpoint knows of its connection.
 #[derive(Debug, Default)]
-pub(crate) struct Connecting {}
+pub(crate) struct Connecting {
+    /// Which connection of all of this process; 0: none.
+    number: u64,
+    /// Its hold on the connection manager.
+    connection: Option<Connection>,
+    /// Number of the first packet this side sends.
+    packet: u32,
+    local_port: u64,
+    remote: Option<(SocketAddr, u64)>,
+    /// What the peer said when it accepted; events point to it.
+    private_data: Option<Arc<[u8]>>,
+}
 
 impl Connecting {
     /// The local port, and address and connection qualifier of the peer while there is one.
     pub(crate) fn addresses(&self) -> (u64, Option<(SocketAddr, u64)>) {
-        (0, None)
+        (self.local_port, self.remote)
+    }
+
+    /// Begins another connection; returns its number.
+    fn begin(&mut self) -> u64 {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        let packet = nonic_sys::random_u64() as u32 & nonic_device::QpNumber::MASK;
+        *self = Self { number, packet, ..Self::default() };
+        number
     }
 }
 
@@ -22,13 +60,340 @@ pub(super) fn reset(core: &mut Core) {
 
 /// The endpoint goes: the connection ends, without an event here.
 pub(super) fn end(endpoint: &Endpoint) {
-    let _ = endpoint;
+    let ended = std::mem::take(&mut endpoint.core().connecting);
+    // Dropping the connection tells the peer.
+    drop(ended);
+}
+
+/// Follows one connection of an endpoint.
+struct Follower {
+    endpoint: Weak<Endpoint>,
+    number: u64,
+}
+
+impl ConnectionSink for Follower {
+    fn accepted(&self, facts: &[u8], data: &[u8]) -> bool {
+        self.endpoint.upgrade().is_some_and(|endpoint| endpoint.take_reply(self.number, facts, data))
+    }
+
+    fn established(&self) {
+        if let Some(endpoint) = self.endpoint.upgrade()
+            && let Some(mut core) = endpoint.core_of(self.number)
+        {
+            endpoint.establish_now(&mut core);
+        }
+    }
+
+    fn ended(&self, end: End<'_>) {
+        if let Some(endpoint) = self.endpoint.upgrade() {
+            endpoint.take_end(self.number, end);
+        }
+    }
+}
+
+fn state_error(state: EndpointState) -> DatError {
+    DatError::state(Subtype::State(forbidden_by(state)))
+}
+
+/// The numbers of arguments that may be wrong.
+struct Arguments {
+    timeout: u8,
+    private_data: u8,
 }
 
 impl Endpoint {
-    /// A receive is about to be shown before ESTABLISHED was.
-    pub(crate) fn establish(&self) {}
+    /// Asks for a connection to a service point of this host; what comes of it is told by an event.
+    ///
+    /// `timeout` is how long the attempt may take (`None`: for ever), and not 0. Errors: `INVALID_HANDLE|EVD_CONN` without a
+    /// dispatcher of connection events, `INVALID_PARAMETER` (`ARG4` for the timeout, `ARG5` for too much private data),
+    /// `MODEL_NOT_SUPPORTED` for a quality of service other than best effort (0) or flags other than 0,
+    /// `INVALID_STATE` with the state if that is not UNCONNECTED, or `EP_NOTREADY` without a protection zone,
+    /// `INVALID_ADDRESS` for an address no host has.
+    pub fn connect(
+        self: &Arc<Self>,
+        address: SocketAddr,
+        conn_qual: u64,
+        timeout: Option<Duration>,
+        private_data: &[u8],
+        qos: u32,
+        flags: u32,
+    ) -> DatResult<()> {
+        let arguments = Arguments { timeout: 4, private_data: 5 };
+        let mut core = self.judge_connect(timeout, private_data, qos, flags, &arguments)?;
+        if address.ip().is_unspecified() || address.ip().is_multicast() {
+            return Err(DatError::new(Kind::InvalidAddress, Subtype::AddressMalformed));
+        }
+        self.begin_connect(&mut core, address, conn_qual, timeout, private_data)
+    }
 
-    /// The queue pair has failed, or a failure is about to be shown.
-    pub(crate) fn break_connection(&self) {}
+    /// Connects to where `other` is connected. As [`Endpoint::connect`], but that `ARG3` is the timeout and `ARG4` the private
+    /// data; `INVALID_STATE` with the state of `other` if that is not CONNECTED.
+    pub fn duplicate_connect(
+        self: &Arc<Self>,
+        other: &Self,
+        timeout: Option<Duration>,
+        private_data: &[u8],
+        qos: u32,
+    ) -> DatResult<()> {
+        let remote = {
+            let core = other.core();
+            if core.freed {
+                return Err(NO_ENDPOINT);
+            }
+            let remote = core.connecting.remote.filter(|_| other.state() == EndpointState::Connected);
+            remote.ok_or(state_error(other.state()))
+        };
+        let arguments = Arguments { timeout: 3, private_data: 4 };
+        let mut core = self.judge_connect(timeout, private_data, qos, 0, &arguments)?;
+        let (address, conn_qual) = remote?;
+        self.begin_connect(&mut core, address, conn_qual, timeout, private_data)
+    }
+
+    /// Checks everything but the address.
+    fn judge_connect(
+        &self,
+        timeout: Option<Duration>,
+        private_data: &[u8],
+        qos: u32,
+        flags: u32,
+        arguments: &Arguments,
+    ) -> DatResult<MutexGuard<'_, Core>> {
+        let core = self.core();
+        if core.freed {
+            return Err(NO_ENDPOINT);
+        }
+        if core.setup.connect.is_none() {
+            return Err(DatError::handle(Subtype::Handle(HandleKind::ConnectionDispatcher)));
+        }
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(DatError::argument(arguments.timeout));
+        }
+        if private_data.len() > DATA_MAX {
+            return Err(DatError::argument(arguments.private_data));
+        }
+        if qos != 0 || flags != 0 {
+            return Err(DatError::MODEL_NOT_SUPPORTED);
+        }
+        if self.state() != EndpointState::Unconnected {
+            return Err(state_error(self.state()));
+        }
+        if core.setup.zone.is_none() {
+            return Err(DatError::state(Subtype::State(StateKind::EpNotReady)));
+        }
+        Ok(core)
+    }
+
+    fn begin_connect(
+        &self,
+        core: &mut Core,
+        address: SocketAddr,
+        conn_qual: u64,
+        timeout: Option<Duration>,
+        private_data: &[u8],
+    ) -> DatResult<()> {
+        let pair = self.prepare_queue_pair(core)?;
+        let number = core.connecting.begin();
+        let port = u64::from(pair.number().0);
+        let facts = describe(&pair, core.connecting.packet, &core.attributes, self.adapter.address(), port);
+        if is_own(address.ip(), self.adapter.address().ip()) {
+            let follower = Arc::new(Follower { endpoint: Weak::clone(&self.this), number });
+            let asked =
+                nonic_connection::connect(SPACE, conn_qual, &facts.emit(), private_data, timeout, follower);
+            let Ok(connection) = asked else {
+                core.connecting = Connecting::default();
+                return Err(DatError::resources(Subtype::Resource(Resource::TransportEndpoint)));
+            };
+            core.connecting.connection = Some(connection);
+        }
+        (core.connecting.local_port, core.connecting.remote) = (port, Some((address, conn_qual)));
+        self.set_state(core, EndpointState::ActiveConnectionPending);
+        if core.connecting.connection.is_none() {
+            self.finish(core, ConnectionEvent::Unreachable, &[]);
+        }
+        Ok(())
+    }
+
+    /// Accepts a request whose sender told `peer`, in `state`, which the endpoint must be in. `accept` gets what to tell the
+    /// sender and who follows the connection, and answers it. Nothing happens if this fails.
+    pub(crate) fn accept(
+        &self,
+        state: EndpointState,
+        peer: &Introduction,
+        conn_qual: u64,
+        accept: impl FnOnce(&[u8], Arc<dyn ConnectionSink>) -> Result<Connection, DatError>,
+    ) -> DatResult<()> {
+        let mut core = self.core();
+        if core.freed || core.setup.zone.is_none() || core.setup.connect.is_none() {
+            return Err(NO_ENDPOINT);
+        }
+        if self.state() != state {
+            return Err(DatError::bare(Kind::InvalidState));
+        }
+        let pair = self.prepare_queue_pair(&mut core)?;
+        let number = core.connecting.begin();
+        let facts =
+            describe(&pair, core.connecting.packet, &core.attributes, self.adapter.address(), conn_qual);
+        let follower = Arc::new(Follower { endpoint: Weak::clone(&self.this), number });
+        let accepted = ready_to_transfer(&pair, self.adapter.context(), &facts, peer)
+            .and_then(|()| accept(&facts.emit(), follower));
+        let connection = accepted.inspect_err(|_| core.connecting = Connecting::default())?;
+        core.connecting.connection = Some(connection);
+        core.connecting.local_port = conn_qual;
+        core.connecting.remote = Some((peer.socket_address(), peer.port));
+        self.set_state(&mut core, EndpointState::CompletionPending);
+        Ok(())
+    }
+
+    /// Moves an endpoint that waits for requests, or has one, to another state; false if it is in none of `from`.
+    pub(crate) fn change_state(&self, from: &[EndpointState], to: EndpointState) -> DatResult<()> {
+        let mut core = self.core();
+        if core.freed {
+            return Err(NO_ENDPOINT);
+        }
+        if !from.contains(&self.state()) {
+            return Err(state_error(self.state()));
+        }
+        self.set_state(&mut core, to);
+        Ok(())
+    }
+
+    /// Ends a connection or the attempt at one. Gracefully: after the requests that are under way; no new ones are taken.
+    /// Without effect if the endpoint is disconnected; `INVALID_STATE` with the state if it never was connected.
+    pub fn disconnect(&self, graceful: bool) -> DatResult<()> {
+        use EndpointState as S;
+        let mut core = self.core();
+        if core.freed {
+            return Err(NO_ENDPOINT);
+        }
+        match self.state() {
+            S::Disconnected => {}
+            S::DisconnectPending if graceful => {}
+            S::Connected if graceful => {
+                self.set_state(&mut core, S::DisconnectPending);
+                self.disconnect_when_idle(&mut core, FIRST_LOOK);
+            }
+            S::Connected | S::DisconnectPending | S::ActiveConnectionPending | S::CompletionPending => {
+                self.finish(&mut core, ConnectionEvent::Disconnected, &[]);
+            }
+            state => return Err(state_error(state)),
+        }
+        Ok(())
+    }
+
+    /// Disconnects if no request is under way, or looks again after a while.
+    fn disconnect_when_idle(&self, core: &mut Core, pause: Duration) {
+        let (requests_idle, _) = self.pair().map_or((true, true), |pair| pair.idle());
+        if requests_idle {
+            return self.finish(core, ConnectionEvent::Disconnected, &[]);
+        }
+        let (endpoint, number) = (Weak::clone(&self.this), core.connecting.number);
+        nonic_connection::run_after(pause, move || {
+            if let Some(endpoint) = endpoint.upgrade()
+                && let Some(mut core) = endpoint.core_of(number)
+                && endpoint.state() == EndpointState::DisconnectPending
+            {
+                endpoint.disconnect_when_idle(&mut core, (pause * 2).min(LONGEST_PAUSE));
+            }
+        });
+    }
+
+    /// The lock, if the endpoint still has the connection of this number.
+    fn core_of(&self, number: u64) -> Option<MutexGuard<'_, Core>> {
+        let core = self.core();
+        (!core.freed && core.connecting.number == number).then_some(core)
+    }
+
+    /// There is no connection, or no more, and an event says why.
+    fn finish(&self, core: &mut Core, kind: ConnectionEvent, data: &[u8]) {
+        if let Some(pair) = self.pair() {
+            to_error(pair);
+        }
+        self.set_state(core, EndpointState::Disconnected);
+        core.connecting.remote = None;
+        if let Some(connection) = core.connecting.connection.take()
+            && kind == ConnectionEvent::Broken
+        {
+            connection.fail();
+        }
+        self.show(core, kind, data);
+    }
+
+    fn show(&self, core: &mut Core, kind: ConnectionEvent, data: &[u8]) {
+        let data: Arc<[u8]> = data.into();
+        core.connecting.private_data = Some(Arc::clone(&data));
+        if let (Some(dispatcher), Some(this)) = (&core.setup.connect, self.this()) {
+            dispatcher.push_connection(kind, &this, data);
+        }
+    }
+
+    /// The peer accepts; false if there is no connection all the same.
+    fn take_reply(&self, number: u64, facts: &[u8], data: &[u8]) -> bool {
+        let Some(mut core) = self.core_of(number) else { return false };
+        if self.state() != EndpointState::ActiveConnectionPending {
+            return false;
+        }
+        let ready = self.pair().zip(Introduction::parse(facts)).is_some_and(|(pair, peer)| {
+            let own = describe(pair, core.connecting.packet, &core.attributes, self.adapter.address(), 0);
+            ready_to_transfer(pair, self.adapter.context(), &own, &peer).is_ok()
+        });
+        if ready {
+            self.show(&mut core, ConnectionEvent::Established, data);
+            self.set_state(&mut core, EndpointState::Connected);
+        } else {
+            self.finish(&mut core, ConnectionEvent::NonPeerRejected, &[]);
+        }
+        ready
+    }
+
+    /// The connection, or the attempt at it, has ended elsewhere.
+    fn take_end(&self, number: u64, end: End<'_>) {
+        use EndpointState as S;
+        let Some(mut core) = self.core_of(number) else { return };
+        // There is nothing left to end.
+        let connection = core.connecting.connection.take();
+        let (kind, data): (_, &[u8]) = match (self.state(), end) {
+            (S::ActiveConnectionPending, End::Rejected(data)) => (ConnectionEvent::PeerRejected, data),
+            (S::ActiveConnectionPending, End::TimedOut) => (ConnectionEvent::TimedOut, &[]),
+            (S::ActiveConnectionPending, _) => (ConnectionEvent::NonPeerRejected, &[]),
+            (S::CompletionPending, _) => (ConnectionEvent::AcceptCompletionError, &[]),
+            (S::Connected | S::DisconnectPending, End::Lost) => (ConnectionEvent::Broken, &[]),
+            (S::Connected | S::DisconnectPending, _) => (ConnectionEvent::Disconnected, &[]),
+            _ => return,
+        };
+        self.finish(&mut core, kind, data);
+        drop(core);
+        drop(connection);
+    }
+
+    /// A receive is about to be shown: the peer knows of the connection, whether or not that has been told. Harmless at any
+    /// other time.
+    pub(crate) fn establish(&self) {
+        self.establish_now(&mut self.core());
+    }
+
+    fn establish_now(&self, core: &mut Core) {
+        if self.state() == EndpointState::CompletionPending && !core.freed {
+            self.show(core, ConnectionEvent::Established, &[]);
+            self.set_state(core, EndpointState::Connected);
+        }
+    }
+
+    /// The queue pair has failed, or a failure is about to be shown. Harmless when there is no connection.
+    pub(crate) fn break_connection(&self) {
+        let mut core = self.core();
+        // What has failed was connected.
+        self.establish_now(&mut core);
+        if matches!(self.state(), EndpointState::Connected | EndpointState::DisconnectPending) && !core.freed
+        {
+            self.finish(&mut core, ConnectionEvent::Broken, &[]);
+        }
+    }
+}
+
+/// Whether an address is one of this machine's. `adapter` is one of them.
+fn is_own(address: IpAddr, adapter: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address == adapter
+        || address.is_loopback()
+        || nonic_sys::interface_addresses().iter().any(|found| found.address == address)
 }

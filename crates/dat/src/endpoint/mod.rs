@@ -7,6 +7,7 @@ mod attributes;
 mod completing;
 mod connecting;
 mod lifetime;
+mod link;
 #[allow(unsafe_code)]
 // Posting is an unsafe function of the engine: what it is given are the program's addresses.
 mod posting;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use nonic_device::QueuePair;
 
 pub use attributes::EndpointAttributes;
+pub(crate) use attributes::READS_MAX;
 pub(crate) use completing::Ended;
 use connecting::Connecting;
 pub use posting::AtomicChange;

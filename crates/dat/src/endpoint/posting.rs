@@ -247,6 +247,17 @@ impl Endpoint {
     pub(crate) fn check_can_request(&self) -> DatResult<()> {
         match self.state() {
             EndpointState::Connected | EndpointState::Disconnected => Ok(()),
+            _ => self.check_settled(),
+        }
+    }
+
+    /// The same when no change of state is under way: ESTABLISHED can be taken from its dispatcher a moment before the
+    /// endpoint is CONNECTED.
+    #[cold]
+    fn check_settled(&self) -> DatResult<()> {
+        let _settled = self.core();
+        match self.state() {
+            EndpointState::Connected | EndpointState::Disconnected => Ok(()),
             other => Err(DatError::state(Subtype::State(forbidden_by(other)))),
         }
     }
