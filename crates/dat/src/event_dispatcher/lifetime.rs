@@ -129,7 +129,8 @@ impl EventDispatcher {
             return;
         }
         self.watch.wake_waiter();
-        if let Some(object) = self.settings().notification.take() {
+        let notification = self.settings().notification.take();
+        if let Some(object) = notification {
             self.watch.set_signal(None);
             object.detach(self);
         }

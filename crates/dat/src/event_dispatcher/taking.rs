@@ -72,7 +72,10 @@ impl EventDispatcher {
         let mut front = self.front.lock();
         loop {
             match self.next(&mut front)? {
-                Next::Nothing => return Err(DatError::QUEUE_EMPTY),
+                Next::Nothing => {
+                    self.check_alive()?;
+                    return Err(DatError::QUEUE_EMPTY);
+                }
                 Next::Other(event) => {
                     drop(front);
                     deliver(&event.event());

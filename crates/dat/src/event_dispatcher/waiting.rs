@@ -36,10 +36,8 @@ impl EventDispatcher {
         let outcome = self.wait_as_owner(timeout, threshold.unsigned_abs(), deliver);
         self.watch.leave_waiter();
         let left = self.shown();
-        if left > 0 {
-            // What came while this thread had the dispatcher to itself was nobody else's business until now.
-            self.trigger_if_due();
-        }
+        // What came while this thread had the dispatcher to itself was nobody else's business until now.
+        self.trigger_if_due();
         (outcome, left)
     }
 

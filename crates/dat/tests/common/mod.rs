@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test is a crate of its own and uses its part.
 
+pub(crate) mod waiting;
+
 use std::sync::Arc;
 
 use nonic_dat::{
