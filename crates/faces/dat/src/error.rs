@@ -5,7 +5,7 @@ use nonic_dat::DatError;
 /// A version of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Version {
+pub(crate) enum Numbering {
     /// uDAPL 1.2.
     V1_2 = 1,
     /// uDAPL 2.0.
@@ -21,11 +21,11 @@ const BEHIND_COMMON_SERVICE_POINT: u16 = 26;
 const BEHIND_SHUTDOWN: u16 = 87;
 
 /// The number of a refusal.
-pub(crate) const fn encode(version: Version, error: DatError) -> u32 {
+pub(crate) const fn encode(numbering: Numbering, error: DatError) -> u32 {
     let number = error.subtype.number();
-    let subtype = match version {
-        Version::V1_2 => number,
-        Version::V2_0 => {
+    let subtype = match numbering {
+        Numbering::V1_2 => number,
+        Numbering::V2_0 => {
             number + (number >= BEHIND_COMMON_SERVICE_POINT) as u16 + (number >= BEHIND_SHUTDOWN) as u16
         }
     };
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     fn both(error: DatError) -> [u32; 2] {
-        [Version::V1_2, Version::V2_0].map(|version| encode(version, error))
+        [Numbering::V1_2, Numbering::V2_0].map(|version| encode(numbering, error))
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use nonic_dat::{DatError, DatResult, Kind, Subtype};
 use nonic_sys::ErrnoKept;
 
-use crate::error::{Version, encode};
+use crate::error::{Numbering, encode};
 
 /// What a panic becomes.
 const FAULT: DatError = DatError::new(Kind::InternalError, Subtype::None);
@@ -48,19 +48,19 @@ impl Drop for Uncancelled {
 }
 
 /// What `work` answers, as a `DAT_RETURN` of this version.
-pub(crate) fn answer(version: Version, work: impl FnOnce() -> DatResult<()>) -> u32 {
+pub(crate) fn answer(numbering: Numbering, work: impl FnOnce() -> DatResult<()>) -> u32 {
     let _uncancelled = Uncancelled::begin();
-    quick_answer(version, work)
+    quick_answer(numbering, work)
 }
 
 /// [`answer`] for calls that never block and have no point of cancellation: posting, dequeuing, synchronizing.
 #[inline]
-pub(crate) fn quick_answer(version: Version, work: impl FnOnce() -> DatResult<()>) -> u32 {
+pub(crate) fn quick_answer(numbering: Numbering, work: impl FnOnce() -> DatResult<()>) -> u32 {
     let _errno = ErrnoKept::new();
     // Unwind safety: the engine's locks recover from poisoning, and the call's own values are dropped.
     match catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(FAULT)) {
         Ok(()) => 0,
-        Err(error) => encode(version, error),
+        Err(error) => encode(numbering, error),
     }
 }
 
@@ -87,13 +87,13 @@ mod tests {
                 result
             };
             let expected = if result.is_ok() { 0 } else { 0x8006_0027 };
-            assert_eq!(answer(Version::V1_2, inside), expected);
+            assert_eq!(answer(Numbering::V1_2, inside), expected);
             assert_eq!(errno(), 77);
         }
     }
 
     #[test]
     fn a_panic_stays_inside_and_is_an_internal_error() {
-        assert_eq!(answer(Version::V1_2, || panic!("a fault of the library")), 0x8004_0000);
+        assert_eq!(answer(Numbering::V1_2, || panic!("a fault of the library")), 0x8004_0000);
     }
 }

@@ -5,43 +5,13 @@
 
 use core::ffi::c_char;
 
-/// A handle of a program, or a pointer that goes back to it as it came.
-pub type Handle = usize;
-
-/// `DAT_RETURN`.
-pub type Return = u32;
-
-/// `DAT_COUNT`.
-pub type Count = i32;
-
-/// `DAT_CONTEXT`, `DAT_DTO_COOKIE`, `DAT_RMR_COOKIE`: eight bytes, passed by value.
-pub type Context = u64;
-
-/// `struct sockaddr`, opaque.
-pub type SocketAddress = libc::sockaddr;
+pub use crate::calls::{Context, Count, Handle, ProxyAgent, RegionDescription};
 
 /// `DAT_NAME_MAX_LENGTH`.
 pub const NAME_LENGTH: usize = 256;
 
 /// A name in a structure, which ends with 0.
 pub type Name = [c_char; NAME_LENGTH];
-
-/// `DAT_REGION_DESCRIPTION`: the address or the handle of a region, and the address of the 40 bytes that name shared memory.
-/// Passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RegionDescription {
-    pub address: usize,
-    pub shared_memory_id: usize,
-}
-
-/// `DAT_OS_WAIT_PROXY_AGENT`, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct ProxyAgent {
-    pub instance_data: usize,
-    pub function: Option<unsafe extern "C" fn(usize, Handle)>,
-}
 
 /// `DAT_NAMED_ATTR`.
 #[repr(C)]
@@ -168,3 +138,24 @@ pub struct SrqParam {
 
 /// The merge matrix, indexed by stream type in the order software, requests, transfers, connection, binds, asynchronous.
 pub type MergeMatrix = [[u32; 6]; 6];
+
+/// A name in a structure: cut if it is too long.
+pub fn name(text: &str) -> Name {
+    let mut name = [0 as c_char; NAME_LENGTH];
+    for (place, byte) in name.iter_mut().zip(text.bytes().take(NAME_LENGTH - 1)) {
+        *place = byte as c_char;
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut_and_still_ends() {
+        let text: String = ['x'; 300].iter().collect();
+        assert_eq!(name(&text)[254..], [b'x' as c_char, 0]);
+        assert_eq!(name("nonic")[4..7], [b'c' as c_char, 0, 0]);
+    }
+}

@@ -19,7 +19,7 @@ use nonic_sys::PerProcess;
 
 pub(crate) use adapters::{add_adapter_number, forget_adapter_number, number_of_adapter, real_adapter};
 
-use crate::error::Version;
+use crate::error::Numbering;
 use readers::Inside;
 use slab::{Release, Slab, release};
 
@@ -83,8 +83,8 @@ pub(crate) enum NotAdded {
 }
 
 /// What a slot's word says: bits 0 to 7 the kind and one, bits 8 to 15 the version, above a number that nothing else has.
-const fn word(version: Version, kind: ObjectKind) -> u64 {
-    0x6e6f_6e69_6344_0000 | (version as u64) << 8 | (kind as u64 + 1)
+const fn word(numbering: Numbering, kind: ObjectKind) -> u64 {
+    0x6e6f_6e69_6344_0000 | (numbering as u64) << 8 | (kind as u64 + 1)
 }
 
 static SLAB: PerProcess<Slab> = PerProcess::new();
@@ -97,13 +97,13 @@ fn slab() -> &'static Slab {
 /// threads free is kept.
 #[inline]
 pub(crate) fn with<T: Object, R>(
-    version: Version,
+    numbering: Numbering,
     handle: usize,
     work: impl FnOnce(&Arc<T>) -> R,
 ) -> Result<R, NoSuchObject> {
     let slot = SLAB.get().and_then(|slab| slab.slot(handle)).ok_or(NoSuchObject)?;
     let _inside = Inside::enter();
-    if slot.word.load(Ordering::Acquire) != word(version, T::KIND) {
+    if slot.word.load(Ordering::Acquire) != word(numbering, T::KIND) {
         return Err(NoSuchObject);
     }
     let object = slot.object.load(Ordering::Relaxed);
@@ -115,35 +115,35 @@ pub(crate) fn with<T: Object, R>(
 }
 
 /// The object behind a handle.
-pub(crate) fn find<T: Object>(version: Version, handle: usize) -> Result<Arc<T>, NoSuchObject> {
-    with(version, handle, Arc::clone)
+pub(crate) fn find<T: Object>(numbering: Numbering, handle: usize) -> Result<Arc<T>, NoSuchObject> {
+    with(numbering, handle, Arc::clone)
 }
 
 /// [`find`] for a handle that may be NULL.
 pub(crate) fn find_if_given<T: Object>(
-    version: Version,
+    numbering: Numbering,
     handle: usize,
 ) -> Result<Option<Arc<T>>, NoSuchObject> {
-    if handle == 0 { Ok(None) } else { find(version, handle).map(Some) }
+    if handle == 0 { Ok(None) } else { find(numbering, handle).map(Some) }
 }
 
 /// Gives an interface adapter its handle. `provider` is what the first word of it and of its objects says.
 pub(crate) fn add_adapter<T: Object>(
-    version: Version,
+    numbering: Numbering,
     provider: usize,
     object: Arc<T>,
 ) -> Result<usize, NotAdded> {
-    add_to_slot(version, Some(provider), 0, object)
+    add_to_slot(numbering, Some(provider), 0, object)
 }
 
 /// Gives an object its handle, and writes it on it; one that has a handle keeps it. `beside` is the handle of its interface
 /// adapter, or of any object of that.
-pub(crate) fn add<T: Object>(version: Version, beside: usize, object: Arc<T>) -> Result<usize, NotAdded> {
-    add_to_slot(version, None, beside, object)
+pub(crate) fn add<T: Object>(numbering: Numbering, beside: usize, object: Arc<T>) -> Result<usize, NotAdded> {
+    add_to_slot(numbering, None, beside, object)
 }
 
 fn add_to_slot<T: Object>(
-    version: Version,
+    numbering: Numbering,
     provider: Option<usize>,
     beside: usize,
     object: Arc<T>,
@@ -158,7 +158,7 @@ fn add_to_slot<T: Object>(
         None => slab.slot(beside).and_then(|slot| {
             let adapter = slot.adapter.load(Ordering::Relaxed);
             let owner = slab.slot(adapter)?;
-            let living = owner.word.load(Ordering::Relaxed) == word(version, ObjectKind::InterfaceAdapter);
+            let living = owner.word.load(Ordering::Relaxed) == word(numbering, ObjectKind::InterfaceAdapter);
             living.then(|| (owner.provider.load(Ordering::Relaxed), adapter))
         }),
     };
@@ -171,24 +171,24 @@ fn add_to_slot<T: Object>(
     slot.adapter.store(if adapter == 0 { handle } else { adapter }, Ordering::Relaxed);
     slot.release.store(release::<T> as Release as *mut (), Ordering::Relaxed);
     slot.object.store(Arc::into_raw(object).cast_mut().cast(), Ordering::Relaxed);
-    slot.word.store(word(version, T::KIND), Ordering::Release);
+    slot.word.store(word(numbering, T::KIND), Ordering::Release);
     Ok(handle)
 }
 
 /// Takes a handle back from a program; `false` if it was no handle of such an object (any more).
-pub(crate) fn remove<T: Object>(version: Version, handle: usize) -> bool {
+pub(crate) fn remove<T: Object>(numbering: Numbering, handle: usize) -> bool {
     let Some(slab) = SLAB.get() else { return false };
     let Some(number) = slab.number_of(handle) else { return false };
-    slab.empty(&mut slab.free(), number, word(version, T::KIND))
+    slab.empty(&mut slab.free(), number, word(numbering, T::KIND))
 }
 
 /// Takes back the handle of an interface adapter, and those of all its objects.
-pub(crate) fn remove_adapter(version: Version, adapter: usize) {
+pub(crate) fn remove_adapter(numbering: Numbering, adapter: usize) {
     let Some(slab) = SLAB.get() else { return };
     let Some(own) = slab.number_of(adapter) else { return };
     let mut free = slab.free();
     // Itself first: nothing can be added from then on.
-    slab.empty(&mut free, own, word(version, ObjectKind::InterfaceAdapter));
+    slab.empty(&mut free, own, word(numbering, ObjectKind::InterfaceAdapter));
     for number in 0..free.used() {
         let slot = slab.at(number);
         if slot.adapter.load(Ordering::Relaxed) == adapter {
@@ -199,12 +199,12 @@ pub(crate) fn remove_adapter(version: Version, adapter: usize) {
     slab.bin.sweep();
 }
 
-/// Version and kind of the living object behind a handle.
-pub(crate) fn describe(handle: usize) -> Option<(Version, ObjectKind)> {
+/// Numbering and kind of the living object behind a handle.
+pub(crate) fn describe(handle: usize) -> Option<(Numbering, ObjectKind)> {
     let found = SLAB.get()?.slot(handle)?.word.load(Ordering::Acquire);
-    let versions = [Version::V1_2, Version::V2_0].into_iter();
-    let mut all = versions.flat_map(|version| KINDS.map(|kind| (version, kind)));
-    all.find(|(version, kind)| found == word(*version, *kind))
+    let versions = [Numbering::V1_2, Numbering::V2_0].into_iter();
+    let mut all = versions.flat_map(|numbering| KINDS.map(|kind| (numbering, kind)));
+    all.find(|(numbering, kind)| found == word(*numbering, *kind))
 }
 
 /// Whether a handle is the address of one of our slots, used or not.
@@ -220,20 +220,20 @@ pub(crate) fn adapter_of(handle: usize) -> usize {
 }
 
 /// Stores the word that the program keeps with an object of any kind.
-pub(crate) fn set_context(version: Version, handle: usize, context: u64) -> Result<(), NoSuchObject> {
-    living(version, handle)?.context.store(context, Ordering::Relaxed);
+pub(crate) fn set_context(numbering: Numbering, handle: usize, context: u64) -> Result<(), NoSuchObject> {
+    living(numbering, handle)?.context.store(context, Ordering::Relaxed);
     Ok(())
 }
 
 /// The word that the program keeps with an object of any kind; 0 at first.
-pub(crate) fn context(version: Version, handle: usize) -> Result<u64, NoSuchObject> {
-    Ok(living(version, handle)?.context.load(Ordering::Relaxed))
+pub(crate) fn context(numbering: Numbering, handle: usize) -> Result<u64, NoSuchObject> {
+    Ok(living(numbering, handle)?.context.load(Ordering::Relaxed))
 }
 
-fn living(version: Version, handle: usize) -> Result<&'static slab::Slot, NoSuchObject> {
+fn living(numbering: Numbering, handle: usize) -> Result<&'static slab::Slot, NoSuchObject> {
     let slot = SLAB.get().and_then(|slab| slab.slot(handle)).ok_or(NoSuchObject)?;
     match describe(handle) {
-        Some((found, _)) if found == version => Ok(slot),
+        Some((found, _)) if found == numbering => Ok(slot),
         _ => Err(NoSuchObject),
     }
 }

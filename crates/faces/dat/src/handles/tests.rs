@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
-const V: Version = Version::V1_2;
+const V: Numbering = Numbering::V1_2;
 
 #[derive(Default)]
 struct Adapter(Mark);
@@ -74,7 +74,7 @@ fn every_wrong_handle_is_refused_and_none_is_followed() {
         assert!(find::<Zone>(V, wrong).is_err() && !remove::<Zone>(V, wrong));
     }
     assert!(with(V, handle, |_: &Arc<Queue>| ()).is_err(), "of another kind");
-    assert!(with(Version::V2_0, handle, |_: &Arc<Zone>| ()).is_err(), "of the other version");
+    assert!(with(Numbering::V2_0, handle, |_: &Arc<Zone>| ()).is_err(), "of the other version");
     assert_eq!(context(V, freed), Err(NoSuchObject));
     assert_eq!(number(handle), Ok(5));
 }
