@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use nonic_device::{Access, Region, RegionMemory, RegionRequest, RegisterError};
+use nonic_device::{Access, AddressRange, Key, Region, RegionMemory, RegionRequest, RegisterError};
 
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
 use crate::interface_adapter::{ADAPTER_HANDLE, InterfaceAdapter};
@@ -50,6 +50,8 @@ pub struct LocalRegion {
     length: u64,
     privileges: Privileges,
     region: Arc<Region>,
+    /// What peers reach instead of the memory, if that is not coherent with them.
+    shadow: Option<Arc<Region>>,
     /// Binds that are under way; those that are done the engine counts.
     pub(crate) binds: UseCount,
 }
@@ -131,8 +133,8 @@ impl LocalRegion {
                 .and_then(|shared| shared.same.as_ref())
                 .filter(|same| Arc::ptr_eq(&same.adapter, adapter)),
         };
-        let registered = Self::register(base, (address, length), zone, privileges);
-        let region = registered.inspect_err(|_| zone.release())?;
+        let registered = Registered::new(base.map(|base| &**base), adapter, (address, length), zone, privileges);
+        let Registered { region, shadow } = registered.inspect_err(|_| zone.release())?;
         let created = Arc::new(Self {
             mark: Mark::default(),
             membership: Membership::new(MemberKind::LocalRegion),
@@ -143,6 +145,7 @@ impl LocalRegion {
             length,
             privileges,
             region,
+            shadow,
             binds: UseCount::default(),
         });
         adapter.join(&created)?;
@@ -151,20 +154,6 @@ impl LocalRegion {
             shared_memory::add(*cookie, shared, address, length, &created);
         }
         Ok(created)
-    }
-
-    fn register(
-        base: Option<&Arc<Self>>,
-        (address, length): (u64, u64),
-        zone: &Arc<ProtectionZone>,
-        privileges: Privileges,
-    ) -> DatResult<Arc<Region>> {
-        if let Some(base) = base {
-            return base.region.share(zone.zone(), access_for(privileges)).map_err(refusal);
-        }
-        let memory = RegionMemory::Program { address: address as usize, length: length as usize };
-        let request = RegionRequest { memory, base: address, access: access_for(privileges) };
-        zone.zone().register(request).map_err(refusal)
     }
 
     /// The face's word.
@@ -206,7 +195,32 @@ impl LocalRegion {
 
     /// For peers; 0 without remote privileges.
     pub fn remote_context(&self) -> u32 {
-        if self.privileges.intersects(Privileges::REMOTE) { self.region.remote_key().0 } else { 0 }
+        if self.privileges.intersects(Privileges::REMOTE) { self.for_peers().remote_key().0 } else { 0 }
+    }
+
+    /// What peers reach.
+    fn for_peers(&self) -> &Arc<Region> {
+        self.shadow.as_ref().unwrap_or(&self.region)
+    }
+
+    /// What windows are bound to, as requests name it.
+    pub(crate) fn window_key(&self) -> Key {
+        self.for_peers().local_key()
+    }
+
+    /// Shows the program what peers wrote to a range.
+    pub(crate) fn show_writes(&self, range: AddressRange) {
+        if let Some(shadow) = &self.shadow {
+            // A region that is freed meanwhile shows nothing.
+            let _ = shadow.show_writes(range);
+        }
+    }
+
+    /// Has peers see what the program wrote to a range.
+    pub(crate) fn publish(&self, range: AddressRange) {
+        if let Some(shadow) = &self.shadow {
+            let _ = shadow.publish(range);
+        }
     }
 
     /// Its zone.
@@ -241,10 +255,11 @@ impl LocalRegion {
                 return Err(if self.binds.is_closed() { REGION_HANDLE } else { in_use });
             }
         }
-        if self.region.deregister().is_err() {
+        if self.for_peers().deregister().is_err() {
             self.binds.reopen();
             return Err(in_use);
         }
+        let _ = self.region.deregister();
         self.let_go();
         Ok(())
     }
@@ -266,6 +281,7 @@ impl Member for LocalRegion {
 
     fn end(&self) {
         if self.binds.close_anyway() {
+            let _ = self.for_peers().deregister();
             let _ = self.region.deregister();
             self.let_go();
         }
@@ -275,6 +291,43 @@ impl Member for LocalRegion {
 impl Drop for LocalRegion {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// The engine's regions of one of ours.
+struct Registered {
+    region: Arc<Region>,
+    shadow: Option<Arc<Region>>,
+}
+
+impl Registered {
+    /// Registers the memory, or that of `base` once more.
+    fn new(
+        base: Option<&LocalRegion>,
+        adapter: &InterfaceAdapter,
+        (address, length): (u64, u64),
+        zone: &ProtectionZone,
+        privileges: Privileges,
+    ) -> DatResult<Self> {
+        let access = access_for(privileges);
+        // With a shadow peers have no business in the memory itself.
+        let own = if adapter.is_coherent() { access } else { access & Access::LOCAL_WRITE };
+        let region = match base {
+            Some(base) => base.region.share(zone.zone(), own),
+            None => {
+                let memory = RegionMemory::Program { address: address as usize, length: length as usize };
+                zone.zone().register(RegionRequest { memory, base: address, access: own })
+            }
+        };
+        let region = region.map_err(refusal)?;
+        if adapter.is_coherent() {
+            return Ok(Self { region, shadow: None });
+        }
+        let shadow = match base.and_then(|base| base.shadow.as_ref()) {
+            Some(shadow) => shadow.share(zone.zone(), access),
+            None => region.shadow(zone.zone(), access),
+        };
+        Ok(Self { region, shadow: Some(shadow.map_err(refusal)?) })
     }
 }
 

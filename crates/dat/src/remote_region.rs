@@ -15,7 +15,7 @@ use crate::local_region::LocalRegion;
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
 use crate::protection_zone::ProtectionZone;
-use crate::values::{CompletionFlags, Privileges, Segment, TransferStatus};
+use crate::values::{CompletionFlags, Privileges, Segment};
 
 /// A remote memory region (`dat_rmr_create`).
 #[derive(Debug)]
@@ -34,8 +34,6 @@ struct State {
     held: Binding,
     /// Binds under way, in the order in which they were posted.
     pending: Vec<Pending>,
-    /// Binds posted and not refused since the region was made.
-    posted: u64,
 }
 
 /// What a bind leads to; all zero: nowhere.
@@ -60,8 +58,6 @@ struct Pending {
     binding: Binding,
     /// Its region counts it until it is over.
     region: Option<Arc<LocalRegion>>,
-    /// The endpoint, to tell it from others.
-    endpoint: usize,
 }
 
 impl Drop for Pending {
@@ -103,7 +99,7 @@ impl RemoteRegion {
             membership: Membership::new(MemberKind::RemoteRegion),
             zone: Arc::clone(zone),
             window,
-            state: Mutex::new(State { freed: false, held: Binding::NONE, pending: Vec::new(), posted: 0 }),
+            state: Mutex::new(State { freed: false, held: Binding::NONE, pending: Vec::new() }),
         });
         adapter.join(&created)?;
         Ok(created)
@@ -159,6 +155,10 @@ impl RemoteRegion {
         if endpoint.zone().is_none_or(|zone| !Arc::ptr_eq(&zone, &self.zone)) {
             return Err(protection(privileges));
         }
+        let not_for_binds = CompletionFlags::SOLICITED_WAIT | CompletionFlags::EVD_THRESHOLD;
+        if flags.intersects(not_for_binds) {
+            return Err(DatError::argument(6));
+        }
         if flags.contains(CompletionFlags::UNSIGNALLED)
             && !endpoint.request_flags().contains(CompletionFlags::UNSIGNALLED)
         {
@@ -204,18 +204,17 @@ impl RemoteRegion {
         let operation = Operation::Bind {
             window: self.window.id(),
             key,
-            region: region.as_ref().map(|region| Key(region.local_context())),
+            region: region.as_ref().map(|region| region.window_key()),
             address: if region.is_some() { segment.address } else { 0 },
             length: if region.is_some() { segment.length } else { 0 },
             access: remote_access(privileges),
             zero_based: false,
         };
-        let (context, endpoint_number) = (binding.context, Arc::as_ptr(endpoint) as usize);
+        let context = binding.context;
         {
             let mut state = self.lock();
             self.settle(&mut state);
-            state.posted += 1;
-            state.pending.push(Pending { key, binding, region, endpoint: endpoint_number });
+            state.pending.push(Pending { key, binding, region });
         }
         // Not under the lock: its completion may be shown before this returns.
         let posted = endpoint.post_bind(self, operation, cookie, flags);
@@ -229,34 +228,29 @@ impl RemoteRegion {
     /// Takes a bind that is over out of those under way.
     fn forget(&self, key: Key) {
         let mut state = self.lock();
-        if let Some(place) = state.pending.iter().position(|pending| pending.key == key) {
-            state.pending.remove(place);
-        }
-        state.posted -= 1;
+        self.settle(&mut state);
+        let place = state.pending.iter().position(|pending| pending.key == key);
+        let over = place.map(|place| state.pending.remove(place));
+        drop(state);
+        // A region may go with it: not under the lock.
+        drop(over);
     }
 
     /// A bind of this key ended: its completion is about to be shown, or never will be.
-    pub(crate) fn bind_completed(&self, key: Key, status: TransferStatus) {
-        let mut state = self.lock();
-        self.settle(&mut state);
-        state.pending.retain(|pending| pending.key != key);
-        if status != TransferStatus::Success {
-            state.posted -= 1;
-        }
+    pub(crate) fn bind_completed(&self, key: Key) {
+        self.forget(key);
     }
 
-    /// Takes over what the engine has done by now.
+    /// Takes over what the engine has done by now: the window's key is that of the last bind it carried out.
     fn settle(&self, state: &mut State) {
         let key = self.window.key();
-        let Some(place) = state.pending.iter().position(|pending| pending.key == key) else { return };
-        let done = state.pending.remove(place);
-        // Those of the same endpoint that were posted before are done, too.
-        let mut index = 0;
-        state.pending.retain(|other| {
-            index += 1;
-            index > place || other.endpoint != done.endpoint
-        });
-        state.held = done.binding.clone();
+        if let Some(done) = state.pending.iter_mut().find(|pending| pending.key == key) {
+            // It is not counted any more: the engine counts what is bound. The rest of it goes when its end is told.
+            if let Some(region) = done.region.take() {
+                region.binds.release();
+            }
+            state.held = done.binding.clone();
+        }
     }
 
     /// Gives it back, bound or not: its contexts are dead when this returns. `INVALID_HANDLE|RMR` if it was freed.
