@@ -13,6 +13,7 @@ use crate::event_dispatcher::EventDispatcher;
 use crate::local_region::RegionTable;
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Members, Membership};
+use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::values::AsyncError;
 
 /// Entries of an adapter's own dispatcher of asynchronous errors at least.
@@ -201,6 +202,12 @@ impl InterfaceAdapter {
         for region in self.members.of_kind(MemberKind::RemoteRegion) {
             region.look_again();
         }
+    }
+
+    /// Completions of receives from a shared queue that wait to be handed out.
+    pub(crate) fn receives_to_show(&self, queue: &SharedReceiveQueue) -> u32 {
+        let endpoints = self.members.of_kind(MemberKind::Endpoint);
+        endpoints.iter().map(|endpoint| endpoint.receives_to_show(queue)).sum()
     }
 
     /// Tells the program of an asynchronous error, if it can see one.

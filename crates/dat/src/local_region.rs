@@ -133,7 +133,8 @@ impl LocalRegion {
                 .and_then(|shared| shared.same.as_ref())
                 .filter(|same| Arc::ptr_eq(&same.adapter, adapter)),
         };
-        let registered = Registered::new(base.map(|base| &**base), adapter, (address, length), zone, privileges);
+        let registered =
+            Registered::new(base.map(|base| &**base), adapter, (address, length), zone, privileges);
         let Registered { region, shadow } = registered.inspect_err(|_| zone.release())?;
         let created = Arc::new(Self {
             mark: Mark::default(),

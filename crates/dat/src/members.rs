@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::shared_receive_queue::SharedReceiveQueue;
+
 /// Kinds of objects, in the order in which an abrupt close ends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemberKind {
@@ -40,6 +42,12 @@ pub(crate) trait Member: Send + Sync + 'static {
 
     /// The adapter closes abruptly: the object goes, whatever uses it, and whoever waits on it is woken.
     fn end(&self);
+
+    /// Completions of receives from a shared queue that wait to be handed out.
+    fn receives_to_show(&self, queue: &SharedReceiveQueue) -> u32 {
+        let _ = queue;
+        0
+    }
 
     /// What others wait for may be done by now: see whether it is.
     fn look_again(&self) {}

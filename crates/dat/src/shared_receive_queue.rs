@@ -1,17 +1,18 @@
 //! Shared receive queues: receives that several endpoints take.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use nonic_device::{Key, PostError, ReceiveRequest, ScatterGather};
+use nonic_device::{CreateError, Key, PostError, ReceiveRequest, ScatterGather, SharedReceiveObserver};
 
+use crate::background;
 use crate::error::{DatError, DatResult, HandleKind, Resource, StateKind, Subtype};
+use crate::event::AsyncObject;
 use crate::interface_adapter::{ADAPTER_HANDLE, InterfaceAdapter};
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
 use crate::protection_zone::ProtectionZone;
 use crate::use_count::UseCount;
-use crate::values::Segment;
+use crate::values::{AsyncError, Segment};
 
 /// Pieces of a receive at most.
 const PIECES_MAX: usize = 32;
@@ -54,9 +55,6 @@ pub struct SharedReceiveQueue {
     /// Endpoints.
     users: UseCount,
     attributes: Mutex<SharedQueueAttributes>,
-    /// Receives posted, and those whose completions were handed out.
-    posted: AtomicU64,
-    shown: AtomicU64,
 }
 
 const QUEUE_HANDLE: DatError = DatError::handle(Subtype::Handle(HandleKind::SharedReceiveQueue));
@@ -89,9 +87,9 @@ impl SharedReceiveQueue {
             queue,
             users: UseCount::default(),
             attributes: Mutex::new(attributes),
-            posted: AtomicU64::new(0),
-            shown: AtomicU64::new(0),
         });
+        let queue = Arc::downgrade(&created);
+        created.queue.observe(Arc::new(LowWatermark { queue }));
         adapter.join(&created)?;
         Ok(created)
     }
@@ -104,11 +102,6 @@ impl SharedReceiveQueue {
     /// Its adapter.
     pub fn adapter(&self) -> &Arc<InterfaceAdapter> {
         self.zone.adapter()
-    }
-
-    /// Its zone.
-    pub(crate) fn protection_zone(&self) -> &Arc<ProtectionZone> {
-        &self.zone
     }
 
     /// The engine's queue.
@@ -124,12 +117,6 @@ impl SharedReceiveQueue {
     /// Counts an endpoint less.
     pub(crate) fn release(&self) {
         self.users.release();
-    }
-
-    /// The completion of a receive that came from here is handed out.
-    #[inline]
-    pub(crate) fn receive_shown(&self) {
-        self.shown.fetch_add(1, Ordering::Relaxed);
     }
 
     fn attributes(&self) -> MutexGuard<'_, SharedQueueAttributes> {
@@ -158,15 +145,11 @@ impl SharedReceiveQueue {
                 count += 1;
             }
         }
-        self.posted.fetch_add(1, Ordering::Relaxed);
         let posted = self.queue.post_receive(&ReceiveRequest { id: cookie, pieces: &list[..count] });
-        posted.map_err(|error| {
-            self.posted.fetch_sub(1, Ordering::Relaxed);
-            match error {
-                PostError::TooManyPieces { .. } => DatError::argument(2),
-                PostError::Forked => ADAPTER_HANDLE,
-                _ => NONE_LEFT,
-            }
+        posted.map_err(|error| match error {
+            PostError::TooManyPieces { .. } => DatError::argument(2),
+            PostError::Forked => ADAPTER_HANDLE,
+            _ => NONE_LEFT,
         })
     }
 
@@ -183,17 +166,13 @@ impl SharedReceiveQueue {
     }
 
     fn available(&self) -> i32 {
-        0
+        self.queue.waiting() as i32
     }
 
-    /// While endpoints use it, what was posted and not handed out. Afterwards nobody can hand out what they had taken.
+    /// Those that wait, those that messages are being placed in, and those whose completions nobody was handed yet.
     fn outstanding(&self) -> i32 {
-        let posted = self.posted.load(Ordering::Relaxed);
-        if !self.users.is_used() {
-            let available = self.available() as u64;
-            self.shown.store(posted.saturating_sub(available), Ordering::Relaxed);
-        }
-        posted.saturating_sub(self.shown.load(Ordering::Relaxed)) as i32
+        let unfinished = self.queue.unfinished();
+        (unfinished + self.adapter().receives_to_show(self)) as i32
     }
 
     /// Changes how many receives it takes; those that are there stay. `INVALID_PARAMETER|ARG2` below 1,
@@ -208,6 +187,11 @@ impl SharedReceiveQueue {
         if max_receives < self.outstanding() || max_receives < attributes.low_watermark {
             return Err(IN_USE);
         }
+        self.queue.resize(max_receives as u32).map_err(|error| match error {
+            CreateError::StillHolds { .. } => IN_USE,
+            CreateError::Forked => ADAPTER_HANDLE,
+            _ => NONE_LEFT,
+        })?;
         attributes.max_receives = max_receives;
         Ok(())
     }
@@ -238,6 +222,27 @@ impl SharedReceiveQueue {
         let _ = self.queue.destroy();
         self.zone.release();
         self.adapter().leave(&self.membership);
+    }
+}
+
+/// Raises the event when few receives are left.
+#[derive(Debug)]
+struct LowWatermark {
+    queue: Weak<SharedReceiveQueue>,
+}
+
+/// `DAT_SRQ_LOW_WATERMARK_EVENT`.
+const LOW_WATERMARK: i32 = 2;
+
+impl SharedReceiveObserver for LowWatermark {
+    fn limit_reached(&self) {
+        let queue = Weak::clone(&self.queue);
+        background::run(move || {
+            if let Some(queue) = queue.upgrade() {
+                let about = AsyncObject::SharedReceives(&queue);
+                queue.adapter().raise(AsyncError::ProviderInternalError, about, LOW_WATERMARK);
+            }
+        });
     }
 }
 

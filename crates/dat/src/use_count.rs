@@ -36,11 +36,6 @@ impl UseCount {
         self.0.fetch_and(!CLOSED, Ordering::AcqRel);
     }
 
-    /// Whether there are users.
-    pub(crate) fn is_used(&self) -> bool {
-        self.0.load(Ordering::Acquire) & !CLOSED != 0
-    }
-
     pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Ordering::Acquire) & CLOSED != 0
     }

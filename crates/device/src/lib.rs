@@ -62,6 +62,6 @@ pub use nonic_transport::Tier;
 pub use port::{GidEntry, GidKind, PortAttributes};
 pub use queue_pair::{Posting, QueuePair, QueuePairObserver, QueuePairRequest};
 pub use region::{Region, RegionMemory, RegionRequest};
-pub use shared_receive_queue::SharedReceiveQueue;
+pub use shared_receive_queue::{SharedReceiveObserver, SharedReceiveQueue};
 pub use wait_bell::WaitBell;
 pub use zone::{AddressHandle, Zone};

@@ -1,7 +1,7 @@
 //! Shared receive queues.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use nonic_queue::{PostError, ReceiveRequest};
 
@@ -21,6 +21,13 @@ struct Inner {
     limit: u32,
 }
 
+/// Is told of what happens to a shared receive queue. It is called under locks of the engine, so it notes it, or hands it on,
+/// and calls nothing of the engine; nor does it drop anything whose end calls the engine.
+pub trait SharedReceiveObserver: Send + Sync + std::fmt::Debug {
+    /// Fewer receives than the armed limit remain.
+    fn limit_reached(&self);
+}
+
 /// A queue of receives that several queue pairs take from (`ibv_create_srq(3)`).
 #[derive(Debug)]
 pub struct SharedReceiveQueue {
@@ -33,6 +40,7 @@ pub struct SharedReceiveQueue {
     taken: AtomicU32,
     pub(crate) users: UseCount,
     async_events: EventAccount,
+    observer: OnceLock<Arc<dyn SharedReceiveObserver>>,
 }
 
 impl Zone {
@@ -68,6 +76,7 @@ impl Zone {
             taken: AtomicU32::new(0),
             users: UseCount::default(),
             async_events: EventAccount::default(),
+            observer: OnceLock::new(),
         }))
     }
 }
@@ -166,7 +175,16 @@ impl SharedReceiveQueue {
         self.lock().queue.length() == 0
     }
 
+    /// Has `observer` told of the limit from now on, in place of an asynchronous event. A later one is ignored.
+    pub fn observe(&self, observer: Arc<dyn SharedReceiveObserver>) {
+        let _ = self.observer.set(observer);
+    }
+
     fn raise_limit(&self) {
+        if let Some(observer) = self.observer.get() {
+            observer.limit_reached();
+            return;
+        }
         if let Some(this) = self.this.upgrade() {
             self.context().raise(AsyncEventKind::SrqLimitReached, AsyncElement::SharedReceiveQueue(this));
         }

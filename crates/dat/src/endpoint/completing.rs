@@ -44,7 +44,7 @@ impl Shown {
 pub(super) const SILENT: u64 = 1 << 63;
 pub(super) const HIDDEN: u64 = 1 << 62;
 
-fn kind_of(opcode: CompletionOpcode) -> TransferKind {
+pub(super) fn kind_of(opcode: CompletionOpcode) -> TransferKind {
     match opcode {
         CompletionOpcode::RdmaWrite => TransferKind::RdmaWrite,
         CompletionOpcode::RdmaRead => TransferKind::RdmaRead,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use nonic_device::QueuePair;
 
 use super::attributes::EndpointAttributes;
+use super::completing::kind_of;
 use super::connecting::{self, Connecting};
 use super::wiring::Wiring;
 use super::{Core, Endpoint, EndpointChange, EndpointFacts, EndpointSetup, forbidden_by};
@@ -15,6 +16,7 @@ use crate::interface_adapter::InterfaceAdapter;
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
 use crate::protection_zone::ProtectionZone;
+use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::values::{EndpointState, Streams};
 
 const GONE: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
@@ -287,6 +289,20 @@ impl Member for Endpoint {
 
     fn end(&self) {
         self.destroy();
+    }
+
+    fn receives_to_show(&self, queue: &SharedReceiveQueue) -> u32 {
+        let dispatcher = {
+            let core = self.core();
+            let shared = core.setup.shared_receives.as_ref();
+            let takes = shared.is_some_and(|shared| std::ptr::eq(Arc::as_ptr(shared), queue));
+            core.setup.receive.clone().filter(|_| takes)
+        };
+        let completions = dispatcher.as_ref().and_then(|dispatcher| dispatcher.completion_queue());
+        let (Some(completions), Some(pair)) = (completions, self.pair()) else { return 0 };
+        completions.count(|completion, _| {
+            completion.qp_number == pair.number() && kind_of(completion.opcode).is_receive()
+        })
     }
 }
 

@@ -301,7 +301,7 @@ impl Wiring {
     /// The oldest bind has ended.
     pub(super) fn end_bind(&self, status: TransferStatus) -> Ended {
         let Some(bind) = self.binds().pop_front() else { return Ended::Hidden };
-        bind.region.bind_completed(bind.key, status);
+        bind.region.bind_completed(bind.key);
         if bind.suppressed && status == TransferStatus::Success {
             return Ended::Hidden;
         }
@@ -312,7 +312,7 @@ impl Wiring {
     fn flush_binds(&self) {
         let binds = std::mem::take(&mut *self.binds());
         for bind in binds {
-            bind.region.bind_completed(bind.key, TransferStatus::Flushed);
+            bind.region.bind_completed(bind.key);
         }
     }
 
