@@ -8,10 +8,13 @@
 #![deny(unsafe_code)]
 
 mod bench;
+#[allow(unsafe_code)] // As `verbs`.
+mod dat;
 mod dat_options;
 mod demo;
 mod device_options;
 mod doctor;
+mod holders;
 mod library;
 mod run;
 #[allow(unsafe_code)] // As `verbs`.
@@ -33,7 +36,7 @@ const EXIT_REFUSED: u8 = 2;
 /// Runs RDMA programs on a machine that has no RDMA hardware.
 ///
 /// nonic is a software RDMA device that lives in the process that uses it: no NIC, no kernel module, no root, no
-/// daemon. Programs written for libibverbs, and for libscif, run unmodified.
+/// daemon. Programs written for libibverbs, libscif and libdat run unmodified.
 #[derive(Debug, Parser)]
 #[command(name = "nonic", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Nonic {
@@ -64,6 +67,8 @@ enum Command {
     #[command(hide = true)]
     DemoPeer(demo::PeerArguments),
     #[command(hide = true)]
+    DemoDatPeer(demo::DatPeerArguments),
+    #[command(hide = true)]
     DemoScifPeer(demo::ScifPeerArguments),
     #[command(hide = true)]
     DoctorPeer(doctor::PeerArguments),
@@ -78,6 +83,7 @@ pub fn main() -> ExitCode {
         Command::BenchPeer(arguments) => bench::peer_main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::DemoPeer(arguments) => demo::peer_main(&arguments),
+        Command::DemoDatPeer(arguments) => demo::dat_peer_main(&arguments),
         Command::DemoScifPeer(arguments) => demo::scif_peer_main(&arguments),
         Command::DoctorPeer(arguments) => doctor::peer_main(&arguments),
     }

@@ -13,6 +13,9 @@ pub(crate) const VERBS_LIBRARY: &str = "libibverbs.so.1";
 /// The library that speaks SCIF; it lies beside the other in every build.
 const SCIF_LIBRARY: &str = "libscif.so.0";
 
+/// The library that speaks uDAPL 1.2.
+const DAT_LIBRARY: &str = "libdat.so.1";
+
 /// The folder that holds the C libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LibraryFolder {
@@ -81,6 +84,11 @@ impl LibraryFolder {
     /// The library in it that speaks SCIF.
     pub(crate) fn scif_library(&self) -> PathBuf {
         self.path.join(SCIF_LIBRARY)
+    }
+
+    /// The library in it that speaks uDAPL 1.2.
+    pub(crate) fn dat_library(&self) -> PathBuf {
+        self.path.join(DAT_LIBRARY)
     }
 
     /// Names of the libraries in it, which a program must find here and nowhere else.

@@ -178,6 +178,12 @@ impl LoadedLibrary {
             Ok(address)
         }
     }
+
+    /// Whether it has anything of that name, in any version.
+    pub(crate) fn has(self, name: &CStr) -> bool {
+        // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
+        !unsafe { libc::dlsym(self.0, name.as_ptr()) }.is_null()
+    }
 }
 
 fn loader_message() -> String {

@@ -116,7 +116,7 @@ fn a_scif_node_comes_with_the_others_unless_the_user_has_named_them() {
 
 #[test]
 fn the_registry_of_udapl_is_led_to_the_file_beside_the_libraries_unless_the_user_named_another() {
-    let shown = |folder: &std::path::Path, named: Option<&str>| {
+    let shown = |folder: &Path, named: Option<&str>| {
         let mut command = nonic();
         command.env("NONIC_LIB_DIR", folder).env_remove("DAT_OVERRIDE");
         command.envs(named.map(|path| ("DAT_OVERRIDE", path)));

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use crate::dat::DatError;
 use crate::scif::ScifError;
 use crate::verbs::{CallError, Mismatch};
 
@@ -26,6 +27,12 @@ impl From<CallError> for Failure {
 
 impl From<ScifError> for Failure {
     fn from(error: ScifError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<DatError> for Failure {
+    fn from(error: DatError) -> Self {
         Self(error.to_string())
     }
 }

@@ -4,6 +4,7 @@
 //! tells what they say. So whatever happens to one of them, there is someone to report it.
 
 mod atomics;
+mod dat;
 mod device_memory;
 pub(crate) mod endpoint;
 pub(crate) mod exchange;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
+pub(crate) use dat::{PeerArguments as DatPeerArguments, peer_main as dat_peer_main};
 pub(crate) use peer::{PeerArguments, main as peer_main};
 pub(crate) use scif::{PeerArguments as ScifPeerArguments, peer_main as scif_peer_main};
 
@@ -47,8 +49,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Let two processes move data, check every byte, and say how fast it was
 ///
-/// Needs nothing installed: two real processes load nonic's libibverbs.so.1, or libscif.so.0, and use it through its C
-/// interface, as any program would. Takes a few seconds.
+/// Needs nothing installed: two real processes load nonic's libibverbs.so.1, libscif.so.0 or libdat.so.1, and use it
+/// through its C interface, as any program would. Takes a few seconds.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DemoArguments {
@@ -75,12 +77,15 @@ enum Interface {
     Verbs,
     /// libscif.so.0: a window, a remote write, a remote mapping, a fence.
     Scif,
+    /// libdat.so.1: regions, a bind, a remote write, a rebind, memory that is not coherent.
+    Dat,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   nonic demo
   nonic demo scif                   a host and a card: window, remote write, remote mapping, fence
+  nonic demo dat                    uDAPL: register, bind, write, rebind, and memory that is not coherent
   nonic demo --tier ring            as between processes of different users
   nonic demo --link-layer ethernet --step one-sided
   nonic demo --json | jq '.steps[].figures'
@@ -115,8 +120,10 @@ struct Heard {
 }
 
 fn play(arguments: &DemoArguments) -> Result<bool, Failure> {
-    if arguments.interface == Interface::Scif && !arguments.steps.is_empty() {
-        return Err(Failure::new("the steps of SCIF build on each other; --step chooses steps of verbs"));
+    if arguments.interface != Interface::Verbs && !arguments.steps.is_empty() {
+        return Err(Failure::new(
+            "--step chooses steps of verbs; those of the other interfaces build on each other",
+        ));
     }
     let begun = Instant::now();
     let folder = LibraryFolder::find().map_err(|error| Failure::new(error.to_string()))?;
@@ -124,6 +131,7 @@ fn play(arguments: &DemoArguments) -> Result<bool, Failure> {
     let names = match arguments.interface {
         Interface::Verbs => steps.iter().map(|step| step.name()).collect(),
         Interface::Scif => scif::STEPS.to_vec(),
+        Interface::Dat => dat::STEPS.to_vec(),
     };
     let start = |role: Role, socket| {
         let mut command = Command::new(own_program()?);
@@ -133,6 +141,7 @@ fn play(arguments: &DemoArguments) -> Result<bool, Failure> {
                 command.arg("demo-peer").arg(role.name()).arg(folder.verbs_library()).args(&names)
             }
             Interface::Scif => scif::complete(&mut command, role, &folder.scif_library()),
+            Interface::Dat => dat::complete(&mut command, role, &folder.dat_library()),
         };
         Process::start(role, socket, command)
     };
@@ -177,6 +186,7 @@ fn hear_both(receiver: &Receiver<Heard>, report: &mut Report, steps: &[&'static 
                 report.opened(device, link_layer)
             }
             Some(Event::Joined { places }) => report.joined(places),
+            Some(Event::Connected { adapter, number }) => report.connected(adapter, number),
             Some(Event::Done(done)) => match steps.get(report.step_count()) {
                 Some(step) => report.done(step, done),
                 None => failures.push((heard.role, "did more steps than there are".to_owned())),

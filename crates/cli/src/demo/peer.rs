@@ -54,6 +54,13 @@ pub(super) enum Event {
         /// Node and port of either side.
         places: [String; 2],
     },
+    /// The endpoints of uDAPL are connected.
+    Connected {
+        /// Name of the adapter.
+        adapter: String,
+        /// The service number that the target listens on.
+        number: u64,
+    },
     /// The next step succeeded, as far as this process can tell.
     Done(Done),
     /// Nothing more comes from this process, because of this.

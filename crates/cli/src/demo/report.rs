@@ -33,6 +33,8 @@ pub(super) struct Report {
     link_layer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     places: Option<[String; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<u64>,
     processes: [u32; 2],
     steps: Vec<Played>,
     #[serde(skip)]
@@ -52,6 +54,7 @@ impl Report {
             device: None,
             link_layer: None,
             places: None,
+            service: None,
             processes,
             steps: Vec::new(),
             style: Style::of_standard_output(),
@@ -75,6 +78,14 @@ impl Report {
         let [initiator, target] = self.processes;
         self.say(&format!("{}processes {initiator} and {target}\n", self.style.strong(title)));
         self.places = Some(places);
+    }
+
+    /// The endpoints of uDAPL are connected.
+    pub(super) fn connected(&mut self, adapter: String, number: u64) {
+        let title = format!("nonic {}: uDAPL, adapter {adapter}, service {number}, ", self.version);
+        let [initiator, target] = self.processes;
+        self.say(&format!("{}processes {initiator} and {target}\n", self.style.strong(title)));
+        (self.device, self.service) = (Some(adapter), Some(number));
     }
 
     /// How many steps went well.

@@ -1,6 +1,7 @@
 //! `nonic doctor`: what works on this machine, and why not.
 
 mod adoption;
+mod dat;
 mod inspect;
 mod kernel;
 mod library;
@@ -65,7 +66,7 @@ Examples:
 
 Environment:
   NONIC_LIB_DIR  folder with the libraries; default: beside this command
-  NONIC_*        the variables of the device and of SCIF (nonic run --help); their values are checked
+  NONIC_*        the variables of the device, SCIF and uDAPL (nonic run --help); their values are checked
   NO_COLOR       no colours
 
 Exit status:
@@ -91,6 +92,7 @@ pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
         Section::new("Processes", copying),
         Section::new("Network", network::examine()),
         Section::new("SCIF", scif::examine()),
+        Section::new("uDAPL", dat::examine()),
         Section::new("How bytes would move", tiers::explain(&tiers, bound.as_deref(), &tried)),
     ];
     if let Some(program) = &arguments.program {

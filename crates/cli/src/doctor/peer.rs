@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
-use super::{adoption, library, reach, scif};
+use super::{adoption, dat, library, reach, scif};
 use crate::library::own_program;
 use crate::system;
 
@@ -36,6 +36,10 @@ enum Role {
     Library { file: PathBuf },
     /// Load the SCIF library, connect two endpoints, say what was seen.
     Scif { file: PathBuf },
+    /// Load the library of uDAPL, connect two endpoints, say what was seen.
+    Dat { file: PathBuf },
+    /// Load a provider of uDAPL, say what was seen.
+    DatProvider { library: PathBuf },
     /// Adopt memory, say what was seen.
     Adoption,
     /// Write to the other process's memory, or have that memory, through the library.
@@ -52,6 +56,8 @@ pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
     match &arguments.role {
         Role::Library { file } => library::load_and_tell(file),
         Role::Scif { file } => scif::load_and_tell(file),
+        Role::Dat { file } => dat::load_and_tell(file),
+        Role::DatProvider { library } => dat::load_provider_and_tell(library),
         Role::Adoption => adoption::try_and_tell(),
         Role::Reach { side, file } => reach::take_part(*side, file),
         Role::Memory { allow_ptrace } => serve_memory(*allow_ptrace),

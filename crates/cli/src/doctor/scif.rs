@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::ask_helper;
 use super::report::Line;
+use crate::holders::Holder;
 use crate::library::LibraryFolder;
-use crate::scif::{Endpoint, Holder, Listed, PortId, ScifError, ScifLibrary, listing};
+use crate::scif::{Endpoint, Listed, PortId, ScifError, ScifLibrary, listing};
 
 /// The fabric of programs that name none.
 const DEFAULT_FABRIC: &str = "0";

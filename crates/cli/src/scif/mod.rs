@@ -7,4 +7,4 @@ mod ports;
 
 pub(crate) use endpoint::{Endpoint, PortId};
 pub(crate) use library::{ScifError, ScifLibrary};
-pub(crate) use ports::{Holder, Listed, listing};
+pub(crate) use ports::{Listed, listing};

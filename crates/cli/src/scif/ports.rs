@@ -4,7 +4,8 @@
 //! namespace are lines of `/proc/net/unix`, whoever they belong to.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+
+use crate::holders::{Holder, holders_of_socket};
 
 /// Before a name of an endpoint; `/proc/net/unix` shows the first byte of an abstract name, which is 0, as `@`.
 const PREFIX: &str = "@nonic-scif/";
@@ -23,34 +24,10 @@ pub(crate) struct Listed {
     inode: u64,
 }
 
-/// A process that has an endpoint open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
-    /// Its process id.
-    pub(crate) pid: i32,
-    /// The name of its program, as far as the kernel keeps it.
-    pub(crate) program: String,
-}
-
 impl Listed {
     /// The processes that have it open, of those whose descriptors this one may see.
     pub(crate) fn holders(&self) -> Vec<Holder> {
-        let link = format!("socket:[{}]", self.inode);
-        let has_it = |folder: &Path| {
-            let descriptors = std::fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
-            descriptors
-                .filter_map(|entry| entry.path().read_link().ok())
-                .any(|target| target == Path::new(&link))
-        };
-        let holder = |folder: std::path::PathBuf| {
-            let pid = folder.file_name()?.to_str()?.parse().ok()?;
-            let program = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
-            has_it(&folder).then(|| Holder { pid, program: program.trim_end().to_owned() })
-        };
-        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let mut holders: Vec<_> = processes.filter_map(|entry| holder(entry.path())).collect();
-        holders.sort_by_key(|holder| holder.pid);
-        holders
+        holders_of_socket(self.inode)
     }
 }
 
@@ -105,18 +82,6 @@ Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01 25007 @nonic-scif/0/test/0/99999
 0000000000000000: 00000002 00000000 00000000 0001 01 25008
 ";
-
-    #[test]
-    fn a_port_leads_to_the_process_that_has_it_open() {
-        use std::os::linux::fs::MetadataExt;
-        let (socket, _other_end) = std::os::unix::net::UnixStream::pair().unwrap();
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&socket));
-        let inode = std::fs::metadata(path).unwrap().st_ino();
-        let holders = Listed { port: 1, listens: true, inode }.holders();
-        assert!(holders.iter().any(|holder| holder.pid == std::process::id() as i32), "{holders:?}");
-        assert!(!holders[0].program.is_empty());
-        assert!(Listed { port: 1, listens: true, inode: u64::MAX }.holders().is_empty(), "no socket has it");
-    }
 
     #[test]
     fn names_of_endpoints_are_read_and_others_are_not() {
