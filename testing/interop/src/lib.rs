@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod c_program;
+pub mod dapl;
 pub mod environment;
 pub mod namespace;
 pub mod output;

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     fn both(error: DatError) -> [u32; 2] {
-        [Numbering::V1_2, Numbering::V2_0].map(|version| encode(numbering, error))
+        [Numbering::V1_2, Numbering::V2_0].map(|numbering| encode(numbering, error))
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! for all (`entry`).
 
 use nonic_dat::{
-    AdapterAttributes, AsyncError, ConnectionEvent, EndpointAttributes, EndpointState, ProviderAttributes,
-    RemoteSegment, Segment, TransferKind, TransferStatus,
+    AdapterAttributes, AsyncError, ConnectionEvent, EndpointAttributes, EndpointState, Privileges,
+    ProviderAttributes, RemoteSegment, Segment, TransferKind, TransferStatus,
 };
 
 use crate::calls::{Context, Count, Handle, ProxyAgent, RegionDescription};
@@ -44,11 +44,17 @@ pub(crate) trait Version: Sized + 'static {
     const RMR_MASK: u32;
     /// `DAT_CNO_FIELD_ALL` and every other bit that means something.
     const CNO_MASK: u32;
+    /// Whether the length of a peer's segment counts for nothing.
+    const IGNORES_REMOTE_LENGTH: bool = false;
     /// `DAT_SRQ_STATE_OPERATIONAL`.
     const SRQ_OPERATIONAL: u32;
 
     /// What the program calls an adapter.
     fn shown_adapter(opened: &Opened) -> Handle;
+    /// Privileges of memory; `None` if a bit means nothing.
+    fn privileges(bits: u32) -> Option<Privileges> {
+        Privileges::from_bits(bits)
+    }
     /// A piece of local memory.
     fn segment(triplet: &Self::LmrTriplet) -> Segment;
     /// Memory of a peer.

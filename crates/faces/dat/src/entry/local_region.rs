@@ -2,9 +2,7 @@
 
 use core::ffi::c_void;
 
-use nonic_dat::{
-    Cookie, DatError, DatResult, Description, HandleKind, LocalRegion, Privileges, ProtectionZone, Segment,
-};
+use nonic_dat::{Cookie, DatError, DatResult, Description, HandleKind, LocalRegion, ProtectionZone, Segment};
 
 use crate::calls::{Handle, RegionDescription, Return};
 use crate::entry::{check_mask, fetch, find, hand_out, list, room, room_if_given, shown, shown_adapter};
@@ -47,7 +45,7 @@ pub(crate) fn create<V: Version>(wanted: &Wanted, results: &Results) -> DatResul
     let opened = opened::<V>(wanted.ia)?;
     let zone = find::<V, ProtectionZone>(wanted.pz, HandleKind::ProtectionZone)?;
     let lmr = room::<Handle>(results.lmr.cast(), wanted.handle_argument)?;
-    let privileges = Privileges::from_bits(wanted.privileges).ok_or(DatError::argument(6))?;
+    let privileges = V::privileges(wanted.privileges).ok_or(DatError::argument(6))?;
     let description = description::<V>(wanted.memory_type, wanted.region)?;
     let is_shared = matches!(description, Description::Shared { .. });
     let region = LocalRegion::create(&opened.adapter, description, wanted.length, &zone, privileges)?;

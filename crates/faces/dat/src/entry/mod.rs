@@ -65,7 +65,7 @@ fn timeout(microseconds: u32) -> Option<Duration> {
 }
 
 /// The object behind a handle, which a refusal calls by `kind`.
-fn find<V: Version, T: Object>(handle: Handle, kind: HandleKind) -> DatResult<Arc<T>> {
+pub(crate) fn find<V: Version, T: Object>(handle: Handle, kind: HandleKind) -> DatResult<Arc<T>> {
     handles::find(V::NUMBERING, handle).map_err(|wrong| wrong.named(kind))
 }
 
@@ -76,7 +76,7 @@ fn find_if_given<V: Version, T: Object>(handle: Handle, kind: HandleKind) -> Dat
 
 /// Runs `work` on the object behind a handle; for calls that never block.
 #[inline]
-fn with<V: Version, T: Object, R>(
+pub(crate) fn with<V: Version, T: Object, R>(
     handle: Handle,
     kind: HandleKind,
     work: impl FnOnce(&Arc<T>) -> DatResult<R>,
@@ -122,15 +122,15 @@ fn shown_adapter<V: Version>(object: Handle) -> DatResult<Handle> {
 }
 
 /// The room behind a pointer, which is the argument of this number and must not be NULL.
-fn room<T>(pointer: *mut c_void, argument: u8) -> DatResult<Room<T>> {
+pub(crate) fn room<T>(pointer: *mut c_void, argument: u8) -> DatResult<Room<T>> {
     if pointer.is_null() { Err(DatError::argument(argument)) } else { Ok(Room(pointer.cast())) }
 }
 
 /// Where a result goes.
-struct Room<T>(*mut T);
+pub(crate) struct Room<T>(*mut T);
 
 impl<T> Room<T> {
-    fn store(self, value: T) {
+    pub(crate) fn store(self, value: T) {
         // SAFETY: not NULL (`room`), and by the contract of every call the pointers it is given lead to what it stores.
         unsafe { self.0.write_unaligned(value) };
     }
@@ -142,7 +142,7 @@ fn room_if_given<T>(pointer: *mut T) -> Option<Room<T>> {
 }
 
 /// The structure behind a pointer, which is the argument of this number and must not be NULL.
-fn fetch<T: Copy>(pointer: *const c_void, argument: u8) -> DatResult<T> {
+pub(crate) fn fetch<T: Copy>(pointer: *const c_void, argument: u8) -> DatResult<T> {
     // SAFETY: as in `Room::store`; the structures of the interface are numbers, of which all bits are values.
     (!pointer.is_null())
         .then(|| unsafe { pointer.cast::<T>().read_unaligned() })
@@ -154,7 +154,7 @@ fn fetch<T: Copy>(pointer: *const c_void, argument: u8) -> DatResult<T> {
 /// # Safety
 /// The pointer is NULL or leads to `count` structures, which stay as they are as long as the list is in use.
 #[inline]
-unsafe fn list<'a, T>(
+pub(crate) unsafe fn list<'a, T>(
     count: usize,
     pointer: *const c_void,
     (count_argument, argument): (u8, u8),
@@ -174,12 +174,12 @@ unsafe fn list<'a, T>(
 
 /// A `DAT_COUNT` that must not be negative.
 #[inline]
-fn unsigned(count: Count, argument: u8) -> DatResult<usize> {
+pub(crate) fn unsigned(count: Count, argument: u8) -> DatResult<usize> {
     usize::try_from(count).map_err(|_| DatError::argument(argument))
 }
 
 /// Private data of the program, copied; the numbers are those of the two arguments.
-fn private_data(size: Count, pointer: *const c_void, arguments: (u8, u8)) -> DatResult<Vec<u8>> {
+pub(crate) fn private_data(size: Count, pointer: *const c_void, arguments: (u8, u8)) -> DatResult<Vec<u8>> {
     let size = unsigned(size, arguments.0)?;
     if size > PRIVATE_DATA_MAX {
         return Err(DatError::argument(arguments.0));

@@ -16,7 +16,7 @@ use crate::version::Version;
 /// # Safety
 /// See [`list`].
 #[inline]
-unsafe fn pieces<'a, V: Version>(
+pub(crate) unsafe fn pieces<'a, V: Version>(
     count: Count,
     segments: *const c_void,
 ) -> DatResult<impl ExactSizeIterator<Item = Segment> + Clone + use<'a, V>> {
@@ -26,7 +26,7 @@ unsafe fn pieces<'a, V: Version>(
 }
 
 #[inline]
-fn flags(bits: u32, argument: u8) -> DatResult<CompletionFlags> {
+pub(crate) fn flags(bits: u32, argument: u8) -> DatResult<CompletionFlags> {
     CompletionFlags::from_bits(bits).ok_or(DatError::argument(argument))
 }
 
@@ -35,7 +35,7 @@ fn flags(bits: u32, argument: u8) -> DatResult<CompletionFlags> {
 /// # Safety
 /// The pointer is NULL or leads to a triplet.
 #[inline]
-unsafe fn remote<V: Version>(pointer: *const c_void) -> DatResult<RemoteSegment> {
+pub(crate) unsafe fn remote<V: Version>(pointer: *const c_void) -> DatResult<RemoteSegment> {
     // SAFETY: the caller's promise.
     let list: &[V::RmrTriplet] = unsafe { list(1, pointer, (5, 5)) }?;
     Ok(V::remote_segment(&list[0]))
@@ -83,8 +83,11 @@ macro_rules! remote_posts {
             quick_answer(V::NUMBERING, || {
                 with::<V, Endpoint, _>(ep, HandleKind::Endpoint, |endpoint| {
                     // SAFETY: the program's promise.
-                    let (pieces, remote) =
+                    let (pieces, mut remote) =
                         unsafe { (pieces::<V>(count, segments)?, remote::<V>(remote_buffer)?) };
+                    if V::IGNORES_REMOTE_LENGTH {
+                        remote.length = pieces.clone().map(|piece| piece.length).fold(0, u64::saturating_add);
+                    }
                     endpoint.$method(pieces, cookie, remote, flags(completion_flags, 6)?)
                 })
             })

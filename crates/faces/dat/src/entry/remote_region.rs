@@ -3,8 +3,7 @@
 use core::ffi::c_void;
 
 use nonic_dat::{
-    CompletionFlags, DatError, DatResult, Endpoint, HandleKind, Privileges, ProtectionZone, RemoteRegion,
-    Segment,
+    CompletionFlags, DatError, DatResult, Endpoint, HandleKind, ProtectionZone, RemoteRegion, Segment,
 };
 
 use crate::calls::{Context, Handle, Return};
@@ -62,7 +61,7 @@ pub(crate) struct Bind {
 pub(crate) fn bind<V: Version>(wanted: &Bind) -> DatResult<()> {
     with::<V, RemoteRegion, _>(wanted.rmr, HandleKind::RemoteRegion, |region| {
         with::<V, Endpoint, _>(wanted.ep, HandleKind::Endpoint, |endpoint| {
-            let privileges = Privileges::from_bits(wanted.privileges.0);
+            let privileges = V::privileges(wanted.privileges.0);
             let privileges = privileges.ok_or(DatError::argument(wanted.privileges.1))?;
             let flags = CompletionFlags::from_bits(wanted.flags.0);
             let flags = flags.ok_or(DatError::argument(wanted.flags.1))?;
