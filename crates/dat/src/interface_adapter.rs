@@ -84,6 +84,8 @@ impl InterfaceAdapter {
         let no_device = DatError::resources(Subtype::Resource(Resource::Device));
         let device = devices().into_iter().next().ok_or(no_device)?;
         let context = device.open().map_err(|_| no_device)?;
+        // Queue pairs and queues have observers.
+        context.ignore_async_events();
         if let AsyncEvents::Given(dispatcher) = &async_events {
             dispatcher.hold().map_err(|_| DatError::handle(Subtype::Handle(HandleKind::AsyncDispatcher)))?;
         }

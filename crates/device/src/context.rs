@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
 use nonic_transport::Tier;
@@ -23,6 +24,8 @@ pub struct Context {
     limits: Limits,
     command: EventFd,
     events: EventQueue<AsyncEvent>,
+    /// Nobody reads them.
+    ignored: AtomicBool,
 }
 
 impl Context {
@@ -36,6 +39,7 @@ impl Context {
             limits: Limits::new(device_memory),
             command: asked("a descriptor (eventfd)", EventFd::new(EventKind::All, true))?,
             events: asked("a descriptor (eventfd)", EventQueue::new())?,
+            ignored: AtomicBool::new(false),
             owner,
         }))
     }
@@ -86,7 +90,16 @@ impl Context {
         Ok(event)
     }
 
+    /// Nobody will read asynchronous events, so none is kept from now on: objects have observers.
+    pub fn ignore_async_events(&self) {
+        self.ignored.store(true, Ordering::Relaxed);
+        self.forget_events(|_| true);
+    }
+
     pub(crate) fn raise(&self, kind: AsyncEventKind, element: AsyncElement) {
+        if self.ignored.load(Ordering::Relaxed) {
+            return;
+        }
         self.events.push(AsyncEvent { kind, element });
     }
 

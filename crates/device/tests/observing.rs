@@ -388,3 +388,20 @@ fn sharing_is_refused_where_writing_is_asked_for_and_the_mapping_forbids_it() {
     // SAFETY: nobody uses it any more.
     unsafe { libc::munmap(page, 4096) };
 }
+
+#[test]
+fn events_that_nobody_reads_are_not_kept() {
+    let _turn = TURN.lock();
+    for ignored in [false, true] {
+        let (one, other) = connected();
+        if ignored {
+            other.context().ignore_async_events();
+        }
+        let remote = RemoteRange { address: 1, key: other.region.remote_key() };
+        one.post(1, Operation::Read { remote }, &[one.piece(0, 8)]);
+        assert_eq!(one.completion().status, Status::RemoteAccess);
+        assert_eq!(other.pair.state(), QpState::Error);
+        let waits = nonic_sys::wait_readable(other.context().async_fd(), Some(Duration::ZERO));
+        assert_eq!(waits, !ignored);
+    }
+}

@@ -324,7 +324,7 @@ mod tests {
             segment.keys().insert(entry(translation)).unwrap();
         }
         let found = read_segment_regions(&file_of(&segment)).unwrap();
-        assert_eq!((found.regions.len(), found.senseless), (0, 6));
+        assert_eq!((found.regions.len(), found.senseless), (0, 7));
     }
 
     #[test]

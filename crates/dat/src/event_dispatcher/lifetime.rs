@@ -75,7 +75,7 @@ impl EventDispatcher {
                 length: AtomicI32::new(length),
                 completions,
                 front: BiasedMutex::new(Front::default()),
-                parked: AtomicBool::new(false),
+                parked: AtomicU32::new(0),
                 others: Mutex::new(VecDeque::new()),
                 others_waiting: AtomicU32::new(0),
                 settings: Mutex::new(Settings::default()),

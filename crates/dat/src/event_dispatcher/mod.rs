@@ -52,8 +52,8 @@ pub struct EventDispatcher {
     completions: Option<Arc<CompletionQueue>>,
     /// The end at which events are taken.
     front: BiasedMutex<Front>,
-    /// A completion was taken out of its queue and waits for an event that goes before it.
-    parked: AtomicBool,
+    /// Completions that were taken out of their queue and wait for events that go before them.
+    parked: AtomicU32,
     /// Events of the other streams, each with the count of completions added before it.
     others: Mutex<VecDeque<(u64, Kept)>>,
     /// How many those are, for a look without the lock.
@@ -99,7 +99,7 @@ impl EventDispatcher {
     /// Events waiting in all, those that are not shown to the program among them.
     fn waiting(&self) -> u32 {
         let completions = self.completions.as_ref().map_or(0, |queue| queue.waiting());
-        let parked = u32::from(self.parked.load(Ordering::Acquire));
+        let parked = self.parked.load(Ordering::Acquire);
         completions + parked + self.others_waiting.load(Ordering::Acquire)
     }
 

@@ -1,6 +1,6 @@
 //! Taking events.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,8 +20,16 @@ pub(super) struct Front {
     last: Option<(QpNumber, Arc<Endpoint>)>,
     /// The endpoints that feed the dispatcher.
     endpoints: HashMap<QpNumber, Arc<Endpoint>>,
-    /// A completion that was taken and goes behind this many of the other events.
-    parked: Option<(Completion, usize)>,
+    /// Completions that were taken too early, oldest first.
+    parked: VecDeque<Parked>,
+}
+
+/// A completion that goes behind some of the other events.
+#[derive(Debug)]
+struct Parked {
+    completion: Completion,
+    /// How many of those that wait go before it.
+    before: usize,
 }
 
 impl Front {
@@ -98,7 +106,13 @@ impl EventDispatcher {
                             return Ok(());
                         }
                         Ended::Hidden => {}
-                        Ended::Later => self.park(completion),
+                        Ended::Later => {
+                            // Another thread may have parked one, too.
+                            front = self.front.lock();
+                            let before = self.others().len();
+                            self.park(&mut front, completion, before);
+                            continue;
+                        }
                     }
                     front = self.front.lock();
                 }
@@ -109,11 +123,11 @@ impl EventDispatcher {
     /// What comes next, taken out.
     #[inline]
     fn next(&self, front: &mut Front) -> DatResult<Next> {
-        if self.others_waiting.load(Ordering::Acquire) > 0 || front.parked.is_some() {
+        if self.others_waiting.load(Ordering::Acquire) > 0 || !front.parked.is_empty() {
             return self.next_merged(front);
         }
         if let Some(completion) = self.next_completion(front)? {
-            return Ok(Next::Completion(completion));
+            return Ok(self.in_order(front, completion));
         }
         // Looking for completions drives the device, and that may have brought other events.
         if self.others_waiting.load(Ordering::Acquire) > 0 {
@@ -143,20 +157,18 @@ impl EventDispatcher {
         if self.has_overflowed() {
             return Err(DatError::state(Subtype::None));
         }
-        if let Some((completion, before)) = &mut front.parked {
-            if *before > 0
-                && let Some((_, event)) = self.take_other()
-            {
-                *before -= 1;
-                return Ok(Next::Other(event));
-            }
-            let completion = *completion;
-            front.parked = None;
-            self.parked.store(false, Ordering::Release);
-            return Ok(Next::Completion(completion));
+        if let Some(before) = front.parked.front().map(|parked| parked.before) {
+            let other = if before > 0 { self.take_other(front) } else { None };
+            let next = other.or_else(|| {
+                let parked = front.parked.pop_front()?;
+                Some(Next::Completion(parked.completion))
+            });
+            self.parked.store(front.parked.len() as u32, Ordering::Release);
+            return Ok(next.unwrap_or(Next::Nothing));
         }
         let Some(stamp) = self.others().front().map(|(stamp, _)| *stamp) else {
-            return Ok(self.next_completion(front)?.map_or(Next::Nothing, Next::Completion));
+            let completion = self.next_completion(front)?;
+            return Ok(completion.map_or(Next::Nothing, |completion| self.in_order(front, completion)));
         };
         let queue = self.completions.as_ref();
         let gone = queue.map_or(0, |queue| queue.forgotten());
@@ -166,22 +178,46 @@ impl EventDispatcher {
         {
             return Ok(Next::Completion(completion));
         }
-        Ok(self.take_other().map_or(Next::Nothing, |(_, event)| Next::Other(event)))
+        Ok(self.take_other(front).unwrap_or(Next::Nothing))
     }
 
-    fn take_other(&self) -> Option<(u64, Kept)> {
+    /// A completion that was taken while no other event was seen. Between that look and the taking one may have come, and the
+    /// completion after it.
+    #[inline]
+    fn in_order(&self, front: &mut Front, completion: Completion) -> Next {
+        if self.others_waiting.load(Ordering::Acquire) == 0 {
+            return Next::Completion(completion);
+        }
+        self.behind_those_before(front, completion)
+    }
+
+    #[cold]
+    fn behind_those_before(&self, front: &mut Front, completion: Completion) -> Next {
+        let gone = self.completions.as_ref().map_or(0, |queue| queue.forgotten());
+        // How many completions were there before this one.
+        let place = front.taken + gone - 1;
+        let before = self.others().iter().take_while(|(stamp, _)| *stamp <= place).count();
+        let Some(other) = (before > 0).then(|| self.take_other(front)).flatten() else {
+            return Next::Completion(completion);
+        };
+        self.park(front, completion, before - 1);
+        other
+    }
+
+    fn take_other(&self, front: &mut Front) -> Option<Next> {
         let mut others = self.others();
-        let taken = others.pop_front();
+        let (_, event) = others.pop_front()?;
         self.others_waiting.store(others.len() as u32, Ordering::Release);
-        taken
+        for parked in &mut front.parked {
+            parked.before = parked.before.saturating_sub(1);
+        }
+        Some(Next::Other(event))
     }
 
-    /// Puts a completion back that was taken too early: the events that wait now go before it.
-    fn park(&self, completion: Completion) {
-        let mut front = self.front.lock();
-        let before = self.others().len();
-        front.parked = Some((completion, before));
-        self.parked.store(true, Ordering::Release);
+    /// Keeps a completion that was taken too early.
+    fn park(&self, front: &mut Front, completion: Completion, before: usize) {
+        front.parked.push_back(Parked { completion, before });
+        self.parked.store(front.parked.len() as u32, Ordering::Release);
     }
 
     /// Completions of this queue pair are the endpoint's from now on.
@@ -194,10 +230,8 @@ impl EventDispatcher {
         let mut front = self.front.lock();
         let gone = front.endpoints.remove(&number);
         let last = front.last.take_if(|(last, _)| *last == number);
-        if front.parked.as_ref().is_some_and(|(completion, _)| completion.qp_number == number) {
-            front.parked = None;
-            self.parked.store(false, Ordering::Release);
-        }
+        front.parked.retain(|parked| parked.completion.qp_number != number);
+        self.parked.store(front.parked.len() as u32, Ordering::Release);
         drop(front);
         // The last trace of an object is not dropped under the lock.
         drop((gone, last));

@@ -123,7 +123,7 @@ impl EventDispatcher {
         // In the order in which taking locks them: first the front, then the queue.
         let front = self.front.lock();
         let others = self.others_waiting.load(Ordering::Acquire);
-        let parked = u32::from(self.parked.load(Ordering::Acquire));
+        let parked = self.parked.load(Ordering::Acquire);
         let mode = self.mode();
         let counted = queue.count(|completion, solicited| match mode {
             _ if !completion.status.is_success() => true,
