@@ -70,6 +70,8 @@ pub(crate) enum Message {
     Disconnect { to: u64 },
     /// The connection has failed.
     Break { to: u64 },
+    /// The sender's process ends in order, and with it every connection over this channel.
+    Goodbye,
 }
 
 /// A message that makes no sense.
@@ -165,7 +167,7 @@ impl Message {
             Self::Request(Inquiry { process, number, facts, data }) => {
                 writer.u64(process.0[0]).u64(process.0[1]).u64(*number).bytes(facts).bytes(data);
             }
-            Self::Moved => {}
+            Self::Moved | Self::Goodbye => {}
             Self::Refused { to, reason } => {
                 writer.u64(*to).u32(*reason as u32);
             }
@@ -196,6 +198,7 @@ impl Message {
             Self::Confirm { .. } => 7,
             Self::Disconnect { .. } => 8,
             Self::Break { .. } => 9,
+            Self::Goodbye => 10,
         }
     }
 
@@ -234,6 +237,7 @@ impl Message {
             7 => Self::Confirm { to: reader.u64()? },
             8 => Self::Disconnect { to: reader.u64()? },
             9 => Self::Break { to: reader.u64()? },
+            10 => Self::Goodbye,
             kind => return Err(Malformed::Kind { kind }),
         };
         if reader.bytes.is_empty() { Ok(message) } else { Err(Malformed::Length { length: bytes.len() }) }
@@ -259,6 +263,7 @@ mod tests {
                 Message::Request(Inquiry { process: ProcessName(process), number, facts, data })
             }),
             Just(Message::Moved),
+            Just(Message::Goodbye),
             (any::<u64>(), reason).prop_map(|(to, reason)| Message::Refused { to, reason }),
             (any::<u64>(), any::<u64>()).prop_map(|(to, own)| Message::Taken { to, own }),
             (any::<u64>(), bytes(FACTS_MAX), bytes(DATA_MAX)).prop_map(|(to, facts, data)| Message::Reply {
@@ -310,7 +315,7 @@ mod tests {
             if begins_well {
                 all.extend_from_slice(&MAGIC.to_le_bytes());
                 all.extend_from_slice(&VERSION.to_le_bytes());
-                all.extend_from_slice(&[bytes.first().copied().unwrap_or(0) % 11, 0, 0, 0]);
+                all.extend_from_slice(&[bytes.first().copied().unwrap_or(0) % 12, 0, 0, 0]);
             }
             all.extend_from_slice(&bytes);
             if let Ok(message) = Message::parse(&all) {

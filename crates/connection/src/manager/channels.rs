@@ -13,7 +13,7 @@ use super::{Far, Heard, Manager, PAUSE, Stage, Watched, accept_on, hear};
 use crate::names::process_name;
 use crate::shared::DOOR;
 use crate::sinks::End;
-use crate::wire::{Message, ProcessName};
+use crate::wire::{Message, ProcessName, Refusal};
 
 /// How long a channel without connections stays open.
 const IDLE: Duration = Duration::from_secs(1);
@@ -220,7 +220,8 @@ impl Manager {
             self.flush(token);
         }
         for _ in 0..TURN {
-            let Some(Channel { socket: Some(socket), spoke, .. }) = self.channel(token) else { return };
+            let Some(Watched::Channel(channel)) = self.sockets.get_mut(&token) else { return };
+            let Channel { socket: Some(socket), spoke, .. } = channel else { return };
             match hear(socket) {
                 Heard::Message(message) => {
                     *spoke = true;
@@ -230,7 +231,10 @@ impl Manager {
                     }
                 }
                 Heard::Nothing => return,
-                Heard::HungUp => return self.bury(token),
+                Heard::HungUp => {
+                    self.shared.epoll.remove(socket.as_fd());
+                    return self.dying.push(token);
+                }
             }
         }
     }
@@ -278,6 +282,7 @@ impl Manager {
                     self.end(to, End::Disconnected);
                 }
             }
+            Message::Goodbye => self.take_goodbye(token),
             Message::Break { to } => {
                 if self.stage_on(token, to).is_some() {
                     self.end(to, End::Lost);
@@ -285,5 +290,31 @@ impl Manager {
             }
         }
         true
+    }
+
+    /// The other process ends in order.
+    fn take_goodbye(&mut self, token: u64) {
+        let Some(channel) = self.channel(token) else { return };
+        for number in std::mem::take(&mut channel.users) {
+            let asking = self.connections.get(&number).map(|entry| matches!(entry.stage, Stage::Taken(_)));
+            let refused = End::Refused(Refusal::NobodyListens);
+            self.end(number, if asking == Some(true) { refused } else { End::Disconnected });
+        }
+    }
+
+    /// This process ends in order: tells every other that it has to do with.
+    pub(super) fn say_goodbye(&mut self) {
+        self.connections.clear();
+        let channels = self.sockets.iter().filter(|(_, watched)| matches!(watched, Watched::Channel(_)));
+        let tokens: Vec<_> = channels.map(|(token, _)| *token).collect();
+        for token in tokens {
+            self.send(token, &Message::Goodbye, None);
+        }
+    }
+
+    /// Whether messages wait for room.
+    pub(super) fn has_unsent(&self) -> bool {
+        let unsent = |channel: &Channel| channel.socket.is_some() && !channel.queue.is_empty();
+        self.sockets.values().any(|watched| matches!(watched, Watched::Channel(channel) if unsent(channel)))
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{AsFd, PacketSocket, Received};
+use nonic_sys::{AsFd, PacketSocket, Ready, Received};
 
 use crate::shared::{Attempt, Command, DOOR, DOORBELL, ListenerCore, Shared, lock};
 use crate::sinks::{ConnectionSink, End};
@@ -25,6 +25,9 @@ const STRANGERS_MAX: usize = 256;
 /// How long a listener waits when the process has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// How often what is ready is looked at before a process counts as gone.
+const PASSES: usize = 64;
+
 /// Runs as long as the process.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let mut manager = Manager::new(shared);
@@ -34,10 +37,15 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         for event in &ready {
             manager.handle(event.token);
         }
+        manager.bury_the_dead(&mut ready);
         for command in shared.take_commands() {
             manager.obey(command);
         }
         manager.run_timers();
+        if manager.leaving && !manager.has_unsent() {
+            manager.leaving = false;
+            shared.farewell_is_said();
+        }
     }
 }
 
@@ -116,6 +124,10 @@ struct Manager {
     timers: Timers,
     /// Sockets that have said nothing yet, or had not when they came, oldest first.
     strangers: VecDeque<(Instant, u64)>,
+    /// The process exits and waits for the last messages to be sent.
+    leaving: bool,
+    /// Channels whose other end is gone.
+    dying: Vec<u64>,
 }
 
 impl Manager {
@@ -133,6 +145,8 @@ impl Manager {
             lanes: HashMap::new(),
             timers: Timers::default(),
             strangers: VecDeque::new(),
+            leaving: false,
+            dying: Vec::new(),
         }
     }
 
@@ -149,6 +163,28 @@ impl Manager {
             Some(Watched::Attempt { .. }) => self.hear_answer(token),
             Some(Watched::Handed { .. }) => self.hear_of_handed(token),
             Some(Watched::Channel(_)) => self.serve_channel(token),
+        }
+    }
+
+    /// Ends what led to processes that have ended. What others had said before comes first: a request may have been handed on
+    /// by one that then ended.
+    fn bury_the_dead(&mut self, ready: &mut Vec<Ready>) {
+        if self.dying.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        for _ in 0..PASSES {
+            shared.epoll.wait(ready, Some(Duration::ZERO));
+            // A doorbell that rang is ready until its commands are taken.
+            if ready.iter().all(|event| event.token == DOORBELL) {
+                break;
+            }
+            for event in &*ready {
+                self.handle(event.token);
+            }
+        }
+        for token in std::mem::take(&mut self.dying) {
+            self.bury(token);
         }
     }
 
@@ -178,9 +214,8 @@ impl Manager {
                 self.timers.set(at, Timer::Task(task));
             }
             Command::Farewell => {
-                let numbers: Vec<_> = self.connections.keys().copied().collect();
-                numbers.into_iter().for_each(|number| self.disconnect(number));
-                self.shared.farewell_is_said();
+                self.say_goodbye();
+                self.leaving = true;
             }
         }
     }
@@ -336,8 +371,9 @@ enum Heard {
 fn hear(socket: &PacketSocket) -> Heard {
     let mut bytes = [0; LONGEST + 1];
     let mut received = socket.receive(&mut bytes);
-    if matches!(received, Received::HungUp) {
-        // A process that ends with something unread resets its sockets. That shows once, and before what it had sent.
+    if matches!(received, Received::HungUp) && socket.is_hung_up() {
+        // A process that ends with something unread resets its sockets. That shows once, and before what it had sent. On a
+        // socket that has not hung up it was a message too long to be one of ours.
         received = socket.receive(&mut bytes);
     }
     match received {

@@ -1,0 +1,393 @@
+//! What the tests share: sinks that note what they are told, and a second process that does what it is told by lines.
+
+#![allow(dead_code)]
+
+use std::fmt::Debug;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use nonic_connection::{
+    Connection, ConnectionSink, End, Listener, Refusal, Request, ServiceSink, connect, listen,
+};
+
+/// Long enough for anything on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// What a sink was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Accepted(Vec<u8>, Vec<u8>),
+    Established,
+    Rejected(Vec<u8>),
+    Refused(Refusal),
+    TimedOut,
+    Disconnected,
+    Lost,
+}
+
+/// Notes everything.
+pub(crate) struct Witness {
+    told: Mutex<Sender<Told>>,
+    willing: AtomicBool,
+}
+
+impl ConnectionSink for Witness {
+    fn accepted(&self, facts: &[u8], data: &[u8]) -> bool {
+        self.tell(Told::Accepted(facts.to_vec(), data.to_vec()));
+        self.willing.load(Ordering::SeqCst)
+    }
+
+    fn established(&self) {
+        self.tell(Told::Established);
+    }
+
+    fn ended(&self, end: End<'_>) {
+        self.tell(match end {
+            End::Rejected(data) => Told::Rejected(data.to_vec()),
+            End::Refused(reason) => Told::Refused(reason),
+            End::TimedOut => Told::TimedOut,
+            End::Disconnected => Told::Disconnected,
+            End::Lost => Told::Lost,
+        });
+    }
+}
+
+impl Witness {
+    fn tell(&self, told: Told) {
+        let _ = self.told.lock().unwrap().send(told);
+    }
+
+    /// A sink that accepts what is accepted, or not, and what it is told.
+    pub(crate) fn new(willing: bool) -> (Arc<Self>, Notes<Told>) {
+        let (sender, notes) = channel();
+        (Arc::new(Self { told: Mutex::new(sender), willing: AtomicBool::new(willing) }), Notes(notes))
+    }
+}
+
+/// What came, in order.
+pub(crate) struct Notes<T>(Receiver<T>);
+
+impl<T: Debug> Notes<T> {
+    pub(crate) fn next(&self) -> T {
+        self.0.recv_timeout(LONG).expect("nothing came in a minute")
+    }
+
+    /// Nothing has come.
+    pub(crate) fn stay_empty_now(&self) {
+        if let Ok(came) = self.0.try_recv() {
+            panic!("{came:?} came");
+        }
+    }
+
+    /// Nothing has come, and as much later nothing has either.
+    pub(crate) fn stay_empty(&self) {
+        match self.0.recv_timeout(Duration::from_millis(30)) {
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            Ok(came) => panic!("{came:?} came"),
+        }
+    }
+}
+
+struct Desk(Mutex<Sender<Request>>);
+
+impl ServiceSink for Desk {
+    fn request(&self, request: Request) {
+        let _ = self.0.lock().unwrap().send(request);
+    }
+}
+
+/// A space of this test process's own.
+pub(crate) fn space() -> String {
+    space_of(std::process::id())
+}
+
+fn space_of(pid: u32) -> String {
+    format!("test-{pid}")
+}
+
+/// A number that no other test of this process uses.
+pub(crate) fn fresh_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Listens in the space of the first process of the test.
+pub(crate) fn offer_in(space: &str, number: u64) -> std::io::Result<(Listener, Notes<Request>)> {
+    let (sender, requests) = channel();
+    let listener = listen(space, number, Arc::new(Desk(Mutex::new(sender))))?;
+    Ok((listener, Notes(requests)))
+}
+
+pub(crate) fn offer(number: u64) -> (Listener, Notes<Request>) {
+    offer_in(&space(), number).unwrap()
+}
+
+pub(crate) fn ask(number: u64, data: &[u8], timeout: Option<Duration>) -> (Connection, Notes<Told>) {
+    ask_in(&space(), number, data, timeout)
+}
+
+pub(crate) fn ask_in(
+    space: &str,
+    number: u64,
+    data: &[u8],
+    timeout: Option<Duration>,
+) -> (Connection, Notes<Told>) {
+    let (witness, notes) = Witness::new(true);
+    (connect(space, number, b"facts", data, timeout, witness).unwrap(), notes)
+}
+
+pub(crate) fn accept(request: Request, data: &[u8]) -> (Connection, Notes<Told>) {
+    let (witness, notes) = Witness::new(true);
+    (request.accept(b"answer", data, witness).unwrap(), notes)
+}
+
+pub(crate) fn accepted(data: &[u8]) -> Told {
+    Told::Accepted(b"answer".to_vec(), data.to_vec())
+}
+
+/// Waits until something is so.
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < LONG, "not in a minute: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Descriptors a process has open.
+pub(crate) fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+// The other process.
+
+const ROLE: &str = "NONIC_TEST_SPACE";
+/// First characters of a line that is for the other process, and not the test harness's.
+const MARK: &str = "nonic: ";
+
+/// A second process.
+pub(crate) struct Other {
+    pub(crate) process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Other {
+    /// Starts one. Every test program has a test named `servant`, which calls [`serve`].
+    pub(crate) fn start() -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "servant", "--nocapture", "--test-threads", "1"])
+            .env(ROLE, space())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        Self { process, input, output: BufReader::new(output) }
+    }
+
+    /// The next line it says.
+    pub(crate) fn hear(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the other process has ended");
+            if let Some((_, text)) = line.split_once(MARK) {
+                return text.trim_end().to_owned();
+            }
+        }
+    }
+
+    /// Has it do something that it answers.
+    pub(crate) fn tell(&mut self, text: &str) -> String {
+        self.order(text);
+        self.hear()
+    }
+
+    /// Has it do something; the answer is heard later.
+    pub(crate) fn order(&mut self, text: &str) {
+        writeln!(self.input, "{text}").unwrap();
+        self.input.flush().unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        // SAFETY: a signal to the child of this test.
+        unsafe { libc::kill(self.process.id() as i32, signal) };
+    }
+
+    /// Stops it, and waits until it has stopped.
+    pub(crate) fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        let stat = format!("/proc/{}/stat", self.process.id());
+        eventually("the process stops", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
+    }
+
+    pub(crate) fn resume(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Has it end in order.
+    pub(crate) fn leave(mut self) {
+        self.order("leave");
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn say(text: &str) {
+    println!("{MARK}{text}");
+}
+
+/// What the second process does, a line at a time. It keeps the requests and connections in the order in which they came.
+pub(crate) fn serve() {
+    let Ok(space) = std::env::var(ROLE) else { return };
+    let mut servant = Servant { space, ..Servant::default() };
+    for line in std::io::stdin().lock().lines() {
+        let line = line.unwrap();
+        let (command, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        if command == "leave" {
+            // With everything as it is: what nonic does at the end is its own business.
+            std::process::exit(0);
+        }
+        say(&servant.obey(command, rest));
+    }
+}
+
+#[derive(Default)]
+struct Servant {
+    space: String,
+    listener: Option<Listener>,
+    requests: Option<Notes<Request>>,
+    request: Option<Request>,
+    connections: Vec<(Connection, Notes<Told>)>,
+}
+
+impl Servant {
+    fn number(text: &str) -> u64 {
+        text.parse().unwrap()
+    }
+
+    fn next_request(&self) -> Request {
+        self.requests.as_ref().unwrap().next()
+    }
+
+    fn obey(&mut self, command: &str, rest: &str) -> String {
+        let data = rest.as_bytes();
+        match command {
+            "listen" => match offer_in(&self.space, Self::number(rest)) {
+                Ok((listener, requests)) => {
+                    (self.listener, self.requests) = (Some(listener), Some(requests));
+                    "ok".into()
+                }
+                Err(error) => format!("{:?}", error.kind()),
+            },
+            "close" => {
+                self.listener = None;
+                "ok".into()
+            }
+            "next" => {
+                let request = self.next_request();
+                let data = String::from_utf8_lossy(request.data()).into_owned();
+                self.request = Some(request);
+                data
+            }
+            "none" => {
+                self.requests.as_ref().unwrap().stay_empty();
+                "ok".into()
+            }
+            "accept" => {
+                self.connections.push(accept(self.request.take().unwrap(), data));
+                "ok".into()
+            }
+            "reject" => {
+                self.request.take().unwrap().reject(data);
+                "ok".into()
+            }
+            "drop" => {
+                self.request = None;
+                "ok".into()
+            }
+            "hand" => match self.request.take().unwrap().hand_to(&self.space, Self::number(rest)) {
+                Ok(()) => "ok".into(),
+                Err((error, request)) => {
+                    self.request = Some(request);
+                    error.to_string()
+                }
+            },
+            "connect" => {
+                let asked = ask_in(&self.space, Self::number(rest), b"servant", None);
+                self.connections.push(asked);
+                "ok".into()
+            }
+            // Of the last connection.
+            "hear" => match self.connections.last().unwrap().1.next() {
+                Told::Accepted(_, data) => format!("Accepted {}", String::from_utf8_lossy(&data)),
+                told => format!("{told:?}"),
+            },
+            "disconnect" => {
+                self.connections.last().unwrap().0.disconnect();
+                "ok".into()
+            }
+            "fail" => {
+                self.connections.last().unwrap().0.fail();
+                "ok".into()
+            }
+            "forget" => {
+                self.connections.clear();
+                "ok".into()
+            }
+            // Accepts so many as they come, and waits until they are established.
+            "serve" => {
+                for _ in 0..Self::number(rest) {
+                    self.connections.push(accept(self.next_request(), b""));
+                }
+                let since = self.connections.len() - Self::number(rest) as usize;
+                for (_, notes) in &self.connections[since..] {
+                    assert_eq!(notes.next(), Told::Established);
+                }
+                "ok".into()
+            }
+            // What every connection hears next: the same.
+            "all" => {
+                for (_, notes) in &self.connections {
+                    assert_eq!(format!("{:?}", notes.next()), rest);
+                }
+                "ok".into()
+            }
+            "limit" => {
+                let limit = Self::number(rest);
+                let limits = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+                // SAFETY: the structure is a local.
+                assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) }, 0);
+                "ok".into()
+            }
+            // A child that only sleeps; its id.
+            "fork" => {
+                // SAFETY: the child does nothing but wait for its end.
+                let pid = unsafe { libc::fork() };
+                if pid == 0 {
+                    loop {
+                        // SAFETY: waits for a signal.
+                        unsafe { libc::pause() };
+                    }
+                }
+                pid.to_string()
+            }
+            other => panic!("no such command: {other}"),
+        }
+    }
+}

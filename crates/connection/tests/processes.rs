@@ -1,0 +1,273 @@
+//! Processes that end, stop, fork, send rubbish, or are many connections apart.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::*;
+use nonic_connection::Refusal;
+use nonic_sys::{PacketSocket, Received};
+
+#[test]
+fn servant() {
+    serve();
+}
+
+#[test]
+fn a_killed_process_is_lost_at_every_step() {
+    let number = fresh_number();
+    // With the request undecided.
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    let (_connection, asked) = ask(number, b"", None);
+    other.tell("next");
+    other.kill();
+    assert_eq!(asked.next(), Told::Lost);
+    // Established, from either side.
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    let (_connection, asked) = ask(number, b"", None);
+    other.tell("next");
+    other.tell("accept");
+    assert_eq!(asked.next(), accepted(b""));
+    other.kill();
+    assert_eq!(asked.next(), Told::Lost);
+    // Stopped before it took the request.
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    other.stop();
+    let (_connection, asked) = ask(number, b"", None);
+    asked.stay_empty();
+    other.kill();
+    assert_eq!(asked.next(), Told::Refused(Refusal::NobodyListens));
+
+    // Who asked, before the answer.
+    let (_listener, requests) = offer(number);
+    let mut other = Other::start();
+    other.tell(&format!("connect {number}"));
+    let request = requests.next();
+    other.kill();
+    let (_accepted, serving) = accept(request, b"");
+    assert!(matches!(serving.next(), Told::Lost | Told::Disconnected));
+    serving.stay_empty();
+    // Between the answer and its taking note.
+    let mut other = Other::start();
+    other.tell(&format!("connect {number}"));
+    let request = requests.next();
+    other.stop();
+    let (_accepted, serving) = accept(request, b"");
+    serving.stay_empty();
+    other.kill();
+    assert_eq!(serving.next(), Told::Lost);
+    // Established.
+    let mut other = Other::start();
+    other.tell(&format!("connect {number}"));
+    let (_accepted, serving) = accept(requests.next(), b"");
+    assert_eq!(serving.next(), Told::Established);
+    other.kill();
+    assert_eq!(serving.next(), Told::Lost);
+}
+
+#[test]
+fn a_process_that_exits_takes_leave() {
+    let number = fresh_number();
+    let (_listener, requests) = offer(number);
+    let mut other = Other::start();
+    let theirs = fresh_number();
+    other.tell(&format!("listen {theirs}"));
+    let (_pending, undecided) = ask(theirs, b"", None);
+    other.tell("next");
+    let mut serving = Vec::new();
+    for _ in 0..500 {
+        other.tell(&format!("connect {number}"));
+        let (connection, notes) = accept(requests.next(), b"");
+        assert_eq!(notes.next(), Told::Established);
+        serving.push((connection, notes));
+    }
+    other.leave();
+    for (_, notes) in &serving {
+        assert_eq!(notes.next(), Told::Disconnected);
+        notes.stay_empty_now();
+    }
+    assert_eq!(undecided.next(), Told::Refused(Refusal::NobodyListens));
+}
+
+#[test]
+fn connections_have_no_descriptors() {
+    let number = fresh_number();
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    other.order("serve 1");
+    let first = ask(number, b"", None);
+    assert_eq!(first.1.next(), accepted(b""));
+    other.hear();
+    let own = || descriptors(std::process::id());
+    let theirs = descriptors(other.process.id());
+    let ours = own();
+    const MANY: usize = 10_000;
+    other.order(&format!("serve {MANY}"));
+    let since = Instant::now();
+    let open: Vec<_> = (0..MANY).map(|_| ask(number, b"", None)).collect();
+    for (_, notes) in &open {
+        assert_eq!(notes.next(), accepted(b""));
+    }
+    assert_eq!(other.hear(), "ok");
+    println!("{MANY} connections at once: {:.0} in a second", MANY as f64 / since.elapsed().as_secs_f64());
+    // Other tests of this process have some hundreds.
+    assert!(own() < MANY / 10, "{} descriptors, {ours} before", own());
+    assert!(descriptors(other.process.id()) <= theirs + 4);
+    // All of them end, and none is mixed up with another.
+    drop(open);
+    first.0.disconnect();
+    assert_eq!(other.tell("all Disconnected"), "ok");
+    other.leave();
+}
+
+#[test]
+fn thousands_come_and_go_without_a_trace() {
+    let number = fresh_number();
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    const TURNS: usize = 30;
+    const EACH: usize = 100;
+    let mut theirs = Vec::new();
+    let since = Instant::now();
+    for _ in 0..TURNS {
+        other.order(&format!("serve {EACH}"));
+        for _ in 0..EACH {
+            let (connection, notes) = ask(number, b"", Some(LONG));
+            assert_eq!(notes.next(), accepted(b""));
+            connection.disconnect();
+        }
+        assert_eq!(other.hear(), "ok");
+        assert_eq!(other.tell("all Disconnected"), "ok");
+        other.tell("forget");
+        theirs.push(descriptors(other.process.id()));
+    }
+    let rate = (TURNS * EACH) as f64 / since.elapsed().as_secs_f64();
+    println!("{rate:.0} connections in a second, one after the other");
+    assert!(theirs.iter().all(|count| *count <= theirs[0] + 2), "{theirs:?}");
+    other.leave();
+}
+
+#[test]
+fn a_stopped_process_is_told_everything_when_it_goes_on() {
+    let number = fresh_number();
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    const MANY: usize = 3000;
+    other.order(&format!("serve {MANY}"));
+    let open: Vec<_> = (0..MANY).map(|_| ask(number, b"", None)).collect();
+    for (_, notes) in &open {
+        assert_eq!(notes.next(), accepted(b""));
+    }
+    assert_eq!(other.hear(), "ok");
+    other.stop();
+    // More than a socket holds.
+    drop(open);
+    let (_listener, requests) = offer(fresh_number());
+    requests.stay_empty();
+    other.resume();
+    assert_eq!(other.tell("all Disconnected"), "ok");
+    other.leave();
+}
+
+#[test]
+fn a_process_ends_for_its_peers_though_a_child_of_it_lives() {
+    let number = fresh_number();
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    let (_connection, asked) = ask(number, b"", None);
+    other.tell("next");
+    other.tell("accept");
+    assert_eq!(asked.next(), accepted(b""));
+    let child: i32 = other.tell("fork").parse().unwrap();
+    other.kill();
+    assert_eq!(asked.next(), Told::Lost);
+    let (_listener, _requests) = offer(number);
+    // SAFETY: ends the child of the other process.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+}
+
+#[test]
+fn few_descriptors_are_enough() {
+    let number = fresh_number();
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    // One for the channel.
+    let few = descriptors(other.process.id()) + 2;
+    other.tell(&format!("limit {few}"));
+    other.order("serve 200");
+    let asked: Vec<_> = (0..200).map(|_| ask(number, b"", None)).collect();
+    for (_, notes) in &asked {
+        assert_eq!(notes.next(), accepted(b""));
+    }
+    assert_eq!(other.hear(), "ok");
+    // And where one asks.
+    let number = fresh_number();
+    let (_listener, requests) = offer(number);
+    for _ in 0..50 {
+        other.tell(&format!("connect {number}"));
+    }
+    let _serving: Vec<_> = (0..50).map(|_| accept(requests.next(), b"")).collect();
+    assert_eq!(other.tell("hear"), "Accepted");
+    other.leave();
+}
+
+#[test]
+fn nonsense_closes_the_socket_it_came_by_and_no_other() {
+    let number = fresh_number();
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    let (_connection, asked) = ask(number, b"", None);
+    other.tell("next");
+    other.tell("accept");
+    assert_eq!(asked.next(), accepted(b""));
+    let names = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let mut doors: Vec<_> =
+        names.lines().filter_map(|line| line.split_once("@nonic-connection.1/process.")).collect();
+    doors.dedup();
+    assert!(doors.len() >= 2, "the door of either process is listed");
+    let mut places: Vec<_> =
+        doors.iter().map(|(_, name)| format!("nonic-connection.1/process.{name}")).collect();
+    places.push(format!("nonic-connection.1/{}/{number}", space()));
+    let begins_well = [&b"nonic-cm\x01\0\0\0"[..], &[1, 0, 0, 0, 9, 9]].concat();
+    for place in &places {
+        for bytes in [&b"hello"[..], &[0; 400], &begins_well, &[0xff; 16]] {
+            // A process of another test may just end.
+            let Ok(socket) = PacketSocket::connect_abstract(place) else { continue };
+            if socket.send(bytes, &[]).is_ok() {
+                eventually("the socket is closed", || {
+                    matches!(socket.receive(&mut [0; 8]), Received::HungUp)
+                });
+            }
+        }
+    }
+    asked.stay_empty();
+    let (_second, asked) = ask(number, b"", None);
+    other.tell("next");
+    other.tell("accept");
+    assert_eq!(asked.next(), accepted(b""));
+    other.leave();
+}
+
+#[test]
+fn those_who_say_nothing_are_in_nobodys_way_and_sent_off() {
+    let number = fresh_number();
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    let name = format!("nonic-connection.1/{}/{number}", space());
+    let mut silent = Vec::new();
+    while silent.len() < 500 {
+        match PacketSocket::connect_abstract(&name) {
+            Ok(socket) => silent.push(socket),
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    let (_connection, asked) = ask(number, b"", None);
+    other.tell("next");
+    other.tell("accept");
+    assert_eq!(asked.next(), accepted(b""));
+    eventually("all are sent off", || silent.iter().all(PacketSocket::is_hung_up));
+    other.leave();
+}
