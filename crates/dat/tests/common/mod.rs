@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // Each test is a crate of its own and uses its part.
 
+pub(crate) mod connected;
 pub(crate) mod waiting;
 
 use std::sync::Arc;
