@@ -128,8 +128,8 @@ impl RemoteRegion {
     /// waits for it. The old context is dead when it is done. Only the remote ones of the privileges count.
     ///
     /// Errors, in the order of the checks: `INVALID_HANDLE|RMR`; `INVALID_PARAMETER|ARG2` for an unknown context;
-    /// `INVALID_STATE` unless the endpoint is connected or disconnected; `INVALID_PARAMETER|ARG2` for bytes outside the local
-    /// region; `PROTECTION_VIOLATION` if remote region, local region and endpoint are not of one zone; `PRIVILEGES_VIOLATION`
+    /// `INVALID_STATE` unless the endpoint is connected or disconnected; `MODEL_NOT_SUPPORTED` if its dispatcher of requests
+    /// lacks the stream of binds; `INVALID_PARAMETER|ARG2` for bytes outside the local region; `PROTECTION_VIOLATION` if remote region, local region and endpoint are not of one zone; `PRIVILEGES_VIOLATION`
     /// for remote write where the local region has no local write; `INVALID_PARAMETER|ARG6` for `UNSIGNALLED` on an endpoint
     /// that is not configured for it; `INSUFFICIENT_RESOURCES` if the endpoint's queue is full.
     pub fn bind(
@@ -149,6 +149,7 @@ impl RemoteRegion {
             return Err(DatError::argument(2));
         }
         endpoint.check_can_request()?;
+        endpoint.check_takes_binds()?;
         if let Some(region) = &region {
             self.judge(region, &segment, privileges)?;
         }

@@ -9,17 +9,6 @@ use crate::event::Event;
 use crate::remote_region::RemoteRegion;
 use crate::values::{EndpointState, TransferKind, TransferStatus};
 
-/// What a completion comes to.
-#[derive(Debug)]
-pub(crate) enum Ended {
-    /// An event.
-    Shown(Shown),
-    /// Nothing the program asked to see.
-    Hidden,
-    /// An event that goes behind those that wait in its dispatcher now.
-    Later,
-}
-
 /// An event of an endpoint.
 #[derive(Debug)]
 pub(crate) enum Shown {
@@ -75,26 +64,30 @@ fn status_of(status: Status) -> TransferStatus {
 }
 
 impl Endpoint {
-    /// Whether a completion is one of the many that only have to be shown.
+    /// The event of a completion, if it is one of the many that only have to be shown. `this` is the endpoint's own `Arc`.
     #[inline]
-    pub(crate) fn is_plain(&self, completion: &Completion) -> bool {
-        completion.status.is_success()
-            && completion.opcode != CompletionOpcode::Bind
-            && self.state() == EndpointState::Connected
-            && self.wiring().is_some_and(|wiring| wiring.tags.is_none())
-    }
-
-    /// The event of such a completion. `this` is the endpoint's own `Arc`.
-    #[inline]
-    pub(crate) fn plain_event<'a>(self: &'a Arc<Self>, completion: &Completion) -> Event<'a> {
-        Event::Transfer {
+    pub(crate) fn plain_event<'a>(self: &'a Arc<Self>, completion: &Completion) -> Option<Event<'a>> {
+        let wiring = self.wiring()?;
+        if !completion.status.is_success()
+            || completion.opcode == CompletionOpcode::Bind
+            || self.state() != EndpointState::Connected
+            || wiring.tags.is_some()
+        {
+            return None;
+        }
+        Some(Event::Transfer {
             endpoint: self,
             cookie: completion.id,
             status: TransferStatus::Success,
             length: completion.byte_length.into(),
             kind: kind_of(completion.opcode),
             immediate: completion.immediate.unwrap_or(0),
-        }
+        })
+    }
+
+    /// Whether a completion tells that the peer knows of the connection before ESTABLISHED does.
+    pub(crate) fn establishes(&self, completion: &Completion) -> bool {
+        self.state() == EndpointState::CompletionPending && completion.status != Status::Flushed
     }
 
     /// Whether a success is not to be shown.
@@ -110,40 +103,21 @@ impl Endpoint {
         says_so && completion.id & SILENT != 0
     }
 
-    /// What any other completion comes to. The caller holds no lock.
-    #[cold]
-    pub(crate) fn end_transfer(self: &Arc<Self>, completion: &Completion) -> Ended {
+    /// What any other completion comes to; `None` if it is not to be shown. The caller holds no lock.
+    pub(crate) fn end_transfer(&self, completion: &Completion) -> Option<Shown> {
         let status = status_of(completion.status);
         let kind = kind_of(completion.opcode);
         let succeeded = status == TransferStatus::Success;
-        if succeeded && kind.is_receive() && self.establishes_before() {
-            return Ended::Later;
-        }
         if !matches!(status, TransferStatus::Success | TransferStatus::Flushed) {
             self.break_connection();
         }
-        let Some(wiring) = self.wiring() else { return Ended::Hidden };
+        let wiring = self.wiring()?;
         if kind == TransferKind::Bind {
             return wiring.end_bind(status);
         }
         let cookie = wiring.cookie(kind.is_receive(), completion.id);
         let length = if succeeded { completion.byte_length.into() } else { 0 };
         let immediate = completion.immediate.unwrap_or(0);
-        Ended::Shown(Shown::Transfer { cookie, status, length, kind, immediate })
-    }
-
-    /// A receive is about to be shown: ESTABLISHED comes first. True if that event has just been put into the dispatcher of
-    /// the receive, or may be there.
-    fn establishes_before(self: &Arc<Self>) -> bool {
-        if self.state() != EndpointState::CompletionPending {
-            return false;
-        }
-        self.establish();
-        let core = self.core();
-        let same = match (&core.setup.receive, &core.setup.connect) {
-            (Some(receive), Some(connect)) => Arc::ptr_eq(receive, connect),
-            _ => false,
-        };
-        same && self.state() != EndpointState::CompletionPending
+        Some(Shown::Transfer { cookie, status, length, kind, immediate })
     }
 }

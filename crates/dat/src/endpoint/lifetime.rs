@@ -254,6 +254,7 @@ impl Endpoint {
             if std::mem::replace(&mut core.freed, true) {
                 return;
             }
+            self.set_state(&mut core, EndpointState::Disconnected);
             std::mem::take(&mut core.setup)
         };
         connecting::end(self);

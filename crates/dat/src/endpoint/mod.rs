@@ -21,7 +21,6 @@ use nonic_device::QueuePair;
 
 pub use attributes::EndpointAttributes;
 pub(crate) use attributes::READS_MAX;
-pub(crate) use completing::Ended;
 use connecting::Connecting;
 pub use posting::AtomicChange;
 use wiring::Wiring;

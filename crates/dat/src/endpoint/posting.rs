@@ -251,6 +251,12 @@ impl Endpoint {
         }
     }
 
+    /// Whether binds may be posted: `MODEL_NOT_SUPPORTED` if the dispatcher of requests does not take their ends.
+    pub(crate) fn check_takes_binds(&self) -> DatResult<()> {
+        let takes = self.wiring().is_some_and(Wiring::takes_binds);
+        if takes { Ok(()) } else { Err(DatError::MODEL_NOT_SUPPORTED) }
+    }
+
     /// The same when no change of state is under way: ESTABLISHED can be taken from its dispatcher a moment before the
     /// endpoint is CONNECTED.
     #[cold]

@@ -9,12 +9,12 @@ use nonic_device::{
     QueuePairObserver, QueuePairRequest,
 };
 
-use super::completing::{Ended, HIDDEN, SILENT, Shown};
+use super::completing::{HIDDEN, SILENT, Shown};
 use super::{Core, Endpoint};
 use crate::error::{DatError, DatResult, Resource, StateKind, Subtype};
 use crate::event_dispatcher::EventDispatcher;
 use crate::remote_region::RemoteRegion;
-use crate::values::{CompletionFlags, TransferStatus};
+use crate::values::{CompletionFlags, Streams, TransferStatus};
 
 /// The one port of the engine's device.
 const PORT: u8 = 1;
@@ -264,6 +264,9 @@ impl Wiring {
         let attributes = QpAttributes { state: QpState::Reset, ..QpAttributes::default() };
         let internal = DatError::new(crate::error::Kind::InternalError, Subtype::None);
         self.pair.modify(&attributes, AttributeMask::STATE).map_err(|_| internal)?;
+        for dispatcher in [&self.receive, &self.request].into_iter().flatten() {
+            dispatcher.forget_completions(self.pair.number());
+        }
         self.flush_binds();
         to_init(&self.pair)
     }
@@ -299,13 +302,13 @@ impl Wiring {
     }
 
     /// The oldest bind has ended.
-    pub(super) fn end_bind(&self, status: TransferStatus) -> Ended {
-        let Some(bind) = self.binds().pop_front() else { return Ended::Hidden };
+    pub(super) fn end_bind(&self, status: TransferStatus) -> Option<Shown> {
+        let bind = self.binds().pop_front()?;
         bind.region.bind_completed(bind.key);
         if bind.suppressed && status == TransferStatus::Success {
-            return Ended::Hidden;
+            return None;
         }
-        Ended::Shown(Shown::Bind { region: bind.region, cookie: bind.cookie, status })
+        Some(Shown::Bind { region: bind.region, cookie: bind.cookie, status })
     }
 
     /// Binds whose end nobody will see.
@@ -314,6 +317,11 @@ impl Wiring {
         for bind in binds {
             bind.region.bind_completed(bind.key);
         }
+    }
+
+    /// Whether its dispatcher of requests takes the ends of binds.
+    pub(super) fn takes_binds(&self) -> bool {
+        self.request.as_ref().is_some_and(|request| request.streams().contains(Streams::BIND))
     }
 
     /// Whether the id of a completion says whether it notifies.

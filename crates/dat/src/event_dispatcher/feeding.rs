@@ -81,7 +81,13 @@ impl EventDispatcher {
             return false;
         }
         let before = self.completions.as_ref().map_or(0, |queue| queue.added());
-        others.push_back((before, event));
+        if matches!(event, Kept::Connection { kind: ConnectionEvent::Established, .. }) {
+            // Nothing of the endpoint may be shown before it, so it and those before it go before all completions.
+            others.iter_mut().for_each(|(stamp, _)| *stamp = 0);
+            others.push_back((0, event));
+        } else {
+            others.push_back((before, event));
+        }
         self.others_waiting.store(others.len() as u32, Ordering::Release);
         drop(others);
         self.watch.arrived();

@@ -52,7 +52,7 @@ pub struct EventDispatcher {
     completions: Option<Arc<CompletionQueue>>,
     /// The end at which events are taken.
     front: BiasedMutex<Front>,
-    /// Completions that were taken out of their queue and wait for events that go before them.
+    /// Completions that were taken out of their queue and not yet handed out.
     parked: AtomicU32,
     /// Events of the other streams, each with the count of completions added before it.
     others: Mutex<VecDeque<(u64, Kept)>>,
@@ -99,8 +99,7 @@ impl EventDispatcher {
     /// Events waiting in all, those that are not shown to the program among them.
     fn waiting(&self) -> u32 {
         let completions = self.completions.as_ref().map_or(0, |queue| queue.waiting());
-        let parked = self.parked.load(Ordering::Acquire);
-        completions + parked + self.others_waiting.load(Ordering::Acquire)
+        completions + self.parked.load(Ordering::Acquire) + self.others_waiting.load(Ordering::Acquire)
     }
 
     fn is_ended(&self) -> bool {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nonic_device::{Completion, QpNumber};
+use nonic_sys::BiasedGuard;
 
 use super::EventDispatcher;
-use crate::endpoint::{Ended, Endpoint};
+use crate::endpoint::Endpoint;
 use crate::error::{DatError, DatResult, StateKind, Subtype};
 use crate::event::{Event, Kept};
 
@@ -20,16 +21,8 @@ pub(super) struct Front {
     last: Option<(QpNumber, Arc<Endpoint>)>,
     /// The endpoints that feed the dispatcher.
     endpoints: HashMap<QpNumber, Arc<Endpoint>>,
-    /// Completions that were taken too early, oldest first.
-    parked: VecDeque<Parked>,
-}
-
-/// A completion that goes behind some of the other events.
-#[derive(Debug)]
-struct Parked {
-    completion: Completion,
-    /// How many of those that wait go before it.
-    before: usize,
+    /// Completions that were taken out and have to be looked at more closely, each with the count of those before it.
+    parked: VecDeque<(u64, Completion)>,
 }
 
 impl Front {
@@ -55,13 +48,6 @@ impl Front {
     }
 }
 
-/// What the front holds next.
-enum Next {
-    Nothing,
-    Completion(Completion),
-    Other(Kept),
-}
-
 impl EventDispatcher {
     /// Takes the oldest event. `QUEUE_EMPTY` if there is none, `INVALID_STATE` if a thread waits or an event was lost.
     ///
@@ -78,65 +64,24 @@ impl EventDispatcher {
     #[inline]
     pub(super) fn take(&self, deliver: impl FnOnce(&Event<'_>)) -> DatResult<()> {
         let mut front = self.front.lock();
-        loop {
-            match self.next(&mut front)? {
-                Next::Nothing => {
-                    self.check_alive()?;
-                    return Err(DatError::QUEUE_EMPTY);
-                }
-                Next::Other(event) => {
-                    drop(front);
-                    deliver(&event.event());
-                    return Ok(());
-                }
-                Next::Completion(completion) => {
-                    let Some(endpoint) = front.endpoint(completion.qp_number) else {
-                        // Of an endpoint that has gone meanwhile.
-                        continue;
-                    };
-                    if endpoint.is_plain(&completion) {
-                        deliver(&endpoint.plain_event(&completion));
-                        return Ok(());
-                    }
-                    let endpoint = Arc::clone(endpoint);
-                    drop(front);
-                    match endpoint.end_transfer(&completion) {
-                        Ended::Shown(ended) => {
-                            deliver(&ended.event(&endpoint));
-                            return Ok(());
-                        }
-                        Ended::Hidden => {}
-                        Ended::Later => {
-                            // Another thread may have parked one, too.
-                            front = self.front.lock();
-                            let before = self.others().len();
-                            self.park(&mut front, completion, before);
-                            continue;
-                        }
-                    }
-                    front = self.front.lock();
-                }
+        if front.parked.is_empty()
+            && let Some(completion) = self.next_completion(&mut front)?
+        {
+            // The state is read before it is looked whether other events wait: ESTABLISHED is among those before the state is
+            // CONNECTED.
+            if let Some(endpoint) = front.endpoint(completion.qp_number)
+                && let Some(event) = endpoint.plain_event(&completion)
+                && self.others_waiting.load(Ordering::Acquire) == 0
+            {
+                deliver(&event);
+                return Ok(());
             }
+            self.park(&mut front, completion);
         }
+        self.take_closely(front, deliver)
     }
 
-    /// What comes next, taken out.
-    #[inline]
-    fn next(&self, front: &mut Front) -> DatResult<Next> {
-        if self.others_waiting.load(Ordering::Acquire) > 0 || !front.parked.is_empty() {
-            return self.next_merged(front);
-        }
-        if let Some(completion) = self.next_completion(front)? {
-            return Ok(self.in_order(front, completion));
-        }
-        // Looking for completions drives the device, and that may have brought other events.
-        if self.others_waiting.load(Ordering::Acquire) > 0 {
-            self.next_merged(front)
-        } else {
-            Ok(Next::Nothing)
-        }
-    }
-
+    /// The next completion, out of its queue.
     #[inline]
     fn next_completion(&self, front: &mut Front) -> DatResult<Option<Completion>> {
         if self.has_overflowed() {
@@ -151,73 +96,75 @@ impl EventDispatcher {
         Ok(found)
     }
 
-    /// The same while events of other streams wait.
-    #[cold]
-    fn next_merged(&self, front: &mut Front) -> DatResult<Next> {
-        if self.has_overflowed() {
-            return Err(DatError::state(Subtype::None));
-        }
-        if let Some(before) = front.parked.front().map(|parked| parked.before) {
-            let other = if before > 0 { self.take_other(front) } else { None };
-            let next = other.or_else(|| {
-                let parked = front.parked.pop_front()?;
-                Some(Next::Completion(parked.completion))
-            });
-            self.parked.store(front.parked.len() as u32, Ordering::Release);
-            return Ok(next.unwrap_or(Next::Nothing));
-        }
-        let Some(stamp) = self.others().front().map(|(stamp, _)| *stamp) else {
-            let completion = self.next_completion(front)?;
-            return Ok(completion.map_or(Next::Nothing, |completion| self.in_order(front, completion)));
-        };
-        let queue = self.completions.as_ref();
-        let gone = queue.map_or(0, |queue| queue.forgotten());
-        if front.taken + gone < stamp
-            && queue.is_some_and(|queue| queue.waiting() > 0)
-            && let Some(completion) = self.next_completion(front)?
-        {
-            return Ok(Next::Completion(completion));
-        }
-        Ok(self.take_other(front).unwrap_or(Next::Nothing))
-    }
-
-    /// A completion that was taken while no other event was seen. Between that look and the taking one may have come, and the
-    /// completion after it.
-    #[inline]
-    fn in_order(&self, front: &mut Front, completion: Completion) -> Next {
-        if self.others_waiting.load(Ordering::Acquire) == 0 {
-            return Next::Completion(completion);
-        }
-        self.behind_those_before(front, completion)
-    }
-
-    #[cold]
-    fn behind_those_before(&self, front: &mut Front, completion: Completion) -> Next {
+    fn park(&self, front: &mut Front, completion: Completion) {
         let gone = self.completions.as_ref().map_or(0, |queue| queue.forgotten());
-        // How many completions were there before this one.
-        let place = front.taken + gone - 1;
-        let before = self.others().iter().take_while(|(stamp, _)| *stamp <= place).count();
-        let Some(other) = (before > 0).then(|| self.take_other(front)).flatten() else {
-            return Next::Completion(completion);
-        };
-        self.park(front, completion, before - 1);
-        other
+        front.parked.push_back((front.taken - 1 + gone, completion));
+        self.parked.store(front.parked.len() as u32, Ordering::Release);
     }
 
-    fn take_other(&self, front: &mut Front) -> Option<Next> {
+    /// Takes what is oldest among parked completions and other events.
+    #[cold]
+    fn take_closely<'a>(
+        &'a self,
+        mut front: BiasedGuard<'a, Front>,
+        deliver: impl FnOnce(&Event<'_>),
+    ) -> DatResult<()> {
+        loop {
+            if self.has_overflowed() {
+                return Err(DatError::state(Subtype::None));
+            }
+            if front.parked.is_empty()
+                && let Some(completion) = self.next_completion(&mut front)?
+            {
+                self.park(&mut front, completion);
+            }
+            let Some((before, completion)) = front.parked.front().copied() else {
+                let Some(event) = self.take_other(u64::MAX) else { break };
+                drop(front);
+                deliver(&event.event());
+                return Ok(());
+            };
+            let endpoint = front.endpoint(completion.qp_number).cloned();
+            // It is established before it is looked whether that event comes first.
+            if let Some(endpoint) = &endpoint
+                && endpoint.establishes(&completion)
+            {
+                drop(front);
+                endpoint.establish();
+                front = self.front.lock();
+                continue;
+            }
+            if let Some(event) = self.take_other(before) {
+                drop(front);
+                deliver(&event.event());
+                return Ok(());
+            }
+            front.parked.pop_front();
+            self.parked.store(front.parked.len() as u32, Ordering::Release);
+            // Without an endpoint it is of one that has gone meanwhile.
+            if let Some(endpoint) = endpoint {
+                drop(front);
+                if let Some(shown) = endpoint.end_transfer(&completion) {
+                    deliver(&shown.event(&endpoint));
+                    return Ok(());
+                }
+                front = self.front.lock();
+            }
+        }
+        drop(front);
+        self.check_alive()?;
+        Err(DatError::QUEUE_EMPTY)
+    }
+
+    /// The oldest of the other events, if it goes before a completion that has this many before it.
+    fn take_other(&self, before: u64) -> Option<Kept> {
         let mut others = self.others();
+        if others.front()?.0 > before {
+            return None;
+        }
         let (_, event) = others.pop_front()?;
         self.others_waiting.store(others.len() as u32, Ordering::Release);
-        for parked in &mut front.parked {
-            parked.before = parked.before.saturating_sub(1);
-        }
-        Some(Next::Other(event))
-    }
-
-    /// Keeps a completion that was taken too early.
-    fn park(&self, front: &mut Front, completion: Completion, before: usize) {
-        front.parked.push_back(Parked { completion, before });
-        self.parked.store(front.parked.len() as u32, Ordering::Release);
+        Some(event)
     }
 
     /// Completions of this queue pair are the endpoint's from now on.
@@ -230,10 +177,19 @@ impl EventDispatcher {
         let mut front = self.front.lock();
         let gone = front.endpoints.remove(&number);
         let last = front.last.take_if(|(last, _)| *last == number);
-        front.parked.retain(|parked| parked.completion.qp_number != number);
-        self.parked.store(front.parked.len() as u32, Ordering::Release);
+        self.drop_parked(&mut front, number);
         drop(front);
         // The last trace of an object is not dropped under the lock.
         drop((gone, last));
+    }
+
+    /// The queue pair was reset.
+    pub(crate) fn forget_completions(&self, number: QpNumber) {
+        self.drop_parked(&mut self.front.lock(), number);
+    }
+
+    fn drop_parked(&self, front: &mut Front, number: QpNumber) {
+        front.parked.retain(|(_, completion)| completion.qp_number != number);
+        self.parked.store(front.parked.len() as u32, Ordering::Release);
     }
 }
