@@ -10,6 +10,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use nonic_connection::{Connection, ConnectionSink, DATA_MAX, End};
+use nonic_device::QpState;
 
 use super::link::{describe, ready_to_transfer, to_error};
 use super::{Core, Endpoint, forbidden_by};
@@ -21,6 +22,8 @@ const NO_ENDPOINT: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpo
 /// How soon a graceful disconnect looks again whether requests are still under way, at first and at last.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+/// How often it is looked for what a peer that failed said about requests under way: for 20 ms.
+const LAST_LOOKS: u32 = 10;
 
 /// What an endpoint knows of its connection.
 #[derive(Debug, Default)]
@@ -351,18 +354,41 @@ impl Endpoint {
         let Some(mut core) = self.core_of(number) else { return };
         // There is nothing left to end.
         let connection = core.connecting.connection.take();
+        if matches!(self.state(), S::Connected | S::DisconnectPending) && end == End::Lost {
+            self.break_when_told(&mut core, FIRST_LOOK, LAST_LOOKS);
+            drop(core);
+            drop(connection);
+            return;
+        }
         let (kind, data): (_, &[u8]) = match (self.state(), end) {
             (S::ActiveConnectionPending, End::Rejected(data)) => (ConnectionEvent::PeerRejected, data),
             (S::ActiveConnectionPending, End::TimedOut) => (ConnectionEvent::TimedOut, &[]),
             (S::ActiveConnectionPending, _) => (ConnectionEvent::NonPeerRejected, &[]),
             (S::CompletionPending, _) => (ConnectionEvent::AcceptCompletionError, &[]),
-            (S::Connected | S::DisconnectPending, End::Lost) => (ConnectionEvent::Broken, &[]),
             (S::Connected | S::DisconnectPending, _) => (ConnectionEvent::Disconnected, &[]),
             _ => return,
         };
         self.finish(&mut core, kind, data);
         drop(core);
         drop(connection);
+    }
+
+    /// The connection has failed at the other side. What that side says about requests under way it said before, but by
+    /// another way: it is looked for, so that they fail for their own reasons, but not for long.
+    fn break_when_told(&self, core: &mut Core, pause: Duration, looks: u32) {
+        let told = self.pair().is_none_or(|pair| pair.idle().0 || pair.state() == QpState::Error);
+        if told || looks == 0 {
+            return self.finish(core, ConnectionEvent::Broken, &[]);
+        }
+        let (endpoint, number) = (Weak::clone(&self.this), core.connecting.number);
+        nonic_connection::run_after(pause, move || {
+            if let Some(endpoint) = endpoint.upgrade()
+                && let Some(mut core) = endpoint.core_of(number)
+                && matches!(endpoint.state(), EndpointState::Connected | EndpointState::DisconnectPending)
+            {
+                endpoint.break_when_told(&mut core, (pause * 2).min(LONGEST_PAUSE), looks - 1);
+            }
+        });
     }
 
     /// A receive is about to be shown: the peer knows of the connection, whether or not that has been told. Harmless at any
