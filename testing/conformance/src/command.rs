@@ -126,6 +126,14 @@ wire_choice! {
         /// Number, local key, remote key.
         Register { zone: u32, source: Source, base: Option<u64>, access: Access },
         Deregister { region: u32 },
+        /// Another region on the same placed memory: number, local key, remote key.
+        Share { region: u32, zone: u32, access: Access },
+        /// A shadow of a region's memory: number, local key, remote key.
+        Shadow { region: u32, zone: u32, access: Access },
+        /// Shows the program what peers wrote to a shadow; whether it was done: 1 or 0.
+        ShowWrites { region: u32, address: u64, length: u64 },
+        /// Shows peers what the program wrote under a shadow; whether it was done: 1 or 0.
+        Publish { region: u32, address: u64, length: u64 },
         /// Number, the engine's own, key.
         AllocateWindow { zone: u32, kind: WindowKind },
         /// The key a window of type 1 offers for its next bind.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nonic_device::{
-    AddressHandle, AsyncElement, CompletionChannel, CompletionQueue, Context, DatagramDestination,
-    MemoryWindow, QueuePair, QueuePairRequest, ReceiveRequest, Region, RegionMemory, RegionRequest,
-    SendRequest, SharedReceiveQueue, Zone, devices,
+    AddressHandle, AddressRange, AsyncElement, CompletionChannel, CompletionQueue, Context,
+    DatagramDestination, MemoryWindow, QueuePair, QueuePairRequest, ReceiveRequest, Region, RegionMemory,
+    RegionRequest, RegisterError, SendRequest, SharedReceiveQueue, Zone, devices,
 };
 use nonic_sys::wait_readable;
 
@@ -127,9 +127,21 @@ impl Executor {
             Command::Register { zone, source, base, access } => {
                 let (memory, address) = self.region_memory(source);
                 let request = RegionRequest { memory, base: base.unwrap_or(address), access };
-                let region = self.zones.at(zone).register(request).map_err(said)?;
-                let keys = [u64::from(region.local_key().0), u64::from(region.remote_key().0)];
-                numbers([self.regions.add(region), keys[0], keys[1]])
+                self.add_region(self.zones.at(zone).register(request))
+            }
+            Command::Share { region, zone, access } => {
+                self.add_region(self.regions.at(region).share(self.zones.at(zone), access))
+            }
+            Command::Shadow { region, zone, access } => {
+                self.add_region(self.regions.at(region).shadow(self.zones.at(zone), access))
+            }
+            Command::ShowWrites { region, address, length } => {
+                let range = AddressRange::new(address, length);
+                number(self.regions.at(region).show_writes(range).into())
+            }
+            Command::Publish { region, address, length } => {
+                let range = AddressRange::new(address, length);
+                number(self.regions.at(region).publish(range).into())
             }
             Command::Deregister { region } => done(self.regions.at(region).deregister()),
             Command::AllocateWindow { zone, kind } => {
@@ -324,6 +336,12 @@ impl Executor {
         };
         let address = buffer.address();
         numbers([self.buffers.add(Arc::new(buffer)), address])
+    }
+
+    fn add_region(&mut self, made: Result<Arc<Region>, RegisterError>) -> Reply {
+        let region = made.map_err(said)?;
+        let keys = [u64::from(region.local_key().0), u64::from(region.remote_key().0)];
+        numbers([self.regions.add(region), keys[0], keys[1]])
     }
 
     fn region_memory(&self, source: Source) -> (RegionMemory, u64) {

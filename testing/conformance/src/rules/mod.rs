@@ -1,6 +1,7 @@
 //! The rules, by subject.
 
 mod atomics;
+mod coherence;
 mod device_memory;
 mod errors;
 mod events;
@@ -57,6 +58,20 @@ pub(crate) fn all() -> Vec<Rule> {
         "DM-5" device_memory::{ a_range_of_device_memory_registers_and_one_beyond_it_does_not }
         "DM-6" device_memory::{ a_region_of_device_memory_is_zero_based_and_serves_every_operation }
         "DM-7" device_memory::{ device_memory_with_a_region_cannot_go_and_loses_nothing }
+        "LMR-4" coherence::{ a_region_shares_the_memory_of_another_with_rights_of_its_own }
+        "LMR-13" coherence::{ a_shared_region_serves_its_own_zone_and_no_other }
+        "LMR-14" coherence::{ the_key_of_a_shared_region_is_dead_with_it_though_the_memory_stays }
+        "SYNC-2" coherence::{ what_peers_write_is_shown_by_the_call_and_not_before }
+        "SYNC-4" coherence::{
+            atomics_and_immediate_writes_stay_unseen_until_they_are_shown,
+            what_the_program_writes_is_seen_when_it_is_published_and_not_before,
+            local_operations_meet_the_memory_and_not_its_shadow,
+        }
+        "SYNC-6" coherence::{ after_showing_a_write_the_program_writes_over_it_and_publishes }
+        "SYNC-8" coherence::{
+            a_range_outside_shows_and_publishes_nothing,
+            a_shadow_is_guarded_as_memory_is,
+        }
         "5.1" registration::{
             remote_write_without_local_write_lets_peers_write_and_nobody_else,
             unmapped_memory_cannot_be_registered,
