@@ -19,7 +19,7 @@ mod wire;
 
 pub use handles::{Connection, HandError, Listener, Request, connect, listen};
 pub use names::{Service, services};
-pub use shared::{run, run_after};
+pub use shared::{ThreadKeeper, keep_thread, run, run_after};
 pub use sinks::{ConnectionSink, End, ServiceSink};
 pub use wire::Refusal;
 

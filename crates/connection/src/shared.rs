@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nonic_sys::{
@@ -76,6 +76,37 @@ pub(crate) struct Shared {
     next_token: AtomicU64,
 }
 
+/// Lets the manager's thread run beside something that must not happen while a thread of ours touches memory.
+pub trait ThreadKeeper: Send {
+    /// Runs `turn`, which touches memory of this crate and calls sinks. Outside of both calls the thread only waits in the
+    /// kernel.
+    fn work(&self, turn: &mut dyn FnMut());
+
+    /// Runs `turn`, which may do anything, as a thread of the program's would.
+    fn as_ordinary(&self, turn: &mut dyn FnMut());
+}
+
+/// Nobody minds what the thread does.
+struct Free;
+
+impl ThreadKeeper for Free {
+    fn work(&self, turn: &mut dyn FnMut()) {
+        turn();
+    }
+
+    fn as_ordinary(&self, turn: &mut dyn FnMut()) {
+        turn();
+    }
+}
+
+static KEEPER: OnceLock<fn() -> Box<dyn ThreadKeeper>> = OnceLock::new();
+
+/// Says what keeps the manager's thread; `make` is called before it starts. To be said before anything else is asked of this
+/// crate; said again, it has no effect.
+pub fn keep_thread(make: fn() -> Box<dyn ThreadKeeper>) {
+    let _ = KEEPER.set(make);
+}
+
 static SHARED: PerProcess<Arc<Shared>> = PerProcess::new();
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -95,7 +126,8 @@ impl Shared {
         let mut started = lock(&shared.started);
         if !*started {
             let body = Arc::clone(shared);
-            spawn_without_signals("nonic-connect", move || manager::run(&body))?;
+            let keeper = KEEPER.get().map_or_else(|| Box::new(Free) as Box<dyn ThreadKeeper>, |make| make());
+            spawn_without_signals("nonic-connect", move || manager::run(&body, &*keeper))?;
             *started = true;
             at_exit(say_farewell);
         }

@@ -9,9 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{AsFd, PacketSocket, Ready, Received};
+use nonic_sys::{AsFd, PacketSocket, Ready, Received, wait_readable};
 
-use crate::shared::{Attempt, Command, DOOR, DOORBELL, ListenerCore, Shared, lock};
+use crate::shared::{Attempt, Command, DOOR, DOORBELL, ListenerCore, Shared, Task, ThreadKeeper, lock};
 use crate::sinks::{ConnectionSink, End};
 use crate::wire::{Inquiry, LONGEST, Message, ProcessName, Refusal};
 use asking::Lane;
@@ -29,22 +29,24 @@ const PAUSE: Duration = Duration::from_millis(10);
 const PASSES: usize = 64;
 
 /// Runs as long as the process.
-pub(crate) fn run(shared: &Arc<Shared>) {
-    let mut manager = Manager::new(shared);
+pub(crate) fn run(shared: &Arc<Shared>, keeper: &dyn ThreadKeeper) {
+    let mut state = None;
     let mut ready = Vec::new();
     loop {
-        shared.epoll.wait(&mut ready, manager.timers.next());
-        for event in &ready {
-            manager.handle(event.token);
-        }
-        manager.bury_the_dead(&mut ready);
-        for command in shared.take_commands() {
-            manager.obey(command);
-        }
-        manager.run_timers();
-        if manager.leaving && !manager.has_unsent() {
-            manager.leaving = false;
-            shared.farewell_is_said();
+        let (mut timeout, mut tasks) = (None, false);
+        keeper.work(&mut || timeout = state.get_or_insert_with(|| Manager::new(shared)).timers.next());
+        wait_readable(shared.epoll.as_fd(), timeout);
+        keeper.work(&mut || {
+            if let Some(manager) = &mut state {
+                manager.turn(&mut ready);
+                tasks = !manager.tasks.is_empty();
+            }
+        });
+        if tasks {
+            keeper.as_ordinary(&mut || {
+                let tasks = state.as_mut().map(|manager| std::mem::take(&mut manager.tasks));
+                tasks.into_iter().flatten().for_each(|task| task());
+            });
         }
     }
 }
@@ -128,6 +130,8 @@ struct Manager {
     leaving: bool,
     /// Channels whose other end is gone.
     dying: Vec<u64>,
+    /// Of the layer above, due.
+    tasks: Vec<Task>,
 }
 
 impl Manager {
@@ -147,6 +151,25 @@ impl Manager {
             strangers: VecDeque::new(),
             leaving: false,
             dying: Vec::new(),
+            tasks: Vec::new(),
+        }
+    }
+
+    /// Does what is to do now.
+    fn turn(&mut self, ready: &mut Vec<Ready>) {
+        let shared = Arc::clone(&self.shared);
+        shared.epoll.wait(ready, Some(Duration::ZERO));
+        for event in &*ready {
+            self.handle(event.token);
+        }
+        self.bury_the_dead(ready);
+        for command in shared.take_commands() {
+            self.obey(command);
+        }
+        self.run_timers();
+        if self.leaving && !self.has_unsent() {
+            self.leaving = false;
+            shared.farewell_is_said();
         }
     }
 
@@ -209,7 +232,7 @@ impl Manager {
             Command::HandWithin { number, listener } => self.hand_within(number, &listener),
             Command::HandOn { number, socket } => self.hand_on(number, socket),
             Command::Disconnect { number, failed } => self.part(number, failed),
-            Command::Run { task, at } if at <= Instant::now() => task(),
+            Command::Run { task, at } if at <= Instant::now() => self.tasks.push(task),
             Command::Run { task, at } => {
                 self.timers.set(at, Timer::Task(task));
             }
@@ -238,7 +261,7 @@ impl Manager {
                     }
                 }
                 Timer::Strangers => self.dismiss_strangers(),
-                Timer::Task(task) => task(),
+                Timer::Task(task) => self.tasks.push(task),
             }
         }
     }
