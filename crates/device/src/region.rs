@@ -309,7 +309,7 @@ fn walk(address: usize, end: usize, write: bool) -> Result<io::Result<MemoryArea
         at = area.end;
         let first = first.get_or_insert(area);
         if at >= end {
-            return Ok(Ok(first.clone()));
+            return Ok(Ok(*first));
         }
     }
 }

@@ -18,7 +18,7 @@ const HERE: u32 = 1;
 const ELSEWHERE: u32 = 2;
 
 /// The bell of those who wait for one thing. Any number of threads may sleep here, one elsewhere.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EventCount {
     asleep: AtomicU32,
     /// How often sleepers here were woken: the word they sleep on.
@@ -29,12 +29,6 @@ pub struct EventCount {
 /// What a sleeper here has seen, before its last look.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket(u32);
-
-impl Default for EventCount {
-    fn default() -> Self {
-        Self { asleep: AtomicU32::new(0), rings: AtomicU32::new(0), kernel: Kernel::default() }
-    }
-}
 
 impl EventCount {
     /// Says that this thread will sleep here. It then looks once more at what it waits for, and only then sleeps.
