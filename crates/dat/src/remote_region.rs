@@ -128,8 +128,9 @@ impl RemoteRegion {
     /// waits for it. The old context is dead when it is done. Only the remote ones of the privileges count.
     ///
     /// Errors, in the order of the checks: `INVALID_HANDLE|RMR`; `INVALID_PARAMETER|ARG2` for an unknown context;
-    /// `INVALID_STATE` unless the endpoint is connected or disconnected; `MODEL_NOT_SUPPORTED` if its dispatcher of requests
-    /// lacks the stream of binds; `INVALID_PARAMETER|ARG2` for bytes outside the local region; `PROTECTION_VIOLATION` if remote region, local region and endpoint are not of one zone; `PRIVILEGES_VIOLATION`
+    /// `INVALID_STATE` unless the endpoint is connected or disconnected; `MODEL_NOT_SUPPORTED` if the dispatcher of its requests
+    /// takes no completions of binds; `INVALID_PARAMETER|ARG2` for bytes outside the local
+    /// region; `PROTECTION_VIOLATION` if remote region, local region and endpoint are not of one zone; `PRIVILEGES_VIOLATION`
     /// for remote write where the local region has no local write; `INVALID_PARAMETER|ARG6` for `UNSIGNALLED` on an endpoint
     /// that is not configured for it; `INSUFFICIENT_RESOURCES` if the endpoint's queue is full.
     pub fn bind(
@@ -150,19 +151,22 @@ impl RemoteRegion {
         }
         endpoint.check_can_request()?;
         endpoint.check_takes_binds()?;
+        let (same_zone, silent_allowed) = {
+            let core = endpoint.core();
+            (
+                core.setup.zone.as_ref().is_some_and(|zone| Arc::ptr_eq(zone, &self.zone)),
+                core.attributes.request_flags & CompletionFlags::UNSIGNALLED.bits() != 0,
+            )
+        };
         if let Some(region) = &region {
             self.judge(region, &segment, privileges)?;
         }
-        if endpoint.zone().is_none_or(|zone| !Arc::ptr_eq(&zone, &self.zone)) {
+        if !same_zone {
             return Err(protection(privileges));
         }
         let not_for_binds = CompletionFlags::SOLICITED_WAIT | CompletionFlags::EVD_THRESHOLD;
-        if flags.intersects(not_for_binds) {
-            return Err(DatError::argument(6));
-        }
-        if flags.contains(CompletionFlags::UNSIGNALLED)
-            && !endpoint.request_flags().contains(CompletionFlags::UNSIGNALLED)
-        {
+        let silent = flags.contains(CompletionFlags::UNSIGNALLED);
+        if flags.intersects(not_for_binds) || (silent && !silent_allowed) {
             return Err(DatError::argument(6));
         }
         self.post(region, &segment, privileges, endpoint, cookie, flags)

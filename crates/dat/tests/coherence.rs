@@ -1,9 +1,16 @@
-//! `dat_lmr_sync_rdma_read(3)` and `dat_lmr_sync_rdma_write(3)` without a peer.
+//! `dat_lmr_sync_rdma_read(3)` and `dat_lmr_sync_rdma_write(3)`.
 
 mod common;
+#[path = "common/peers.rs"]
+mod peers;
+
+use std::sync::Arc;
 
 use common::{Pages, open, part, register};
-use nonic_dat::{DatError, Privileges, ProtectionZone, Segment};
+use nonic_dat::{
+    DatError, Description, LocalRegion, Privileges, ProtectionZone, RemoteSegment, Segment, TransferStatus,
+};
+use peers::{Side, connected, far};
 
 const REFUSED: Result<(), DatError> = Err(DatError::argument(2));
 
@@ -67,4 +74,212 @@ fn a_segment_outside_its_region_or_of_no_region_is_refused() {
         assert!(adapter.sync_rdma_write([whole].into_iter()).is_err());
         other_adapter.close(false).unwrap();
     }
+}
+
+#[track_caller]
+fn assert_bytes(pages: &Pages, offset: usize, length: usize, byte: u8) {
+    (offset..offset + length).for_each(|at| assert_eq!(pages.read(at), byte, "at {at}"));
+}
+
+/// A server whose memory is not coherent, holding ones that its client was shown, and a client that holds twos.
+fn stale() -> (Side, Side) {
+    let (server, client) = connected(false);
+    server.pages.fill(1);
+    let whole = server.piece(0, server.pages.length());
+    server.adapter.sync_rdma_read([whole].into_iter()).unwrap();
+    client.pages.fill(2);
+    (server, client)
+}
+
+fn remote(server: &Side, offset: u64, length: u64) -> RemoteSegment {
+    far(server.region.facts().remote_context, server.piece(offset, length))
+}
+
+/// SYNC-2, SYNC-4, SYNC-7: nothing before the call, everything of the range afterwards, and nothing else.
+#[test]
+fn what_a_peer_writes_is_seen_when_the_program_asks_for_it() {
+    let (server, client) = stale();
+    let show = |offset, length| {
+        server.adapter.sync_rdma_write([server.piece(offset, length)].into_iter()).unwrap();
+    };
+    assert_eq!(client.write(remote(&server, 1000, 300)), TransferStatus::Success);
+    show(0, 1000);
+    show(1300, 4096);
+    assert_bytes(&server.pages, 0, server.pages.length() as usize, 1);
+    show(1100, 100);
+    assert_bytes(&server.pages, 1000, 100, 1);
+    assert_bytes(&server.pages, 1100, 100, 2);
+    assert_bytes(&server.pages, 1200, 100, 1);
+    show(0, server.pages.length());
+    assert_bytes(&server.pages, 1000, 300, 2);
+    assert_bytes(&server.pages, 0, 1000, 1);
+    assert_bytes(&server.pages, 1300, 2000, 1);
+}
+
+/// SYNC-3: on a coherent adapter it is seen at once.
+#[test]
+fn coherent_memory_needs_no_call() {
+    let (server, client) = connected(true);
+    client.pages.fill(2);
+    assert_eq!(client.write(remote(&server, 1000, 300)), TransferStatus::Success);
+    assert_bytes(&server.pages, 1000, 300, 2);
+}
+
+/// SYNC-4 for the other direction: a peer reads what was published.
+#[test]
+fn what_the_program_writes_is_read_by_peers_when_it_says_so() {
+    let (server, client) = stale();
+    server.pages.fill(3);
+    assert_eq!(client.read(remote(&server, 0, 100)), TransferStatus::Success);
+    assert_bytes(&client.pages, 0, 100, 1);
+    server.adapter.sync_rdma_read([server.piece(50, 50)].into_iter()).unwrap();
+    assert_eq!(client.read(remote(&server, 0, 150)), TransferStatus::Success);
+    assert_bytes(&client.pages, 0, 50, 1);
+    assert_bytes(&client.pages, 50, 50, 3);
+    assert_bytes(&client.pages, 100, 50, 1);
+}
+
+/// SYNC-5.
+#[test]
+fn one_call_shows_many_writes() {
+    let (server, client) = stale();
+    let other = Pages::private(1);
+    let zone = ProtectionZone::create(&server.adapter).unwrap();
+    let base = register(&zone, &other, Privileges::ALL).unwrap();
+    let here = LocalRegion::create(
+        &server.adapter,
+        Description::Region(Arc::clone(&base)),
+        0,
+        &server.zone,
+        Privileges::ALL,
+    )
+    .unwrap();
+    for offset in [0, 100, 8000] {
+        assert_eq!(client.write(remote(&server, offset, 10)), TransferStatus::Success);
+    }
+    assert_eq!(client.write(far(here.facts().remote_context, part(&here, 5, 10))), TransferStatus::Success);
+    let segments = [server.piece(0, 10), server.piece(100, 10), server.piece(8000, 10), part(&base, 5, 10)];
+    server.adapter.sync_rdma_write(segments.into_iter()).unwrap();
+    for offset in [0, 100, 8000] {
+        assert_bytes(&server.pages, offset, 10, 2);
+    }
+    assert_bytes(&other, 5, 10, 2);
+    assert_bytes(&other, 15, 10, 0);
+}
+
+/// SYNC-6.
+#[test]
+fn local_writes_and_remote_writes_take_turns() {
+    let (server, client) = stale();
+    for turn in 0..20 {
+        let show = || server.adapter.sync_rdma_write([server.piece(0, 64)].into_iter()).unwrap();
+        (0..64).for_each(|at| server.pages.write(at, 100 + turn));
+        show();
+        client.pages.fill(turn);
+        assert_eq!(client.write(remote(&server, 16, 16)), TransferStatus::Success);
+        show();
+        assert_bytes(&server.pages, 0, 16, 100 + turn);
+        assert_bytes(&server.pages, 16, 16, turn);
+        assert_bytes(&server.pages, 32, 32, 100 + turn);
+    }
+}
+
+/// SYNC-8: a refused call shows nothing, wherever the wrong segment stands.
+#[test]
+fn a_refused_call_shows_nothing() {
+    let (server, client) = stale();
+    assert_eq!(client.write(remote(&server, 0, 100)), TransferStatus::Success);
+    server.pages.write(200, 9);
+    let good = server.piece(0, 300);
+    let wrong = server.piece(0, server.pages.length() + 1);
+    for segments in [[good, wrong], [wrong, good]] {
+        assert_eq!(server.adapter.sync_rdma_write(segments.into_iter()), REFUSED);
+        assert_eq!(server.adapter.sync_rdma_read(segments.into_iter()), REFUSED);
+    }
+    assert_bytes(&server.pages, 0, 100, 1);
+    assert_eq!(client.read(remote(&server, 200, 1)), TransferStatus::Success);
+    assert_eq!(client.pages.read(0), 1);
+    server.adapter.sync_rdma_write([good].into_iter()).unwrap();
+    assert_bytes(&server.pages, 0, 100, 2);
+}
+
+/// Publishing does not lose what peers wrote meanwhile.
+#[test]
+fn publishing_leaves_what_peers_wrote() {
+    let (server, client) = stale();
+    assert_eq!(client.write(remote(&server, 40, 20)), TransferStatus::Success);
+    server.pages.fill(3);
+    server.adapter.sync_rdma_read([server.piece(0, 100)].into_iter()).unwrap();
+    assert_eq!(client.read(remote(&server, 0, 100)), TransferStatus::Success);
+    assert_bytes(&client.pages, 0, 40, 3);
+    assert_bytes(&client.pages, 40, 20, 2);
+    assert_bytes(&client.pages, 60, 40, 3);
+    server.adapter.sync_rdma_write([server.piece(0, 100)].into_iter()).unwrap();
+    assert_bytes(&server.pages, 40, 20, 2);
+    assert_bytes(&server.pages, 0, 40, 3);
+}
+
+/// Sends, receives and the local side of RDMA are the program's own memory, coherent or not.
+#[test]
+fn operations_of_this_process_use_the_programs_memory() {
+    let (server, client) = stale();
+    client.post_receive(1, 0, 64).unwrap();
+    server.pages.fill(4);
+    server.post_send(2, 0, 64).unwrap();
+    server.expect(2, TransferStatus::Success);
+    client.expect(1, TransferStatus::Success);
+    assert_bytes(&client.pages, 0, 64, 4);
+    server.post_receive(3, 128, 64).unwrap();
+    client.pages.fill(5);
+    client.post_send(4, 0, 64).unwrap();
+    client.expect(4, TransferStatus::Success);
+    server.expect(3, TransferStatus::Success);
+    assert_bytes(&server.pages, 128, 64, 5);
+    assert_eq!(
+        server.read(far(client.region.facts().remote_context, client.piece(0, 32))),
+        TransferStatus::Success
+    );
+    assert_bytes(&server.pages, 0, 32, 5);
+    // Peers see none of it yet.
+    assert_eq!(client.read(remote(&server, 128, 64)), TransferStatus::Success);
+    assert_bytes(&client.pages, 0, 64, 1);
+}
+
+/// What was not asked for is lost with its region, and memory registered anew is what it is.
+#[test]
+fn freeing_a_region_drops_what_was_not_shown() {
+    let (server, client) = stale();
+    assert_eq!(client.write(remote(&server, 0, 64)), TransferStatus::Success);
+    server.region.free().unwrap();
+    assert_bytes(&server.pages, 0, 64, 1);
+    let again = register(&server.zone, &server.pages, Privileges::ALL).unwrap();
+    server.adapter.sync_rdma_write([part(&again, 0, 64)].into_iter()).unwrap();
+    assert_bytes(&server.pages, 0, 64, 1);
+    assert_eq!(client.read(far(again.facts().remote_context, part(&again, 0, 64))), TransferStatus::Success);
+    assert_bytes(&client.pages, 0, 64, 1);
+}
+
+/// SYNC-9: calls, writes of peers and frees from many threads at once harm nothing.
+#[test]
+fn synchronizing_from_many_threads_is_safe() {
+    let (server, client) = stale();
+    let length = server.pages.length();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    server.adapter.sync_rdma_write([server.piece(0, length)].into_iter()).unwrap();
+                    server.adapter.sync_rdma_read([server.piece(0, length)].into_iter()).unwrap();
+                    let region = register(&server.zone, &server.pages, Privileges::ALL).unwrap();
+                    server.adapter.sync_rdma_write([part(&region, 0, 10)].into_iter()).unwrap();
+                    region.free().unwrap();
+                }
+            });
+        }
+        for _ in 0..200 {
+            assert_eq!(client.write(remote(&server, 100, 5000)), TransferStatus::Success);
+        }
+    });
+    server.adapter.sync_rdma_write([server.piece(0, length)].into_iter()).unwrap();
+    assert_bytes(&server.pages, 100, 5000, 2);
 }

@@ -107,6 +107,14 @@ impl Context {
         self.events.remove(|event| concerns(&event.element));
     }
 
+    /// Sends what is owed and handles every message that has come by now: for a program that learned by other means what a
+    /// peer did, and wants to know first what that peer said before.
+    pub fn catch_up(&self) {
+        if self.is_current() {
+            self.engine().catch_up();
+        }
+    }
+
     /// Closes the device: its queue pairs are destroyed. Closing twice is harmless.
     pub fn close(&self) {
         self.forget_events(|_| true);

@@ -316,6 +316,8 @@ impl Endpoint {
         if let Some(connection) = core.connecting.connection.take()
             && kind == ConnectionEvent::Broken
         {
+            // The peer learns by its queue pair first, which knows why.
+            self.adapter.context().catch_up();
             connection.fail();
         }
         self.show(core, kind, data);
@@ -351,6 +353,8 @@ impl Endpoint {
     /// The connection, or the attempt at it, has ended elsewhere.
     fn take_end(&self, number: u64, end: End<'_>) {
         use EndpointState as S;
+        // What the peer said before may still be on its way: why it refused a request, for one.
+        self.adapter.context().catch_up();
         let Some(mut core) = self.core_of(number) else { return };
         // There is nothing left to end.
         let connection = core.connecting.connection.take();

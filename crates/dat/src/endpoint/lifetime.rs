@@ -15,7 +15,6 @@ use crate::event_dispatcher::EventDispatcher;
 use crate::interface_adapter::InterfaceAdapter;
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
-use crate::protection_zone::ProtectionZone;
 use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::values::{EndpointState, Streams};
 
@@ -140,11 +139,6 @@ impl Endpoint {
         }
         let (requests, receives) = self.pair().map_or((true, true), |pair| pair.idle());
         Ok((self.state(), receives, requests))
-    }
-
-    /// Its protection zone.
-    pub(crate) fn zone(&self) -> Option<Arc<ProtectionZone>> {
-        self.core().setup.zone.clone()
     }
 
     /// Changes what the state permits to change; refused as a whole or done as a whole.

@@ -32,7 +32,7 @@ use crate::mark::Mark;
 use crate::members::Membership;
 use crate::protection_zone::ProtectionZone;
 use crate::shared_receive_queue::SharedReceiveQueue;
-use crate::values::{CompletionFlags, EndpointState};
+use crate::values::EndpointState;
 
 /// What an endpoint is made from. What is missing can be given later ([`Endpoint::modify`]), but for the queue of shared
 /// receives.
@@ -153,11 +153,6 @@ impl Endpoint {
 
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Which requests notify.
-    pub(crate) fn request_flags(&self) -> CompletionFlags {
-        CompletionFlags::from_bits(self.core().attributes.request_flags).unwrap_or_default()
     }
 
     /// The endpoint, to be kept. `None` while it is being dropped.

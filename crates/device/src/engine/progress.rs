@@ -133,6 +133,23 @@ impl Engine {
         }
     }
 
+    /// Sends what is owed and handles what has come by now, whoever reads the rings; but not for long, since more may come all
+    /// the time.
+    pub(crate) fn catch_up(&self) {
+        let deadline = Instant::now() + EXIT_PATIENCE;
+        loop {
+            let progress = self.progress(usize::MAX);
+            if !progress.any_of(Progress(Progress::WORKED.0 | Progress::TAKEN.0)) || Instant::now() > deadline
+            {
+                break;
+            }
+            if progress.any_of(Progress::TAKEN) {
+                yield_now();
+            }
+        }
+        self.answer_all();
+    }
+
     /// Sends what is owed and handles messages of every link, filling about `receives` receives at most.
     pub(crate) fn progress(&self, receives: usize) -> Progress {
         self.look(receives, false)
