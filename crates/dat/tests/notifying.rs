@@ -10,7 +10,7 @@ use common::bad_state;
 use common::connected::{
     PATIENCE, PLAIN, Plan, Seen, Side, connected, dequeue, done, failed, next, pair, seen, told,
 };
-use common::waiting::{cpu_time_of_this_thread, named_thread, until_asleep};
+use common::waiting::{named_thread, until_asleep};
 use nonic_dat::{
     AsyncObject, CompletionFlags, ConnectionEvent, DatError, DatResult, EndpointAttributes, Event,
     EventDispatcher, NotificationObject, RemoteRegion, RemoteSegment, StateKind, Subtype, TransferKind,
@@ -51,26 +51,6 @@ fn with_flags(receive: CompletionFlags, request: CompletionFlags) -> Plan {
         ..EndpointAttributes::default()
     };
     Plan { attributes, ..Plan::default() }
-}
-
-#[test]
-fn a_sleeper_is_woken_by_a_message_and_costs_nothing_until_then() {
-    let (near, far) = pair();
-    far.receive(1, 64);
-    std::thread::scope(|scope| {
-        let (waiter, thread) = named_thread(scope, || {
-            let before = cpu_time_of_this_thread();
-            (wait(&far.transfers, None, 1), cpu_time_of_this_thread() - before)
-        });
-        until_asleep(thread);
-        // The time asleep is what is measured: long enough for looking in vain to show.
-        std::thread::sleep(Duration::from_millis(300));
-        near.send(2, 8, PLAIN).unwrap();
-        let (outcome, cost) = waiter.join().unwrap();
-        assert_eq!(outcome, (Ok(done(1, Receive, 8)), 0));
-        assert!(cost < Duration::from_millis(30), "waiting took {cost:?} of a CPU");
-    });
-    assert_eq!(near.next(), done(2, Send, 8));
 }
 
 #[test]
