@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * dat.h - uDAPL 1.2: the types that every use of DAT has in common
+ * dat.h - types of uDAPL 1.2 that have no part in calls of user programs only
  *
- * Programs include <dat/udat.h>.
+ * Programs include dat/udat.h.
  */
 #ifndef _DAT_H_
 #define _DAT_H_
@@ -14,29 +14,22 @@
 extern "C" {
 #endif
 
-/* ---- Words ------------------------------------------------------------------------------------------------------ */
+typedef char *DAT_NAME_PTR;
+/* Bytes of a name, with the 0 at its end. */
+#define DAT_NAME_MAX_LENGTH 256
 
 typedef enum dat_boolean {
 	DAT_FALSE = 0,
 	DAT_TRUE = 1
 } DAT_BOOLEAN;
 
-#define DAT_NAME_MAX_LENGTH 256 /* with the zero at its end */
-typedef char *DAT_NAME_PTR;
+/* An attribute that has a name. */
+typedef struct dat_named_attr {
+	const char *name;
+	const char *value;
+} DAT_NAMED_ATTR;
 
-typedef DAT_SOCK_ADDR *DAT_IA_ADDRESS_PTR;
-typedef DAT_UINT64 DAT_CONN_QUAL;  /* the number of a service */
-typedef DAT_UINT64 DAT_PORT_QUAL;
-typedef DAT_UINT64 DAT_VLEN;       /* bytes */
-typedef DAT_UINT64 DAT_VADDR;
-typedef DAT_UINT32 DAT_LMR_CONTEXT;
-typedef DAT_UINT32 DAT_RMR_CONTEXT;
-
-/* Microseconds. */
-typedef DAT_UINT32 DAT_TIMEOUT;
-#define DAT_TIMEOUT_INFINITE ((DAT_TIMEOUT)~0)
-
-/* Eight bytes of the program, which come back as they were. */
+/* Eight bytes of the program's own: with every object, and with every operation. */
 typedef union dat_context {
 	DAT_PVOID as_ptr;
 	DAT_UINT64 as_64;
@@ -45,55 +38,56 @@ typedef union dat_context {
 typedef DAT_CONTEXT DAT_DTO_COOKIE;
 typedef DAT_CONTEXT DAT_RMR_COOKIE;
 
+/* ---- Handles ---------------------------------------------------------------------------------------------------- */
+
 typedef DAT_PVOID DAT_HANDLE;
-typedef DAT_HANDLE DAT_IA_HANDLE;
-typedef DAT_HANDLE DAT_EP_HANDLE;
-typedef DAT_HANDLE DAT_EVD_HANDLE;
-typedef DAT_HANDLE DAT_CNO_HANDLE;
-typedef DAT_HANDLE DAT_LMR_HANDLE;
-typedef DAT_HANDLE DAT_RMR_HANDLE;
-typedef DAT_HANDLE DAT_PSP_HANDLE;
-typedef DAT_HANDLE DAT_RSP_HANDLE;
-typedef DAT_HANDLE DAT_CR_HANDLE;
-typedef DAT_HANDLE DAT_PZ_HANDLE;
-typedef DAT_HANDLE DAT_SRQ_HANDLE;
+typedef DAT_HANDLE DAT_CR_HANDLE; /* connection request */
+typedef DAT_HANDLE DAT_EP_HANDLE; /* endpoint */
+typedef DAT_HANDLE DAT_EVD_HANDLE; /* event dispatcher */
+typedef DAT_HANDLE DAT_IA_HANDLE; /* interface adapter */
+typedef DAT_HANDLE DAT_LMR_HANDLE; /* local memory region */
+typedef DAT_HANDLE DAT_PSP_HANDLE; /* public service point */
+typedef DAT_HANDLE DAT_PZ_HANDLE; /* protection zone */
+typedef DAT_HANDLE DAT_RMR_HANDLE; /* remote memory region */
+typedef DAT_HANDLE DAT_RSP_HANDLE; /* reserved service point */
+typedef DAT_HANDLE DAT_SRQ_HANDLE; /* shared receive queue */
+typedef DAT_HANDLE DAT_CNO_HANDLE; /* consumer notification object */
 
 #define DAT_HANDLE_NULL ((DAT_HANDLE)NULL)
 
-typedef enum dat_handle_type {
-	DAT_HANDLE_TYPE_CR,
-	DAT_HANDLE_TYPE_EP,
-	DAT_HANDLE_TYPE_EVD,
-	DAT_HANDLE_TYPE_IA,
-	DAT_HANDLE_TYPE_LMR,
-	DAT_HANDLE_TYPE_PSP,
-	DAT_HANDLE_TYPE_PZ,
-	DAT_HANDLE_TYPE_RMR,
-	DAT_HANDLE_TYPE_RSP,
-	DAT_HANDLE_TYPE_CNO,
-	DAT_HANDLE_TYPE_SRQ
-} DAT_HANDLE_TYPE;
+/* ---- Numbers ---------------------------------------------------------------------------------------------------- */
 
-typedef union dat_sp_handle {
-	DAT_RSP_HANDLE rsp_handle;
-	DAT_PSP_HANDLE psp_handle;
-} DAT_SP_HANDLE;
+typedef DAT_SOCK_ADDR *DAT_IA_ADDRESS_PTR;
+typedef DAT_UINT64 DAT_CONN_QUAL; /* number of a service */
+typedef DAT_UINT64 DAT_PORT_QUAL; /* number of one side of a connection */
+typedef DAT_UINT64 DAT_VLEN; /* bytes */
+typedef DAT_UINT64 DAT_VADDR;
+typedef DAT_UINT32 DAT_LMR_CONTEXT; /* names local memory to operations of this process */
+typedef DAT_UINT32 DAT_RMR_CONTEXT; /* names memory to peers */
 
-/* A name and its value, both text. */
-typedef struct dat_named_attr {
-	const char *name;
-	const char *value;
-} DAT_NAMED_ATTR;
+typedef DAT_UINT32 DAT_TIMEOUT; /* microseconds */
+#define DAT_TIMEOUT_INFINITE ((DAT_TIMEOUT)~0)
 
-/* ---- Flags ------------------------------------------------------------------------------------------------------ */
+/* Counts that mean something else. */
+#define DAT_WATERMARK_INFINITE ((DAT_COUNT)~0)
+#define DAT_HW_DEFAULT DAT_WATERMARK_INFINITE
+#define DAT_SRQ_LW_DEFAULT 0x0
+#define DAT_VALUE_UNKNOWN (((DAT_COUNT)~0) - 1)
 
+/* ---- Flags and states -------------------------------------------------------------------------------------------- */
+
+/*
+ * How an operation completes: as an event that wakes who waits (the default), without an event if it succeeds, waking a peer
+ * that waits for such messages only, with an event that wakes nobody; and whether it waits for earlier RDMA reads and binds.
+ * The last one is for attributes of endpoints: waits count events.
+ */
 typedef enum dat_completion_flags {
-	DAT_COMPLETION_DEFAULT_FLAG = 0x00,        /* completes aloud, and wakes */
-	DAT_COMPLETION_SUPPRESS_FLAG = 0x01,       /* no event for success */
-	DAT_COMPLETION_SOLICITED_WAIT_FLAG = 0x02, /* wakes a receiver that wakes for such messages only */
-	DAT_COMPLETION_UNSIGNALLED_FLAG = 0x04,    /* an event that wakes nobody */
-	DAT_COMPLETION_BARRIER_FENCE_FLAG = 0x08,  /* begins when earlier reads and binds are done */
-	DAT_COMPLETION_EVD_THRESHOLD_FLAG = 0x10   /* of endpoints: who waits counts events */
+	DAT_COMPLETION_DEFAULT_FLAG = 0x00,
+	DAT_COMPLETION_SUPPRESS_FLAG = 0x01,
+	DAT_COMPLETION_SOLICITED_WAIT_FLAG = 0x02,
+	DAT_COMPLETION_UNSIGNALLED_FLAG = 0x04,
+	DAT_COMPLETION_BARRIER_FENCE_FLAG = 0x08,
+	DAT_COMPLETION_EVD_THRESHOLD_FLAG = 0x10
 } DAT_COMPLETION_FLAGS;
 
 typedef enum dat_qos {
@@ -115,11 +109,7 @@ typedef enum dat_close_flags {
 } DAT_CLOSE_FLAGS;
 #define DAT_CLOSE_DEFAULT DAT_CLOSE_ABRUPT_FLAG
 
-typedef enum dat_psp_flags {
-	DAT_PSP_CONSUMER_FLAG = 0x00, /* the program brings an endpoint when it accepts */
-	DAT_PSP_PROVIDER_FLAG = 0x01  /* each request brings one */
-} DAT_PSP_FLAGS;
-
+/* The streams of events that a dispatcher takes. */
 typedef enum dat_evd_flags {
 	DAT_EVD_SOFTWARE_FLAG = 0x001,
 	DAT_EVD_CR_FLAG = 0x010,
@@ -127,9 +117,16 @@ typedef enum dat_evd_flags {
 	DAT_EVD_CONNECTION_FLAG = 0x040,
 	DAT_EVD_RMR_BIND_FLAG = 0x080,
 	DAT_EVD_ASYNC_FLAG = 0x100,
-	DAT_EVD_DEFAULT_FLAG = 0x1f0 /* all but software events; dat_evd_create takes it without DAT_EVD_ASYNC_FLAG */
+	DAT_EVD_DEFAULT_FLAG = 0x1F0
 } DAT_EVD_FLAGS;
 
+/* Who makes the endpoint for a request: the program, or the provider. */
+typedef enum dat_psp_flags {
+	DAT_PSP_CONSUMER_FLAG = 0x00,
+	DAT_PSP_PROVIDER_FLAG = 0x01
+} DAT_PSP_FLAGS;
+
+/* What a memory region may be used for. Other bits are refused. */
 typedef enum dat_mem_priv_flags {
 	DAT_MEM_PRIV_NONE_FLAG = 0x00,
 	DAT_MEM_PRIV_LOCAL_READ_FLAG = 0x01,
@@ -137,14 +134,40 @@ typedef enum dat_mem_priv_flags {
 	DAT_MEM_PRIV_LOCAL_WRITE_FLAG = 0x10,
 	DAT_MEM_PRIV_REMOTE_WRITE_FLAG = 0x20,
 	DAT_MEM_PRIV_ALL_FLAG = 0x33,
-	DAT_MEM_PRIV_RO_DISABLE_FLAG = 0x100 /* between libraries; refused of programs */
+	DAT_MEM_PRIV_RO_DISABLE_FLAG = 0x100
 } DAT_MEM_PRIV_FLAGS;
-#define DAT_MEM_PRIV_READ_FLAG ((DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_REMOTE_READ_FLAG))
-#define DAT_MEM_PRIV_WRITE_FLAG ((DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG))
+#define DAT_MEM_PRIV_READ_FLAG (DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_REMOTE_READ_FLAG)
+#define DAT_MEM_PRIV_WRITE_FLAG (DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
 
-/* ---- Memory ----------------------------------------------------------------------------------------------------- */
+typedef enum dat_service_type {
+	DAT_SERVICE_TYPE_RC = 0
+} DAT_SERVICE_TYPE;
 
-/* A piece of memory of this process. */
+typedef enum dat_ep_state {
+	DAT_EP_STATE_UNCONNECTED = 0,
+	DAT_EP_STATE_UNCONFIGURED_UNCONNECTED = 1,
+	DAT_EP_STATE_RESERVED = 2,
+	DAT_EP_STATE_UNCONFIGURED_RESERVED = 3,
+	DAT_EP_STATE_PASSIVE_CONNECTION_PENDING = 4,
+	DAT_EP_STATE_UNCONFIGURED_PASSIVE = 5,
+	DAT_EP_STATE_ACTIVE_CONNECTION_PENDING = 6,
+	DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING = 7,
+	DAT_EP_STATE_UNCONFIGURED_TENTATIVE = 8,
+	DAT_EP_STATE_CONNECTED = 9,
+	DAT_EP_STATE_DISCONNECT_PENDING = 10,
+	DAT_EP_STATE_DISCONNECTED = 11,
+	DAT_EP_STATE_COMPLETION_PENDING = 12
+} DAT_EP_STATE;
+#define DAT_EP_STATE_ERROR DAT_EP_STATE_DISCONNECTED
+
+typedef enum dat_srq_state {
+	DAT_SRQ_STATE_OPERATIONAL = 0,
+	DAT_SRQ_STATE_ERROR = 1
+} DAT_SRQ_STATE;
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+
+/* A piece of local memory. */
 typedef struct dat_lmr_triplet {
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_UINT32 pad;
@@ -152,7 +175,7 @@ typedef struct dat_lmr_triplet {
 	DAT_VLEN segment_length;
 } DAT_LMR_TRIPLET;
 
-/* A piece of memory of a peer. */
+/* Memory of a peer. */
 typedef struct dat_rmr_triplet {
 	DAT_RMR_CONTEXT rmr_context;
 	DAT_UINT32 pad;
@@ -160,8 +183,7 @@ typedef struct dat_rmr_triplet {
 	DAT_VLEN segment_length;
 } DAT_RMR_TRIPLET;
 
-/* ---- What objects tell of themselves ---------------------------------------------------------------------------- */
-
+/* What an RMR is. */
 typedef struct dat_rmr_param {
 	DAT_IA_HANDLE ia_handle;
 	DAT_PZ_HANDLE pz_handle;
@@ -169,55 +191,18 @@ typedef struct dat_rmr_param {
 	DAT_MEM_PRIV_FLAGS mem_priv;
 	DAT_RMR_CONTEXT rmr_context;
 } DAT_RMR_PARAM;
-
 typedef enum dat_rmr_param_mask {
-	DAT_RMR_FIELD_IA_HANDLE = 0x001,
-	DAT_RMR_FIELD_PZ_HANDLE = 0x002,
-	DAT_RMR_FIELD_LMR_TRIPLET = 0x004,
-	DAT_RMR_FIELD_MEM_PRIV = 0x008,
-	DAT_RMR_FIELD_RMR_CONTEXT = 0x010,
-	DAT_RMR_FIELD_ALL = 0x01f
+	DAT_RMR_FIELD_IA_HANDLE = 0x01,
+	DAT_RMR_FIELD_PZ_HANDLE = 0x02,
+	DAT_RMR_FIELD_LMR_TRIPLET = 0x04,
+	DAT_RMR_FIELD_MEM_PRIV = 0x08,
+	DAT_RMR_FIELD_RMR_CONTEXT = 0x10,
+	DAT_RMR_FIELD_ALL = 0x1F
 } DAT_RMR_PARAM_MASK;
 
-typedef enum dat_iov_ownership {
-	DAT_IOV_CONSUMER = 0,
-	DAT_IOV_PROVIDER_NOMOD = 1,
-	DAT_IOV_PROVIDER_MOD = 2
-} DAT_IOV_OWNERSHIP;
+/* ---- Objects ----------------------------------------------------------------------------------------------------- */
 
-typedef enum dat_ep_creator_for_psp {
-	DAT_PSP_CREATES_EP_NEVER,
-	DAT_PSP_CREATES_EP_IFASKED,
-	DAT_PSP_CREATES_EP_ALWAYS
-} DAT_EP_CREATOR_FOR_PSP;
-
-typedef enum dat_pz_support {
-	DAT_PZ_UNIQUE,
-	DAT_PZ_SAME,
-	DAT_PZ_SHAREABLE
-} DAT_PZ_SUPPORT;
-
-typedef enum dat_service_type {
-	DAT_SERVICE_TYPE_RC
-} DAT_SERVICE_TYPE;
-
-typedef enum dat_ep_state {
-	DAT_EP_STATE_UNCONNECTED,
-	DAT_EP_STATE_UNCONFIGURED_UNCONNECTED,
-	DAT_EP_STATE_RESERVED,
-	DAT_EP_STATE_UNCONFIGURED_RESERVED,
-	DAT_EP_STATE_PASSIVE_CONNECTION_PENDING,
-	DAT_EP_STATE_UNCONFIGURED_PASSIVE,
-	DAT_EP_STATE_ACTIVE_CONNECTION_PENDING,
-	DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING,
-	DAT_EP_STATE_UNCONFIGURED_TENTATIVE,
-	DAT_EP_STATE_CONNECTED,
-	DAT_EP_STATE_DISCONNECT_PENDING,
-	DAT_EP_STATE_DISCONNECTED,
-	DAT_EP_STATE_COMPLETION_PENDING
-} DAT_EP_STATE;
-#define DAT_EP_STATE_ERROR DAT_EP_STATE_DISCONNECTED
-
+/* What an endpoint can do. Sizes are bytes; 0 stands for as much as the adapter can. */
 typedef struct dat_ep_attr {
 	DAT_SERVICE_TYPE service_type;
 	DAT_VLEN max_message_size;
@@ -240,6 +225,7 @@ typedef struct dat_ep_attr {
 	DAT_NAMED_ATTR *ep_provider_specific;
 } DAT_EP_ATTR;
 
+/* What an endpoint is. */
 typedef struct dat_ep_param {
 	DAT_IA_HANDLE ia_handle;
 	DAT_EP_STATE ep_state;
@@ -254,7 +240,6 @@ typedef struct dat_ep_param {
 	DAT_SRQ_HANDLE srq_handle;
 	DAT_EP_ATTR ep_attr;
 } DAT_EP_PARAM;
-
 typedef DAT_UINT64 DAT_EP_PARAM_MASK;
 #define DAT_EP_FIELD_IA_HANDLE UINT64_C(0x00000001)
 #define DAT_EP_FIELD_EP_STATE UINT64_C(0x00000002)
@@ -286,25 +271,16 @@ typedef DAT_UINT64 DAT_EP_PARAM_MASK;
 #define DAT_EP_FIELD_EP_ATTR_TRANSPORT_SPECIFIC_ATTR UINT64_C(0x10000000)
 #define DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR UINT64_C(0x20000000)
 #define DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR UINT64_C(0x40000000)
-#define DAT_EP_FIELD_EP_ATTR_ALL UINT64_C(0x7ffff000)
-#define DAT_EP_FIELD_ALL UINT64_C(0x7ffff7ff)
+#define DAT_EP_FIELD_EP_ATTR_ALL UINT64_C(0x7FFFF000)
+#define DAT_EP_FIELD_ALL UINT64_C(0x7FFFF7FF)
+#define DAT_EP_FIELD_NONE UINT64_C(0x0)
 
-#define DAT_WATERMARK_INFINITE ((DAT_COUNT)~0)
-#define DAT_HW_DEFAULT DAT_WATERMARK_INFINITE
-#define DAT_SRQ_LW_DEFAULT 0x0
-#define DAT_VALUE_UNKNOWN (((DAT_COUNT)~0) - 1)
-
-typedef enum dat_srq_state {
-	DAT_SRQ_STATE_OPERATIONAL,
-	DAT_SRQ_STATE_ERROR
-} DAT_SRQ_STATE;
-
+/* Sizes of a shared receive queue; the low watermark is DAT_SRQ_LW_DEFAULT when it is created. */
 typedef struct dat_srq_attr {
 	DAT_COUNT max_recv_dtos;
 	DAT_COUNT max_recv_iov;
 	DAT_COUNT low_watermark;
 } DAT_SRQ_ATTR;
-
 typedef struct dat_srq_param {
 	DAT_IA_HANDLE ia_handle;
 	DAT_SRQ_STATE srq_state;
@@ -312,10 +288,9 @@ typedef struct dat_srq_param {
 	DAT_COUNT max_recv_dtos;
 	DAT_COUNT max_recv_iov;
 	DAT_COUNT low_watermark;
-	DAT_COUNT available_dto_count;   /* not yet taken by an endpoint */
-	DAT_COUNT outstanding_dto_count; /* posted, and their events not yet taken */
+	DAT_COUNT available_dto_count; /* no endpoint has taken them */
+	DAT_COUNT outstanding_dto_count; /* posted, and their events not taken */
 } DAT_SRQ_PARAM;
-
 typedef enum dat_srq_param_mask {
 	DAT_SRQ_FIELD_IA_HANDLE = 0x001,
 	DAT_SRQ_FIELD_SRQ_STATE = 0x002,
@@ -325,16 +300,15 @@ typedef enum dat_srq_param_mask {
 	DAT_SRQ_FIELD_LOW_WATERMARK = 0x020,
 	DAT_SRQ_FIELD_AVAILABLE_DTO_COUNT = 0x040,
 	DAT_SRQ_FIELD_OUTSTANDING_DTO_COUNT = 0x080,
-	DAT_SRQ_FIELD_ALL = 0x0ff
+	DAT_SRQ_FIELD_ALL = 0x0FF
 } DAT_SRQ_PARAM_MASK;
 
 typedef struct dat_pz_param {
 	DAT_IA_HANDLE ia_handle;
 } DAT_PZ_PARAM;
-
 typedef enum dat_pz_param_mask {
-	DAT_PZ_FIELD_IA_HANDLE = 0x001,
-	DAT_PZ_FIELD_ALL = 0x001
+	DAT_PZ_FIELD_IA_HANDLE = 0x01,
+	DAT_PZ_FIELD_ALL = 0x01
 } DAT_PZ_PARAM_MASK;
 
 typedef struct dat_psp_param {
@@ -343,13 +317,12 @@ typedef struct dat_psp_param {
 	DAT_EVD_HANDLE evd_handle;
 	DAT_PSP_FLAGS psp_flags;
 } DAT_PSP_PARAM;
-
 typedef enum dat_psp_param_mask {
-	DAT_PSP_FIELD_IA_HANDLE = 0x001,
-	DAT_PSP_FIELD_CONN_QUAL = 0x002,
-	DAT_PSP_FIELD_EVD_HANDLE = 0x004,
-	DAT_PSP_FIELD_PSP_FLAGS = 0x008,
-	DAT_PSP_FIELD_ALL = 0x00f
+	DAT_PSP_FIELD_IA_HANDLE = 0x01,
+	DAT_PSP_FIELD_CONN_QUAL = 0x02,
+	DAT_PSP_FIELD_EVD_HANDLE = 0x04,
+	DAT_PSP_FIELD_PSP_FLAGS = 0x08,
+	DAT_PSP_FIELD_ALL = 0x0F
 } DAT_PSP_PARAM_MASK;
 
 typedef struct dat_rsp_param {
@@ -358,67 +331,78 @@ typedef struct dat_rsp_param {
 	DAT_EVD_HANDLE evd_handle;
 	DAT_EP_HANDLE ep_handle;
 } DAT_RSP_PARAM;
-
 typedef enum dat_rsp_param_mask {
-	DAT_RSP_FIELD_IA_HANDLE = 0x001,
-	DAT_RSP_FIELD_CONN_QUAL = 0x002,
-	DAT_RSP_FIELD_EVD_HANDLE = 0x004,
-	DAT_RSP_FIELD_EP_HANDLE = 0x008,
-	DAT_RSP_FIELD_ALL = 0x00f
+	DAT_RSP_FIELD_IA_HANDLE = 0x01,
+	DAT_RSP_FIELD_CONN_QUAL = 0x02,
+	DAT_RSP_FIELD_EVD_HANDLE = 0x04,
+	DAT_RSP_FIELD_EP_HANDLE = 0x08,
+	DAT_RSP_FIELD_ALL = 0x0F
 } DAT_RSP_PARAM_MASK;
 
+/* A request to connect. Private data stays as long as the request. */
 typedef struct dat_cr_param {
 	DAT_IA_ADDRESS_PTR remote_ia_address_ptr;
 	DAT_PORT_QUAL remote_port_qual;
 	DAT_COUNT private_data_size;
 	DAT_PVOID private_data;
-	DAT_EP_HANDLE local_ep_handle;
+	DAT_EP_HANDLE local_ep_handle; /* the endpoint that comes with it, or NULL */
 } DAT_CR_PARAM;
-
 typedef enum dat_cr_param_mask {
-	DAT_CR_FIELD_REMOTE_IA_ADDRESS_PTR = 0x001,
-	DAT_CR_FIELD_REMOTE_PORT_QUAL = 0x002,
-	DAT_CR_FIELD_PRIVATE_DATA_SIZE = 0x004,
-	DAT_CR_FIELD_PRIVATE_DATA = 0x008,
-	DAT_CR_FIELD_LOCAL_EP_HANDLE = 0x010,
-	DAT_CR_FIELD_ALL = 0x01f
+	DAT_CR_FIELD_REMOTE_IA_ADDRESS_PTR = 0x01,
+	DAT_CR_FIELD_REMOTE_PORT_QUAL = 0x02,
+	DAT_CR_FIELD_PRIVATE_DATA_SIZE = 0x04,
+	DAT_CR_FIELD_PRIVATE_DATA = 0x08,
+	DAT_CR_FIELD_LOCAL_EP_HANDLE = 0x10,
+	DAT_CR_FIELD_ALL = 0x1F
 } DAT_CR_PARAM_MASK;
 
-/* ---- Events ----------------------------------------------------------------------------------------------------- */
+/* ---- Events ------------------------------------------------------------------------------------------------------ */
 
+/* How an operation ended. */
 typedef enum dat_dto_completion_status {
 	DAT_DTO_SUCCESS = 0,
-	DAT_DTO_ERR_FLUSHED = 1,            /* not carried out: the connection had ended */
-	DAT_DTO_ERR_LOCAL_LENGTH = 2,       /* a message longer than its receive */
+	DAT_DTO_ERR_FLUSHED = 1,
+	DAT_DTO_ERR_LOCAL_LENGTH = 2,
 	DAT_DTO_ERR_LOCAL_EP = 3,
-	DAT_DTO_ERR_LOCAL_PROTECTION = 4,   /* own memory does not allow it */
+	DAT_DTO_ERR_LOCAL_PROTECTION = 4,
 	DAT_DTO_ERR_BAD_RESPONSE = 5,
-	DAT_DTO_ERR_REMOTE_ACCESS = 6,      /* the peer's memory does not allow it */
-	DAT_DTO_ERR_REMOTE_RESPONDER = 7,   /* the peer failed: its receive was too small */
-	DAT_DTO_ERR_TRANSPORT = 8,          /* the peer is gone */
-	DAT_DTO_ERR_RECEIVER_NOT_READY = 9, /* the peer has no receive */
+	DAT_DTO_ERR_REMOTE_ACCESS = 6,
+	DAT_DTO_ERR_REMOTE_RESPONDER = 7,
+	DAT_DTO_ERR_TRANSPORT = 8,
+	DAT_DTO_ERR_RECEIVER_NOT_READY = 9,
 	DAT_DTO_ERR_PARTIAL_PACKET = 10,
 	DAT_RMR_OPERATION_FAILED = 11
 } DAT_DTO_COMPLETION_STATUS;
+/* Older names. */
 #define DAT_DTO_LENGTH_ERROR DAT_DTO_ERR_LOCAL_LENGTH
 #define DAT_DTO_FAILURE DAT_DTO_ERR_FLUSHED
+
+/* How a bind ended. */
+#define DAT_RMR_BIND_COMPLETION_STATUS DAT_DTO_COMPLETION_STATUS
 #define DAT_RMR_BIND_SUCCESS DAT_DTO_SUCCESS
 #define DAT_RMR_BIND_FAILURE DAT_DTO_ERR_FLUSHED
-#define DAT_RMR_BIND_COMPLETION_STATUS DAT_DTO_COMPLETION_STATUS
 
+/* A data transfer operation ended. The spelling of the length is part of the interface; it counts for success only. */
 typedef struct dat_dto_completion_event_data {
 	DAT_EP_HANDLE ep_handle;
 	DAT_DTO_COOKIE user_cookie;
 	DAT_DTO_COMPLETION_STATUS status;
-	DAT_VLEN transfered_length; /* bytes; of success only */
+	DAT_VLEN transfered_length;
 } DAT_DTO_COMPLETION_EVENT_DATA;
 
+/* A bind ended. */
 typedef struct dat_rmr_bind_completion_event_data {
 	DAT_RMR_HANDLE rmr_handle;
 	DAT_RMR_COOKIE user_cookie;
 	DAT_RMR_BIND_COMPLETION_STATUS status;
 } DAT_RMR_BIND_COMPLETION_EVENT_DATA;
 
+typedef union dat_sp_handle {
+	DAT_RSP_HANDLE rsp_handle;
+	DAT_PSP_HANDLE psp_handle;
+} DAT_SP_HANDLE;
+
+/* Somebody wants to connect. */
 typedef struct dat_cr_arrival_event_data {
 	DAT_SP_HANDLE sp_handle;
 	DAT_IA_ADDRESS_PTR local_ia_address_ptr;
@@ -426,33 +410,49 @@ typedef struct dat_cr_arrival_event_data {
 	DAT_CR_HANDLE cr_handle;
 } DAT_CR_ARRIVAL_EVENT_DATA;
 
+/* Something became of a connection. Private data stays until the endpoint is reset or freed. */
 typedef struct dat_connection_event_data {
 	DAT_EP_HANDLE ep_handle;
 	DAT_COUNT private_data_size;
-	DAT_PVOID private_data; /* until the endpoint is reset or freed */
+	DAT_PVOID private_data;
 } DAT_CONNECTION_EVENT_DATA;
 
-typedef enum dat_async_error_code {
-	DAT_IA_CATASTROPHIC_ERROR = 0,
-	DAT_IA_OTHER_ERROR = 1,
-	DAT_EP_TRANSFER_TO_ERROR = 0,
-	DAT_EP_OTHER_ERROR = 1,
-	DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT = 2,
-	DAT_EVD_OVERFLOW_ERROR = 0,
-	DAT_EVD_OTHER_ERROR = 1,
-	DAT_SRQ_TRANSFER_TO_ERROR = 0,
-	DAT_SRQ_OTHER_ERROR = 1,
-	DAT_SRQ_LOW_WATERMARK_EVENT = 2,
-	DAT_LMR_OTHER_ERROR = 0,
-	DAT_RMR_OTHER_ERROR = 0,
-	DAT_PZ_OTHER_ERROR = 0
-} DAT_ASYNC_ERROR_CODE;
-
+/* An error that no call can answer. */
 typedef struct dat_asynch_error_event_data {
-	DAT_HANDLE dat_handle; /* what it is about */
-	DAT_COUNT reason;      /* one of DAT_ASYNC_ERROR_CODE, of the kind of object */
+	DAT_HANDLE dat_handle;
+	DAT_COUNT reason;
 } DAT_ASYNCH_ERROR_EVENT_DATA;
 
+/* Reasons, by the kind of object. */
+typedef enum dat_ia_async_error_reason {
+	DAT_IA_CATASTROPHIC_ERROR = 0,
+	DAT_IA_OTHER_ERROR = 1
+} DAT_IA_ASYNC_ERROR_REASON;
+typedef enum dat_ep_async_error_reason {
+	DAT_EP_TRANSFER_TO_ERROR = 0,
+	DAT_EP_OTHER_ERROR = 1,
+	DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT = 2
+} DAT_EP_ASYNC_ERROR_REASON;
+typedef enum dat_evd_async_error_reason {
+	DAT_EVD_OVERFLOW_ERROR = 0,
+	DAT_EVD_OTHER_ERROR = 1
+} DAT_EVD_ASYNC_ERROR_REASON;
+typedef enum dat_srq_async_error_reason {
+	DAT_SRQ_TRANSFER_TO_ERROR = 0,
+	DAT_SRQ_OTHER_ERROR = 1,
+	DAT_SRQ_LOW_WATERMARK_EVENT = 2
+} DAT_SRQ_ASYNC_ERROR_REASON;
+typedef enum dat_lmr_async_error_reason {
+	DAT_LMR_OTHER_ERROR = 0
+} DAT_LMR_ASYNC_ERROR_REASON;
+typedef enum dat_rmr_async_error_reason {
+	DAT_RMR_OTHER_ERROR = 0
+} DAT_RMR_ASYNC_ERROR_REASON;
+typedef enum dat_pz_async_error_reason {
+	DAT_PZ_OTHER_ERROR = 0
+} DAT_PZ_ASYNC_ERROR_REASON;
+
+/* An event of the program's own. */
 typedef struct dat_software_event_data {
 	DAT_PVOID pointer;
 } DAT_SOFTWARE_EVENT_DATA;
@@ -486,14 +486,16 @@ typedef union dat_event_data {
 	DAT_SOFTWARE_EVENT_DATA software_event_data;
 } DAT_EVENT_DATA;
 
+/* An event, and the dispatcher that it came from. The number says which member of the data counts. */
 typedef struct dat_event {
 	DAT_EVENT_NUMBER event_number;
 	DAT_EVD_HANDLE evd_handle;
 	DAT_EVENT_DATA event_data;
 } DAT_EVENT;
 
-/* ---- Providers -------------------------------------------------------------------------------------------------- */
+/* ---- Providers --------------------------------------------------------------------------------------------------- */
 
+/* What can be opened. */
 typedef struct dat_provider_info {
 	char ia_name[DAT_NAME_MAX_LENGTH];
 	DAT_UINT32 dapl_version_major;
@@ -501,8 +503,11 @@ typedef struct dat_provider_info {
 	DAT_BOOLEAN is_thread_safe;
 } DAT_PROVIDER_INFO;
 
+/* A table of functions, to which the first word of every object leads. */
+typedef struct dat_provider DAT_PROVIDER;
+
 #ifdef __cplusplus
 }
 #endif
 
-#endif
+#endif /* _DAT_H_ */

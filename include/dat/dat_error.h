@@ -1,54 +1,72 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * dat_error.h - what calls answer
- *
- * A DAT_RETURN is a class (bits 31 and 30), a type (bits 29 to 16) and a subtype (bits 15 to 0). 0 is success. Compare
- * types, by DAT_GET_TYPE: a few codes come without their class (dat_evd_dequeue: DAT_QUEUE_EMPTY).
+ * dat_error.h - what calls of uDAPL 1.2 answer
  */
 #ifndef _DAT_ERROR_H_
 #define _DAT_ERROR_H_
 
+#include <dat/dat_platform_specific.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * What a call answers: class (bits 31 and 30), type (29 to 16) and subtype (15 to 0); 0 is success. Some answers that programs
+ * compare with == have no class: an empty queue, a service number in use.
+ */
 typedef DAT_UINT32 DAT_RETURN;
 
-#define DAT_CLASS_ERROR 0x80000000
-#define DAT_CLASS_WARNING 0x40000000
-#define DAT_CLASS_SUCCESS 0x00000000
-#define DAT_TYPE_MASK 0x3fff0000
-#define DAT_SUBTYPE_MASK 0x0000ffff
-#define DAT_ERROR(Type, SubType) ((DAT_RETURN)(DAT_CLASS_ERROR | (Type) | (SubType)))
-#define DAT_IS_WARNING(status) ((DAT_UINT32)(status) & DAT_CLASS_WARNING)
-#define DAT_GET_TYPE(status) ((DAT_UINT32)(status) & DAT_TYPE_MASK)
-#define DAT_GET_SUBTYPE(status) ((DAT_UINT32)(status) & DAT_SUBTYPE_MASK)
+#define DAT_CLASS_ERROR 0x80000000UL
+#define DAT_CLASS_WARNING 0x40000000UL
+#define DAT_CLASS_SUCCESS 0x00000000UL
 
+#define DAT_TYPE_MASK 0x3fff0000UL
+#define DAT_SUBTYPE_MASK 0x0000FFFFUL
+
+#define DAT_TYPE_STATUS(status) ((DAT_RETURN)(status) & DAT_TYPE_MASK)
+#define DAT_CLASS(status) ((DAT_RETURN)(status) & ~(DAT_TYPE_MASK | DAT_SUBTYPE_MASK))
+#define DAT_GET_TYPE(status) ((DAT_RETURN)(status) & DAT_TYPE_MASK)
+#define DAT_GET_SUBTYPE(status) ((DAT_RETURN)(status) & DAT_SUBTYPE_MASK)
+#define DAT_ERROR(type, subtype) ((DAT_RETURN)(DAT_CLASS_ERROR | (type) | (subtype)))
+#define DAT_IS_WARNING(status) ((DAT_RETURN)(status) & DAT_CLASS_WARNING)
+
+/* Types. */
 typedef enum dat_return_type {
 	DAT_SUCCESS = 0x00000000,
-	DAT_ABORT = 0x00010000, /* the adapter was closed meanwhile */
-	DAT_CONN_QUAL_IN_USE = 0x00020000, /* somebody listens there already */
-	DAT_INSUFFICIENT_RESOURCES = 0x00030000, /* something ran out: see the subtype */
-	DAT_INTERNAL_ERROR = 0x00040000, /* a fault of the library */
-	DAT_INVALID_HANDLE = 0x00050000, /* not a handle, or not of such an object */
-	DAT_INVALID_PARAMETER = 0x00060000, /* see the subtype for which */
-	DAT_INVALID_STATE = 0x00070000, /* not now: see the subtype */
-	DAT_LENGTH_ERROR = 0x00080000, /* lengths that do not fit */
-	DAT_MODEL_NOT_SUPPORTED = 0x00090000, /* not offered by this provider */
-	DAT_PROVIDER_NOT_FOUND = 0x000a0000, /* no such adapter */
-	DAT_NAME_NOT_FOUND = DAT_PROVIDER_NOT_FOUND, /* its older name */
-	DAT_PRIVILEGES_VIOLATION = 0x000b0000, /* the memory does not allow it */
-	DAT_PROTECTION_VIOLATION = 0x000c0000, /* the memory is of another zone */
-	DAT_QUEUE_EMPTY = 0x000d0000, /* no event */
-	DAT_QUEUE_FULL = 0x000e0000, /* no room for the event */
-	DAT_TIMEOUT_EXPIRED = 0x000f0000, /* the time ran out */
+	DAT_ABORT = 0x00010000,
+	DAT_CONN_QUAL_IN_USE = 0x00020000,
+	DAT_INSUFFICIENT_RESOURCES = 0x00030000,
+	DAT_INTERNAL_ERROR = 0x00040000,
+	DAT_INVALID_HANDLE = 0x00050000,
+	DAT_INVALID_PARAMETER = 0x00060000,
+	DAT_INVALID_STATE = 0x00070000,
+	DAT_LENGTH_ERROR = 0x00080000,
+	DAT_MODEL_NOT_SUPPORTED = 0x00090000,
+	DAT_PROVIDER_NOT_FOUND = 0x000A0000,
+	DAT_PRIVILEGES_VIOLATION = 0x000B0000,
+	DAT_PROTECTION_VIOLATION = 0x000C0000,
+	DAT_QUEUE_EMPTY = 0x000D0000,
+	DAT_QUEUE_FULL = 0x000E0000,
+	DAT_TIMEOUT_EXPIRED = 0x000F0000,
 	DAT_PROVIDER_ALREADY_REGISTERED = 0x00100000,
 	DAT_PROVIDER_IN_USE = 0x00110000,
-	DAT_INVALID_ADDRESS = 0x00120000, /* no address of this kind, or not reachable */
-	DAT_INTERRUPTED_CALL = 0x00130000, /* by a signal */
-	DAT_CONN_QUAL_UNAVAILABLE = 0x00140000, /* no number is free */
-	DAT_NOT_IMPLEMENTED = 0x0fff0000 /* never answered by this library */
+	DAT_INVALID_ADDRESS = 0x00120000,
+	DAT_INTERRUPTED_CALL = 0x00130000,
+	DAT_CONN_QUAL_UNAVAILABLE = 0x00140000,
+	/* No call of this library answers it. */
+	DAT_NOT_IMPLEMENTED = 0x0FFF0000
 } DAT_RETURN_TYPE;
 
+/* The older name of the same. */
+#define DAT_NAME_NOT_FOUND DAT_PROVIDER_NOT_FOUND
+
+/* Subtypes. */
 typedef enum dat_return_subtype {
 	DAT_NO_SUBTYPE = 0,
+	/* a signal came */
 	DAT_SUB_INTERRUPTED = 1,
+	/* the resource that ran out */
 	DAT_RESOURCE_MEMORY = 2,
 	DAT_RESOURCE_DEVICE = 3,
 	DAT_RESOURCE_TEP = 4,
@@ -58,6 +76,7 @@ typedef enum dat_return_subtype {
 	DAT_RESOURCE_ERROR_HANDLER = 8,
 	DAT_RESOURCE_CREDITS = 9,
 	DAT_RESOURCE_SRQ = 10,
+	/* the handle that is wrong, by its role */
 	DAT_INVALID_HANDLE_IA = 11,
 	DAT_INVALID_HANDLE_EP = 12,
 	DAT_INVALID_HANDLE_LMR = 13,
@@ -73,6 +92,7 @@ typedef enum dat_return_subtype {
 	DAT_INVALID_HANDLE_EVD_CONN = 23,
 	DAT_INVALID_HANDLE_EVD_ASYNC = 24,
 	DAT_INVALID_HANDLE_SRQ = 25,
+	/* the handle that is wrong, by its place */
 	DAT_INVALID_HANDLE1 = 26,
 	DAT_INVALID_HANDLE2 = 27,
 	DAT_INVALID_HANDLE3 = 28,
@@ -83,6 +103,7 @@ typedef enum dat_return_subtype {
 	DAT_INVALID_HANDLE8 = 33,
 	DAT_INVALID_HANDLE9 = 34,
 	DAT_INVALID_HANDLE10 = 35,
+	/* the argument that is wrong */
 	DAT_INVALID_ARG1 = 36,
 	DAT_INVALID_ARG2 = 37,
 	DAT_INVALID_ARG3 = 38,
@@ -93,6 +114,7 @@ typedef enum dat_return_subtype {
 	DAT_INVALID_ARG8 = 43,
 	DAT_INVALID_ARG9 = 44,
 	DAT_INVALID_ARG10 = 45,
+	/* the state of an endpoint */
 	DAT_INVALID_STATE_EP_UNCONNECTED = 46,
 	DAT_INVALID_STATE_EP_ACTCONNPENDING = 47,
 	DAT_INVALID_STATE_EP_PASSCONNPENDING = 48,
@@ -113,8 +135,10 @@ typedef enum dat_return_subtype {
 	DAT_INVALID_STATE_EP_UNCONFRESERVED = 63,
 	DAT_INVALID_STATE_EP_UNCONFPASSIVE = 64,
 	DAT_INVALID_STATE_EP_UNCONFTENTATIVE = 65,
+	/* of a notification object */
 	DAT_INVALID_STATE_CNO_IN_USE = 66,
 	DAT_INVALID_STATE_CNO_DEAD = 67,
+	/* of an event dispatcher */
 	DAT_INVALID_STATE_EVD_OPEN = 68,
 	DAT_INVALID_STATE_EVD_ENABLED = 69,
 	DAT_INVALID_STATE_EVD_DISABLED = 70,
@@ -126,30 +150,50 @@ typedef enum dat_return_subtype {
 	DAT_INVALID_STATE_EVD_CONFIG_THRESHOLD = 76,
 	DAT_INVALID_STATE_EVD_WAITER = 77,
 	DAT_INVALID_STATE_EVD_ASYNC = 78,
+	/* of an interface adapter, a region, a zone */
 	DAT_INVALID_STATE_IA_IN_USE = 79,
 	DAT_INVALID_STATE_LMR_IN_USE = 80,
 	DAT_INVALID_STATE_LMR_FREE = 81,
 	DAT_INVALID_STATE_PZ_IN_USE = 82,
 	DAT_INVALID_STATE_PZ_FREE = 83,
+	/* of a shared receive queue */
 	DAT_INVALID_STATE_SRQ_OPERATIONAL = 84,
 	DAT_INVALID_STATE_SRQ_ERROR = 85,
 	DAT_INVALID_STATE_SRQ_IN_USE = 86,
+	/* the privilege that is missing */
 	DAT_PRIVILEGES_READ = 87,
 	DAT_PRIVILEGES_WRITE = 88,
 	DAT_PRIVILEGES_RDMA_READ = 89,
 	DAT_PRIVILEGES_RDMA_WRITE = 90,
+	/* the protection that forbids it */
 	DAT_PROTECTION_READ = 91,
 	DAT_PROTECTION_WRITE = 92,
 	DAT_PROTECTION_RDMA_READ = 93,
 	DAT_PROTECTION_RDMA_WRITE = 94,
+	/* what is wrong about an address */
 	DAT_INVALID_ADDRESS_UNSUPPORTED = 95,
 	DAT_INVALID_ADDRESS_UNREACHABLE = 96,
 	DAT_INVALID_ADDRESS_MALFORMED = 97,
+	/* what about the name was not found */
 	DAT_NAME_NOT_REGISTERED = 98,
 	DAT_MAJOR_NOT_FOUND = 99,
 	DAT_MINOR_NOT_FOUND = 100,
 	DAT_THREAD_SAFETY_NOT_FOUND = 101,
+	/* Solaris only */
 	DAT_INVALID_RO_COOKIE = 102
 } DAT_RETURN_SUBTYPE;
 
+/*
+ * Names of type and subtype of a DAT_RETURN; "" for no subtype. The strings are constant. DAT_INVALID_PARAMETER without a class
+ * for a number that means nothing.
+ */
+extern DAT_RETURN dat_strerror(
+	IN DAT_RETURN value,
+	OUT const char **major_message,
+	OUT const char **minor_message);
+
+#ifdef __cplusplus
+}
 #endif
+
+#endif /* _DAT_ERROR_H_ */

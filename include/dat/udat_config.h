@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * udat_config.h - the version of the interface that a program asks for when it opens an interface adapter
+ * udat_config.h - the version of uDAPL that a program is compiled for
  */
 #ifndef _UDAT_CONFIG_H_
 #define _UDAT_CONFIG_H_
@@ -8,7 +8,7 @@
 #define DAT_VERSION_MAJOR 1
 #define DAT_VERSION_MINOR 2
 
-/* The entry of dat.conf that is asked for. The library is safe for threads either way. */
+/* Which provider dat_ia_open asks for. This library is safe for threads either way. */
 #define DAT_THREADSAFE DAT_FALSE
 
-#endif
+#endif /* _UDAT_CONFIG_H_ */

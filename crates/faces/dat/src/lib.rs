@@ -15,6 +15,8 @@ mod handles;
 pub mod layouts;
 mod names;
 mod opened;
+mod registry;
+mod strerror;
 pub mod v1;
 pub mod v2;
 mod version;

@@ -93,7 +93,7 @@ pub(crate) unsafe extern "C" fn evd_create<V: Version>(
         let streams = Streams::from_bits(flags).ok_or(DatError::argument(4))?;
         let evd = room::<Handle>(evd.cast(), 5)?;
         let dispatcher = EventDispatcher::create(&opened.adapter, min_qlen, cno.as_ref(), streams)?;
-        evd.store(hand_out::<V, _>(ia, &dispatcher, |dispatcher| drop(dispatcher.free()))?);
+        evd.store(hand_out::<V, _>(ia, &dispatcher, |dispatcher| dispatcher.free())?);
         Ok(())
     })
 }

@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn ep_create<V: Version>(
             setup.attributes = Some(known_attributes(wanted, 6)?);
         }
         let endpoint = Endpoint::create(&opened.adapter, setup)?;
-        ep.store(hand_out::<V, _>(ia, &endpoint, |endpoint| drop(endpoint.free()))?);
+        ep.store(hand_out::<V, _>(ia, &endpoint, |endpoint| endpoint.free())?);
         Ok(())
     })
 }
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn ep_create_with_srq<V: Version>(
         setup.attributes = Some(known_attributes(wanted, 7)?);
         let ep = room::<Handle>(ep.cast(), 8)?;
         let endpoint = Endpoint::create(&opened.adapter, setup)?;
-        ep.store(hand_out::<V, _>(ia, &endpoint, |endpoint| drop(endpoint.free()))?);
+        ep.store(hand_out::<V, _>(ia, &endpoint, |endpoint| endpoint.free())?);
         Ok(())
     })
 }

@@ -49,7 +49,7 @@ pub(crate) fn create<V: Version>(wanted: &Wanted, results: &Results) -> DatResul
     let description = description::<V>(wanted.memory_type, wanted.region)?;
     let is_shared = matches!(description, Description::Shared { .. });
     let region = LocalRegion::create(&opened.adapter, description, wanted.length, &zone, privileges)?;
-    let handle = hand_out::<V, _>(wanted.ia, &region, |region| drop(region.free()))?;
+    let handle = hand_out::<V, _>(wanted.ia, &region, |region| region.free())?;
     if is_shared {
         opened.note_description(handle, Some(wanted.region));
     }

@@ -89,10 +89,10 @@ pub(crate) fn with<V: Version, T: Object, R>(
 fn hand_out<V: Version, T: Object>(
     beside: Handle,
     object: &Arc<T>,
-    undo: impl FnOnce(&Arc<T>),
+    undo: impl FnOnce(&Arc<T>) -> DatResult<()>,
 ) -> DatResult<Handle> {
     handles::add(V::NUMBERING, handles::real_adapter(beside), Arc::clone(object)).map_err(|reason| {
-        undo(object);
+        let _ = undo(object);
         not_added(reason)
     })
 }

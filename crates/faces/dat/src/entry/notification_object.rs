@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn cno_create<V: Version>(
         let opened = opened::<V>(ia)?;
         let cno = room::<Handle>(cno.cast(), 3)?;
         let object = NotificationObject::create(&opened.adapter, None)?;
-        let handle = hand_out::<V, _>(ia, &object, |object| drop(object.free()))?;
+        let handle = hand_out::<V, _>(ia, &object, |object| object.free())?;
         set_agent::<V>(handle, &object, agent)?;
         cno.store(handle);
         Ok(())

@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn rmr_create<V: Version>(pz: Handle, rmr: *mut Han
         let zone = find::<V, ProtectionZone>(pz, HandleKind::ProtectionZone)?;
         let rmr = room::<Handle>(rmr.cast(), 2)?;
         let region = RemoteRegion::create(&zone)?;
-        rmr.store(hand_out::<V, _>(pz, &region, |region| drop(region.free()))?);
+        rmr.store(hand_out::<V, _>(pz, &region, |region| region.free())?);
         Ok(())
     })
 }

@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn psp_create<V: Version>(
         let makes_endpoints = makes_endpoints(flags)?;
         let psp = room::<Handle>(psp.cast(), 5)?;
         let point = PublicServicePoint::create(&opened.adapter, conn_qual, &dispatcher, makes_endpoints)?;
-        psp.store(hand_out::<V, _>(ia, &point, |point| drop(point.free()))?);
+        psp.store(hand_out::<V, _>(ia, &point, |point| point.free())?);
         Ok(())
     })
 }
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn psp_create_any<V: Version>(
         let makes_endpoints = makes_endpoints(flags)?;
         let psp = room::<Handle>(psp.cast(), 5)?;
         let (found, point) = PublicServicePoint::create_any(&opened.adapter, &dispatcher, makes_endpoints)?;
-        psp.store(hand_out::<V, _>(ia, &point, |point| drop(point.free()))?);
+        psp.store(hand_out::<V, _>(ia, &point, |point| point.free())?);
         conn_qual.store(found);
         Ok(())
     })
@@ -110,7 +110,7 @@ pub(crate) unsafe extern "C" fn rsp_create<V: Version>(
         let dispatcher = find::<V, EventDispatcher>(evd, EVENTS)?;
         let rsp = room::<Handle>(rsp.cast(), 5)?;
         let point = ReservedServicePoint::create(&opened.adapter, conn_qual, &endpoint, &dispatcher)?;
-        rsp.store(hand_out::<V, _>(ia, &point, |point| drop(point.free()))?);
+        rsp.store(hand_out::<V, _>(ia, &point, |point| point.free())?);
         Ok(())
     })
 }

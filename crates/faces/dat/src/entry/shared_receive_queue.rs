@@ -30,7 +30,7 @@ pub(crate) unsafe extern "C" fn srq_create<V: Version>(
         let attributes =
             SharedQueueAttributes { max_receives: max_recv_dtos, max_pieces: max_recv_iov, low_watermark };
         let queue = SharedReceiveQueue::create(&opened.adapter, &zone, attributes)?;
-        srq.store(hand_out::<V, _>(ia, &queue, |queue| drop(queue.free()))?);
+        srq.store(hand_out::<V, _>(ia, &queue, |queue| queue.free())?);
         Ok(())
     })
 }

@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn pz_create<V: Version>(ia: Handle, pz: *mut Handl
         let opened = opened::<V>(ia)?;
         let pz = room::<Handle>(pz.cast(), 2)?;
         let zone = ProtectionZone::create(&opened.adapter)?;
-        pz.store(hand_out::<V, _>(ia, &zone, |zone| drop(zone.free()))?);
+        pz.store(hand_out::<V, _>(ia, &zone, |zone| zone.free())?);
         Ok(())
     })
 }

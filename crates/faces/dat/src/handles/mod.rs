@@ -119,14 +119,6 @@ pub(crate) fn find<T: Object>(numbering: Numbering, handle: usize) -> Result<Arc
     with(numbering, handle, Arc::clone)
 }
 
-/// [`find`] for a handle that may be NULL.
-pub(crate) fn find_if_given<T: Object>(
-    numbering: Numbering,
-    handle: usize,
-) -> Result<Option<Arc<T>>, NoSuchObject> {
-    if handle == 0 { Ok(None) } else { find(numbering, handle).map(Some) }
-}
-
 /// Gives an interface adapter its handle. `provider` is what the first word of it and of its objects says.
 pub(crate) fn add_adapter<T: Object>(
     numbering: Numbering,

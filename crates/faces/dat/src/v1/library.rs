@@ -1,6 +1,6 @@
 //! What `libdat.so.1` forwards to: each call finds the provider that its first argument belongs to.
 
-use core::ffi::{c_char, c_void};
+use core::ffi::c_void;
 
 use crate::calls::{
     Context, Count, DatTable, Handle, ProviderCalls, ProxyAgent, RegionDescription, Return, TABLE_VERSION,
@@ -10,26 +10,13 @@ use crate::registry::outside;
 use crate::strerror;
 use crate::v1::provider::OWN_CALLS;
 
-/// What the first argument of a call is to be for the provider.
-macro_rules! first_for_provider {
-    (adapter $handle:expr, $real:expr) => {
-        $real
-    };
-    (either $handle:expr, $real:expr) => {
-        $real
-    };
-    (object $handle:expr, $real:expr) => {
-        $handle
-    };
-}
-
-/// The provider, unless it is our own.
+/// The provider, unless it is our own, and what that calls the first argument.
 macro_rules! provider_of {
     (adapter $handle:expr) => {
         outside::of_adapter($handle)
     };
     (either $handle:expr) => {
-        outside::of_adapter($handle).or_else(|| outside::of_object($handle))
+        outside::of_adapter($handle)
     };
     (object $handle:expr) => {
         outside::of_object($handle)
@@ -51,9 +38,7 @@ macro_rules! public_calls {
                     unsafe {
                         match provider_of!($kind $first) {
                             None => (OWN_CALLS.$short)($first $(, $argument)*),
-                            Some((calls, _real)) => {
-                                (calls.$short)(first_for_provider!($kind $first, _real) $(, $argument)*)
-                            }
+                            Some((calls, first)) => (calls.$short)(first $(, $argument)*),
                         }
                     }
                 }
@@ -65,10 +50,11 @@ macro_rules! public_calls {
         #[unsafe(no_mangle)]
         pub static nonic_dat_table: DatTable = DatTable {
             version: TABLE_VERSION,
-            provider: ProviderCalls {
+            provider: {
+                let mut calls = ProviderCalls { $($short: public::$short),* };
                 // Closing ends with the registry, which may let go of the provider's library.
-                ia_close: registry::ia_close,
-                $($short: public::$short),*
+                calls.ia_close = registry::ia_close;
+                calls
             },
             dat_ia_openv: registry::dat_ia_openv,
             dat_registry_list_providers: registry::dat_registry_list_providers,
@@ -79,3 +65,5 @@ macro_rules! public_calls {
         };
     };
 }
+
+for_each_provider_call!(public_calls);

@@ -1,13 +1,12 @@
 //! uDAPL 1.2.
 
 pub mod layouts;
-mod provider;
+pub mod library;
+pub(crate) mod provider;
 
 use core::ptr;
 
 use nonic_dat::{AdapterAttributes, EndpointAttributes, ProviderAttributes, RemoteSegment, Segment};
-
-pub(crate) use provider::ProviderTable;
 
 use crate::calls::{Handle, ProxyAgent};
 use crate::error::Numbering;
