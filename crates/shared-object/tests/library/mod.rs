@@ -26,7 +26,8 @@ fn build() -> PathBuf {
     // The one profile whose folder has another name.
     let profile = if profile == "debug" { "dev".to_owned() } else { profile };
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "nonic-shared-object", "--package", "nonic-scif-library"])
+        .args(["build", "--quiet", "--package", "nonic-shared-object"])
+        .args(["--package", "nonic-scif-library", "--package", "nonic-dat-library"])
         .args(["--profile", &profile, "--target-dir"])
         .arg(folder.parent().expect("a profile is in the target folder"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
