@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test is a crate of its own and uses its part.
 
 pub(crate) mod connected;
+pub(crate) mod other_process;
 pub(crate) mod waiting;
 
 use std::sync::Arc;
