@@ -17,7 +17,7 @@ use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::values::AsyncError;
 
 /// Entries of an adapter's own dispatcher of asynchronous errors at least.
-const ASYNC_LENGTH_MIN: i32 = 8;
+const ASYNC_LENGTH_MIN: i32 = 256;
 
 /// How to open an adapter (`dat_ia_openv`).
 #[derive(Debug)]

@@ -15,10 +15,13 @@ use nonic_device::QpState;
 use super::link::{describe, ready_to_transfer, to_error};
 use super::{Core, Endpoint, forbidden_by};
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
+use crate::event::AsyncObject;
 use crate::introduction::{Introduction, SPACE};
-use crate::values::{ConnectionEvent, EndpointState};
+use crate::values::{AsyncError, ConnectionEvent, EndpointState};
 
 const NO_ENDPOINT: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
+/// `DAT_EP_TRANSFER_TO_ERROR`.
+const TRANSFER_TO_ERROR: i32 = 0;
 /// How soon a graceful disconnect looks again whether requests are still under way, at first and at last.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
@@ -311,6 +314,8 @@ impl Endpoint {
         if let Some(pair) = self.pair() {
             to_error(pair);
         }
+        let was_connected =
+            matches!(self.state(), EndpointState::Connected | EndpointState::DisconnectPending);
         self.set_state(core, EndpointState::Disconnected);
         core.connecting.remote = None;
         if let Some(connection) = core.connecting.connection.take()
@@ -321,6 +326,13 @@ impl Endpoint {
             connection.fail();
         }
         self.show(core, kind, data);
+        // It takes no more from the shared queue: programs wait for this before they free the endpoint.
+        if was_connected
+            && core.setup.shared_receives.is_some()
+            && let Some(this) = self.this()
+        {
+            self.adapter.raise(AsyncError::EndpointBroken, AsyncObject::Endpoint(&this), TRANSFER_TO_ERROR);
+        }
     }
 
     fn show(&self, core: &mut Core, kind: ConnectionEvent, data: &[u8]) {

@@ -147,8 +147,8 @@ impl Version for V2 {
     fn endpoint_attributes(attributes: &Self::EpAttributes) -> AttributesWanted {
         let common = EndpointAttributes {
             service_type: attributes.service_type,
-            max_message_size: attributes.max_message_size.into(),
-            max_rdma_size: attributes.max_rdma_size.into(),
+            max_message_size: at_least(attributes.max_message_size),
+            max_rdma_size: at_least(attributes.max_rdma_size),
             qos: attributes.qos,
             receive_flags: attributes.recv_completion_flags,
             request_flags: attributes.request_completion_flags,
@@ -368,6 +368,13 @@ fn extension(kind: TransferKind, immediate: u32) -> [u64; 8] {
     let first = if cfg!(target_endian = "little") { kind.into() } else { u64::from(kind) << 32 };
     let second = if cfg!(target_endian = "little") { immediate.into() } else { u64::from(immediate) << 32 };
     [first, second, 0, 0, 0, 0, 0, 0]
+}
+
+/// A limit that a program asks for: it gets the adapter's, as in OFED, whose programs move more than they asked for. More than
+/// that is left to be refused.
+fn at_least(size: u32) -> u64 {
+    const MOST: u32 = 1 << 31;
+    if size <= MOST { 0 } else { size.into() }
 }
 
 /// A length where 2.0 has room for 32 bits only.
