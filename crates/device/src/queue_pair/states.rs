@@ -43,6 +43,8 @@ impl QueuePair {
                 return Ok(());
             }
             QpState::Error => {
+                // What was received was received: its sender is told first.
+                self.answer(&mut inner);
                 self.stop_and_flush(&mut inner);
                 return Ok(());
             }
