@@ -94,6 +94,7 @@ impl EventDispatcher {
         true
     }
 
+    #[inline]
     pub(super) fn has_overflowed(&self) -> bool {
         self.overflowed.load(Ordering::Acquire)
     }

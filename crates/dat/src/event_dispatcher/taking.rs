@@ -64,25 +64,39 @@ impl EventDispatcher {
     #[inline]
     pub(super) fn take(&self, deliver: impl FnOnce(&Event<'_>)) -> DatResult<()> {
         let mut front = self.front.lock();
-        if front.parked.is_empty()
-            && let Some(completion) = self.next_completion(&mut front)?
-        {
-            // The state is read before it is looked whether other events wait: ESTABLISHED is among those before the state is
-            // CONNECTED.
-            if let Some(endpoint) = front.endpoint(completion.qp_number)
-                && let Some(event) = endpoint.plain_event(&completion)
-                && self.others_waiting.load(Ordering::Acquire) == 0
-            {
-                deliver(&event);
-                return Ok(());
-            }
+        let Some(queue) = &self.completions else { return self.take_closely(front, deliver) };
+        if !front.parked.is_empty() || self.has_overflowed() {
+            return self.take_closely(front, deliver);
+        }
+        let mut deliver = Some(deliver);
+        let mut unusual = None;
+        let polled = queue.poll(
+            |completion| {
+                // The state is read before it is looked whether other events wait: ESTABLISHED is among those before the state
+                // is CONNECTED.
+                if let Some(endpoint) = front.endpoint(completion.qp_number)
+                    && let Some(event) = endpoint.plain_event(completion)
+                    && self.others_waiting.load(Ordering::Acquire) == 0
+                    && let Some(deliver) = deliver.take()
+                {
+                    deliver(&event);
+                } else {
+                    unusual = Some(*completion);
+                }
+            },
+            1,
+        );
+        front.taken += u64::from(matches!(polled, Ok(1)));
+        let Some(deliver) = deliver else { return Ok(()) };
+        if let Some(completion) = unusual {
             self.park(&mut front, completion);
+        } else if polled == Ok(0) && self.others_waiting.load(Ordering::Acquire) == 0 && !self.is_ended() {
+            return Err(DatError::QUEUE_EMPTY);
         }
         self.take_closely(front, deliver)
     }
 
     /// The next completion, out of its queue.
-    #[inline]
     fn next_completion(&self, front: &mut Front) -> DatResult<Option<Completion>> {
         if self.has_overflowed() {
             return Err(DatError::state(Subtype::None));
