@@ -271,3 +271,57 @@ fn those_who_say_nothing_are_in_nobodys_way_and_sent_off() {
     eventually("all are sent off", || silent.iter().all(PacketSocket::is_hung_up));
     other.leave();
 }
+
+#[test]
+fn many_processes_ask_one() {
+    let number = fresh_number();
+    let (_listener, requests) = offer(number);
+    const PROCESSES: usize = 24;
+    const EACH: usize = 40;
+    let mut others: Vec<_> = (0..PROCESSES).map(|_| Other::start()).collect();
+    for other in &mut others {
+        (0..EACH).for_each(|_| other.order(&format!("connect {number}")));
+    }
+    let serving: Vec<_> = (0..PROCESSES * EACH).map(|_| accept(requests.next(), b"")).collect();
+    for (_, notes) in &serving {
+        assert_eq!(notes.next(), Told::Established);
+    }
+    for other in &mut others {
+        (0..EACH).for_each(|_| assert_eq!(other.hear(), "ok"));
+        other.tell("all Accepted([97, 110, 115, 119, 101, 114], [])");
+    }
+    // Half of them die, half leave, all at once.
+    let lost = |process: usize| process % 2 == 0;
+    for (process, mut other) in others.into_iter().enumerate() {
+        if lost(process) { other.kill() } else { other.leave() }
+    }
+    let mut counts = [0; 2];
+    for (_, notes) in &serving {
+        match notes.next() {
+            Told::Lost => counts[0] += 1,
+            Told::Disconnected => counts[1] += 1,
+            told => panic!("{told:?}"),
+        }
+    }
+    assert_eq!(counts, [PROCESSES / 2 * EACH; 2]);
+}
+
+#[test]
+fn a_channel_that_is_not_used_is_closed_and_opened_again() {
+    let number = fresh_number();
+    let mut other = Other::start();
+    other.tell(&format!("listen {number}"));
+    let before = descriptors(other.process.id());
+    for _ in 0..2 {
+        let (connection, asked) = ask(number, b"", None);
+        other.tell("next");
+        other.tell("accept");
+        assert_eq!(asked.next(), accepted(b""));
+        assert_eq!(other.tell("hear"), "Established");
+        assert_eq!(descriptors(other.process.id()), before + 1);
+        connection.disconnect();
+        assert_eq!(other.tell("hear"), "Disconnected");
+        eventually("the channel is closed", || descriptors(other.process.id()) == before);
+    }
+    other.leave();
+}
