@@ -196,7 +196,11 @@ impl LocalRegion {
 
     /// For peers; 0 without remote privileges.
     pub fn remote_context(&self) -> u32 {
-        if self.privileges.intersects(Privileges::REMOTE) { self.for_peers().remote_key().0 } else { 0 }
+        if self.privileges.intersects(Privileges::REMOTE | Privileges::REMOTE_ATOMIC) {
+            self.for_peers().remote_key().0
+        } else {
+            0
+        }
     }
 
     /// What peers reach.
@@ -313,22 +317,29 @@ impl Registered {
         let access = access_for(privileges);
         // With a shadow peers have no business in the memory itself.
         let own = if adapter.is_coherent() { access } else { access & Access::LOCAL_WRITE };
+        let share = |region: &Arc<Region>, access| {
+            region.share(zone.zone(), access).map_err(|error| match error {
+                // One of the two has been freed meanwhile, and the zone is counted.
+                RegisterError::Closed => REGION_HANDLE,
+                error => refusal(error),
+            })
+        };
         let region = match base {
-            Some(base) => base.region.share(zone.zone(), own),
+            Some(base) => share(&base.region, own)?,
             None => {
                 let memory = RegionMemory::Program { address: address as usize, length: length as usize };
-                zone.zone().register(RegionRequest { memory, base: address, access: own })
+                let request = RegionRequest { memory, base: address, access: own };
+                zone.zone().register(request).map_err(refusal)?
             }
         };
-        let region = region.map_err(refusal)?;
         if adapter.is_coherent() {
             return Ok(Self { region, shadow: None });
         }
         let shadow = match base.and_then(|base| base.shadow.as_ref()) {
-            Some(shadow) => shadow.share(zone.zone(), access),
-            None => region.shadow(zone.zone(), access),
+            Some(shadow) => share(shadow, access)?,
+            None => region.shadow(zone.zone(), access).map_err(refusal)?,
         };
-        Ok(Self { region, shadow: Some(shadow.map_err(refusal)?) })
+        Ok(Self { region, shadow: Some(shadow) })
     }
 }
 

@@ -180,7 +180,7 @@ impl RemoteRegion {
         if !Arc::ptr_eq(region.zone(), &self.zone) {
             return Err(protection(privileges));
         }
-        let writes = privileges.contains(Privileges::REMOTE_WRITE);
+        let writes = privileges.intersects(Privileges::REMOTE_WRITE | Privileges::REMOTE_ATOMIC);
         if writes && !region.privileges().contains(Privileges::LOCAL_WRITE) {
             let subtype = Subtype::Privileges(AccessKind::RdmaWrite);
             return Err(DatError::new(Kind::PrivilegesViolation, subtype));
@@ -310,9 +310,11 @@ impl Drop for RemoteRegion {
 /// The engine's rights for privileges, of which only the remote ones count.
 fn remote_access(privileges: Privileges) -> Access {
     let mut access = Access::LOCAL_READ;
-    for (privilege, right) in
-        [(Privileges::REMOTE_READ, Access::REMOTE_READ), (Privileges::REMOTE_WRITE, Access::REMOTE_WRITE)]
-    {
+    for (privilege, right) in [
+        (Privileges::REMOTE_READ, Access::REMOTE_READ),
+        (Privileges::REMOTE_WRITE, Access::REMOTE_WRITE),
+        (Privileges::REMOTE_ATOMIC, Access::REMOTE_ATOMIC),
+    ] {
         if privileges.contains(privilege) {
             access |= right;
         }

@@ -1,12 +1,21 @@
 //! Opening and closing adapters, and what belongs to them.
 
 mod common;
+#[path = "common/peers.rs"]
+mod peers;
+#[path = "common/waiting.rs"]
+#[allow(dead_code)]
+mod waiting;
 
 use common::{Pages, bad_handle, bad_state, open, register};
 use nonic_dat::{
-    AsyncEvents, DatError, HandleKind, InterfaceAdapter, OpenOptions, Privileges, ProtectionZone,
-    RemoteRegion, Resource, SharedQueueAttributes, SharedReceiveQueue, StateKind, Subtype,
+    AsyncEvents, ConnectionEvent, DatError, Event, EventDispatcher, HandleKind, InterfaceAdapter, Kind,
+    NotificationObject, OpenOptions, Privileges, ProtectionZone, PublicServicePoint, RemoteRegion,
+    ReservedServicePoint, Resource, SharedQueueAttributes, SharedReceiveQueue, StateKind, Streams, Subtype,
+    TransferStatus,
 };
+use peers::{Side, connect, far};
+use waiting::{named_thread, until_asleep};
 
 const CLOSED: DatError = DatError::handle(Subtype::Handle(HandleKind::InterfaceAdapter));
 
@@ -146,4 +155,105 @@ fn a_shared_receive_queue_takes_what_it_was_made_for() {
     region.free().unwrap();
     zone.free().unwrap();
     adapter.close(true).unwrap();
+}
+
+/// Everything there is, in use: connected, asked for, bound, waited on.
+#[test]
+fn an_abrupt_close_wakes_all_who_wait_and_tells_the_peer() {
+    let (server, client) = (Side::with_async(), Side::new(true));
+    connect(&server, &client);
+    let adapter = &server.adapter;
+    let remote = RemoteRegion::create(&server.zone).unwrap();
+    server.bind(&remote, server.piece(0, 64), Privileges::REMOTE);
+    let signals = NotificationObject::create(adapter, None).unwrap();
+    let streams = Streams::CONNECTION_REQUEST | Streams::SOFTWARE;
+    let requests = EventDispatcher::create(adapter, 8, None, streams).unwrap();
+    let idle = EventDispatcher::create(adapter, 8, Some(&signals), Streams::SOFTWARE).unwrap();
+    let (conn_qual, _point) = PublicServicePoint::create_any(adapter, &requests, true).unwrap();
+    let reserved = server.endpoint_of(&server.zone);
+    let _reserved_point =
+        ReservedServicePoint::create(adapter, conn_qual + 100_000, &reserved, &requests).unwrap();
+    let asking = client.endpoint_of(&client.zone);
+    let address = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+    asking.connect(address, conn_qual, None, b"", 0, 0).unwrap();
+    let mut request = None;
+    let (result, _) = requests.wait(None, 1, |event| {
+        if let Event::Request { request: found, .. } = event {
+            request = Some(std::sync::Arc::clone(found));
+        }
+    });
+    result.unwrap();
+    assert_eq!(adapter.close(true), Err(bad_state(StateKind::IaInUse)));
+    // A refused close leaves everything working.
+    let remote_context = remote.facts();
+    assert_eq!(client.write(far(remote_context.context, remote_context.segment)), TransferStatus::Success);
+    std::thread::scope(|scope| {
+        let on_async = adapter.async_dispatcher().unwrap();
+        let mut waits = vec![named_thread(scope, move || on_async.wait(None, 1, |_| ()).0)];
+        for dispatcher in [&idle, &server.transfers] {
+            waits.push(named_thread(scope, || dispatcher.wait(None, 1, |_| ()).0));
+        }
+        let (on_signals, name) = named_thread(scope, || signals.wait(None).map(drop));
+        waits.iter().for_each(|(_, name)| until_asleep(*name));
+        until_asleep(name);
+        adapter.close(false).unwrap();
+        for (wait, _) in waits {
+            assert_eq!(wait.join().unwrap().unwrap_err().kind, Kind::Abort);
+        }
+        on_signals.join().unwrap().unwrap_err();
+    });
+    assert_eq!(client.connection_event(), ConnectionEvent::Disconnected);
+    assert_eq!(client.connection_event(), ConnectionEvent::NonPeerRejected);
+    assert_eq!(request.unwrap().reject(b""), Err(bad_handle(HandleKind::ConnectionRequest)));
+    assert!(adapter.async_dispatcher().is_none());
+    assert_eq!(signals.free(), Err(bad_handle(HandleKind::NotificationObject)));
+    assert!(idle.free().is_err() && server.endpoint.free().is_err() && reserved.free().is_err());
+    // The qualifier is free again.
+    PublicServicePoint::create(&client.adapter, conn_qual, &client.connections, false)
+        .unwrap()
+        .free()
+        .unwrap();
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+fn resident_pages() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// In a process of its own, so that other tests do not count.
+#[test]
+fn adapters_that_come_and_go_leave_nothing() {
+    const ALONE: &str = "NONIC_TEST_ADAPTERS_ALONE";
+    let name = "adapters_that_come_and_go_leave_nothing";
+    if std::env::var_os(ALONE).is_none() {
+        let program = std::env::current_exe().unwrap();
+        let run = std::process::Command::new(program)
+            .args(["--exact", name, "--test-threads=1"])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+        return;
+    }
+    let turn = |graceful: bool| {
+        let (server, client) = (Side::with_async(), Side::new(true));
+        connect(&server, &client);
+        let remote = RemoteRegion::create(&server.zone).unwrap();
+        server.bind(&remote, server.piece(0, 64), Privileges::REMOTE);
+        if graceful {
+            client.endpoint.disconnect(true).unwrap();
+            assert_eq!(server.connection_event(), ConnectionEvent::Disconnected);
+        }
+    };
+    (0..40).for_each(|count| turn(count % 2 == 0));
+    let before = (descriptors(), resident_pages());
+    (0..400).for_each(|count| turn(count % 2 == 0));
+    let after = (descriptors(), resident_pages());
+    println!("pages: {} before, {} after", before.1, after.1);
+    assert_eq!(before.0, after.0, "descriptors");
+    assert!(after.1 < before.1 + 100, "pages: {} before, {} after", before.1, after.1);
 }
