@@ -1,6 +1,5 @@
 //! Local memory regions (LMR): the program's memory, made reachable by data transfer operations and by peers.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nonic_device::{Access, AddressRange, Key, Region, RegionMemory, RegionRequest, RegisterError};
@@ -371,31 +370,46 @@ fn refusal(error: RegisterError) -> DatError {
     }
 }
 
-/// The regions of an adapter, by their contexts.
+/// The regions of an adapter, by the places of their contexts in the engine's table, which are small numbers.
 #[derive(Default)]
-pub(crate) struct RegionTable(Mutex<HashMap<u32, Weak<LocalRegion>>>);
+pub(crate) struct RegionTable(Mutex<Vec<Option<(Key, Weak<LocalRegion>)>>>);
 
 impl RegionTable {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Weak<LocalRegion>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<(Key, Weak<LocalRegion>)>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, region: &Arc<LocalRegion>) {
-        self.lock().insert(region.local_context(), Arc::downgrade(region));
+        let key = region.region.local_key();
+        let place = key.index() as usize;
+        let mut places = self.lock();
+        if places.len() <= place {
+            places.resize(place + 1, None);
+        }
+        places[place] = Some((key, Arc::downgrade(region)));
     }
 
     fn remove(&self, region: &LocalRegion) {
-        self.lock().remove(&region.local_context());
+        let key = region.region.local_key();
+        if let Some(place) = self.lock().get_mut(key.index() as usize)
+            && place.as_ref().is_some_and(|(found, _)| *found == key)
+        {
+            *place = None;
+        }
     }
 
     /// The region with this LMR context.
     pub(crate) fn find(&self, context: u32) -> Option<Arc<LocalRegion>> {
-        self.lock().get(&context)?.upgrade()
+        let key = Key(context);
+        match self.lock().get(key.index() as usize)? {
+            Some((found, region)) if *found == key => region.upgrade(),
+            _ => None,
+        }
     }
 }
 
 impl std::fmt::Debug for RegionTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RegionTable({})", self.lock().len())
+        write!(f, "RegionTable({})", self.lock().iter().flatten().count())
     }
 }

@@ -1,6 +1,7 @@
 //! The memory windows of a process, and the regions they can be bound to, as requests name them.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -21,11 +22,33 @@ pub(crate) struct WindowTable {
 #[derive(Debug, Default)]
 struct Inner {
     /// By their places in the key table.
-    windows: HashMap<u32, Weak<MemoryWindow>>,
+    windows: ByPlace<Weak<MemoryWindow>>,
     /// Regions with the right to bind, by their places.
-    regions: HashMap<u32, Weak<Region>>,
+    regions: ByPlace<Weak<Region>>,
     /// Queue pairs, and the windows bound for them alone.
     bound: BTreeSet<(QpNumber, u32)>,
+}
+
+type ByPlace<T> = HashMap<u32, T, BuildHasherDefault<PlaceHasher>>;
+
+/// Every bind looks up two places. They are this process's own small numbers, which nobody chooses for their hashes.
+#[derive(Debug, Default)]
+struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(self.0 as u32 ^ u32::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, place: u32) {
+        // Spreads them over all bits (the golden ratio).
+        self.0 = u64::from(place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl WindowTable {
