@@ -206,6 +206,95 @@ fn whichever_process_of_scif_is_killed_the_demo_says_so_and_ends() {
     }
 }
 
+/// The steps of uDAPL.
+const DAT_STEPS: [&str; 5] = ["register", "bind", "write", "rebind", "sync"];
+
+/// Runs the demo of uDAPL for machines and checks that it says what a demo that passed says.
+#[track_caller]
+fn dat_passes(command: &mut Command) -> Value {
+    support::library();
+    let outcome = run(command.args(["demo", "dat", "--json"])).exits(0);
+    let report: Value = serde_json::from_str(&outcome.output).expect("one JSON object");
+    assert_eq!((&report["passed"], &report["error"]), (&Value::Bool(true), &Value::Null), "{report:#}");
+    let names: Vec<_> =
+        report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
+    assert_eq!(names, DAT_STEPS);
+    report
+}
+
+#[test]
+fn udapl_passes_between_two_processes_and_is_fast() {
+    let report = dat_passes(&mut nonic());
+    assert_ne!(report["processes"][0], report["processes"][1]);
+    assert_eq!(report["device"], "nonic");
+    assert!(report["service"].as_u64().is_some_and(|number| number > 0), "{report:#}");
+    let figures =
+        report["steps"].as_array().unwrap().iter().flat_map(|step| step["figures"].as_array().unwrap());
+    assert!(
+        figures.clone().count() >= 6 && figures.clone().all(|figure| figure["value"].as_f64() > Some(0.0))
+    );
+}
+
+#[test]
+fn udapl_passes_on_every_tier_and_with_memory_of_every_kind() {
+    for tier in ["mapped", "kernel", "ring"] {
+        dat_passes(nonic().env("NONIC_TIER", tier));
+    }
+    dat_passes(nonic().env("NONIC_ADOPT", "never"));
+    // What the demo says about an adapter's memory does not depend on what the user has set for programs.
+    dat_passes(nonic().env("NONIC_NONCOHERENT", "1"));
+}
+
+#[test]
+fn udapl_passes_for_an_ordinary_user_and_beside_others_of_its_kind() {
+    let children: Vec<_> = (0..3)
+        .map(|_| {
+            support::library();
+            let mut command = nonic_as_ordinary_user();
+            spawn(command.args(["demo", "dat"]).stdout(Stdio::piped()).stderr(Stdio::null()))
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+fn a_person_reads_every_step_of_udapl() {
+    support::library();
+    let output = run(nonic_behind(&["taskset", "-c", "0"]).args(["demo", "dat"])).exits(0).output;
+    for step in DAT_STEPS {
+        assert!(
+            output.lines().any(|line| line.starts_with("  ok") && line.contains(step)),
+            "no {step} in {output}"
+        );
+    }
+    assert!(
+        output.contains("All 5 steps passed in") && output.contains("DAT_DTO_ERR_REMOTE_ACCESS"),
+        "{output}"
+    );
+}
+
+#[test]
+fn whichever_process_of_udapl_is_killed_the_demo_says_so_and_ends() {
+    support::library();
+    for victim in 0..2 {
+        let mut command = nonic();
+        let mut child = spawn(command.args(["demo", "dat"]).stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut text = String::new();
+        output.read_line(&mut text).unwrap(); // The endpoints are connected.
+        let pids: Vec<i32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let pids = &pids[pids.len() - 2..];
+        let pid = rustix::process::Pid::from_raw(pids[victim]).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        output.read_to_string(&mut text).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{text}");
+        assert!(text.contains("FAILED") && text.contains("signal: 9"), "{text}");
+    }
+}
+
 #[test]
 fn whichever_process_is_killed_the_demo_says_so_and_ends() {
     support::library();

@@ -62,7 +62,7 @@ fn scif_is_tried_and_its_ports_are_listed_with_node_and_owner() {
 }
 
 #[test]
-fn a_missing_scif_library_is_noted_and_verbs_still_work() {
+fn missing_libraries_of_scif_and_udapl_are_noted_and_verbs_still_work() {
     support::library();
     let folder = support::scratch();
     let engine = std::path::Path::new(env!("CARGO_BIN_EXE_nonic")).with_file_name("libnonic.so");
@@ -70,6 +70,60 @@ fn a_missing_scif_library_is_noted_and_verbs_still_work() {
     let report = report(nonic().env("NONIC_LIB_DIR", &*folder), 0);
     assert_eq!(line(&report, "libscif.so.0")["mark"], "note");
     says(&report, "libscif.so.0", "missing");
+    assert_eq!(line(&report, "libdat.so.1")["mark"], "note");
+    says(&report, "libdat.so.1", "missing");
+}
+
+#[test]
+fn udapl_is_tried_and_its_services_are_listed_with_their_owners() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    let number = 0x6e6f_0000_0000 + u64::from(std::process::id());
+    let name = SocketAddr::from_abstract_name(format!("nonic-connection.1/dat/{number}"));
+    let _service = UnixListener::bind_addr(&name.expect("a short name")).expect("nobody has this name");
+    let report = report(nonic().env_remove("NONIC_NONCOHERENT"), 0);
+    says(&report, "libdat.so.1", "connected to itself and wrote; memory is coherent");
+    says(&report, &format!("service {number}"), &format!(" {}", std::process::id()));
+}
+
+#[test]
+fn every_line_of_dat_conf_that_does_not_count_has_its_reason() {
+    support::library();
+    let folder = support::scratch();
+    let file = folder.join("dat.conf");
+    let text = "# a site's file\n\
+                ib0 u1.2 nonthreadsafe default /nowhere/libdaplcma.so.1 dapl.1.2 \"ib0 0\" \"\"\n\
+                ib1 u1.2 nonthreadsafe\n\
+                ib0 u1.2 nonthreadsafe default libother.so.1 dapl.1.2 \"\" \"\"\n\
+                ib2 u1.2 nonthreadsafe nondefault libother.so.1 dapl.1.2 \"\" \"\"\n\
+                libc u1.2 nonthreadsafe default libc.so.6 dapl.1.2 \"\" \"\"\n";
+    std::fs::write(&file, text).expect("it can be written");
+    let report = report(nonic().env("DAT_OVERRIDE", &file), 0);
+    says(&report, "dat.conf", "2 entries that count");
+    says(&report, "dat.conf, line 3", "3 of 8 words");
+    says(&report, "dat.conf, line 4", "in line 2 already");
+    says(&report, "dat.conf, line 5", "nondefault");
+    let providers = report["sections"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|section| section["lines"].as_array().unwrap());
+    let notes: Vec<_> = providers.filter(|line| line["name"] == "provider").map(Value::to_string).collect();
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("/nowhere/libdaplcma.so.1") && note.contains("cannot be loaded")),
+        "{notes:#?}"
+    );
+    assert!(
+        notes.iter().any(|note| note.contains("libc.so.6") && note.contains("no dat_provider_init")),
+        "{notes:#?}"
+    );
+
+    let missing = folder.join("missing");
+    let report = self::report(nonic().env("DAT_OVERRIDE", &missing), 0);
+    says(&report, "dat.conf", "cannot be read");
 }
 
 #[test]
@@ -94,9 +148,15 @@ fn an_ordinary_user_learns_that_nonic_works_and_by_which_tiers() {
 fn a_person_reads_marks_names_and_a_verdict_without_escape_codes_in_a_pipe() {
     support::library();
     let output = run(nonic_as_ordinary_user().arg("doctor")).exits(0).output;
-    for heading in
-        ["\nLibrary\n", "\nKernel\n", "\nProcesses\n", "\nNetwork\n", "\nSCIF\n", "\nHow bytes would move\n"]
-    {
+    for heading in [
+        "\nLibrary\n",
+        "\nKernel\n",
+        "\nProcesses\n",
+        "\nNetwork\n",
+        "\nSCIF\n",
+        "\nuDAPL\n",
+        "\nHow bytes would move\n",
+    ] {
         assert!(output.contains(heading), "no {heading:?} in {output}");
     }
     assert!(output.contains("nonic works here."), "{output}");
