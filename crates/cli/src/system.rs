@@ -160,10 +160,19 @@ pub(crate) struct LoadedLibrary(*mut c_void);
 impl LoadedLibrary {
     /// Loads the library at that path, resolving all its symbols now.
     pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
+        Self::load(path, libc::RTLD_LOCAL)
+    }
+
+    /// The same, and lets libraries that are loaded later use its functions.
+    pub(crate) fn open_for_all(path: &Path) -> Result<Self, LoadError> {
+        Self::load(path, libc::RTLD_GLOBAL)
+    }
+
+    fn load(path: &Path, scope: i32) -> Result<Self, LoadError> {
         let name = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| LoadError::Open("a NUL in its path".to_owned()))?;
         // SAFETY: `name` is a C string; constructors of the library run here, as they do in every program that links it.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | scope) };
         if handle.is_null() { Err(LoadError::Open(loader_message())) } else { Ok(Self(handle)) }
     }
 

@@ -33,11 +33,20 @@ fn what_the_readme_installs_works_where_it_is_put() {
         let output = run(support::wrapped(&[], &command).args(arguments)).exits(0).output;
         assert!(output.contains("passed in"), "{output}");
     }
-    for page in ["man1/nonic.1", "man3/scif_open.3", "man3/scif_fence_signal.3", "man7/scif.7", "man3/dat_rmr_bind.3", "man5/dat.conf.5", "man7/dat.7"] {
+    for page in [
+        "man1/nonic.1",
+        "man3/scif_open.3",
+        "man3/scif_fence_signal.3",
+        "man7/scif.7",
+        "man3/dat_rmr_bind.3",
+        "man5/dat.conf.5",
+        "man7/dat.7",
+    ] {
         assert!(folder.join("share/man").join(page).is_file(), "no {page}");
     }
     // What programs are compiled with.
-    for file in ["pkgconfig/scif.pc", "include/scif.h", "pkgconfig/dat.pc", "include/dat/udat.h", "dat.conf"] {
+    for file in ["pkgconfig/scif.pc", "include/scif.h", "pkgconfig/dat.pc", "include/dat/udat.h", "dat.conf"]
+    {
         assert!(folder.join("lib/nonic").join(file).is_file(), "no {file}");
     }
 }

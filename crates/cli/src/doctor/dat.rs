@@ -2,6 +2,7 @@
 //! which services programs of this host listen on.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -44,11 +45,11 @@ struct Loaded {
 
 /// All findings about uDAPL.
 pub(super) fn examine() -> Vec<Line> {
-    let mut lines = match LibraryFolder::find() {
-        Ok(folder) => vec![library(&folder), provider_2(&folder)],
-        Err(_) => Vec::new(), // Said above, where the verbs library is looked for.
-    };
-    lines.extend(configuration());
+    // Where it is missing it is said above, where the verbs library is looked for.
+    let folder = LibraryFolder::find().ok();
+    let mut lines =
+        folder.iter().flat_map(|folder| [library(folder), provider_2(folder)]).collect::<Vec<_>>();
+    lines.extend(configuration(folder.map(|folder| folder.dat_library()).as_deref()));
     lines.extend(services());
     lines
 }
@@ -114,7 +115,7 @@ fn provider_2(folder: &LibraryFolder) -> Line {
         return Line::note(NAME, format!("{} is missing: its programs cannot run", provider.display()))
             .fix("build again: cargo build --release --workspace");
     }
-    if let Some(error) = try_provider(&provider.to_string_lossy()) {
+    if let Some(error) = try_provider(&provider.to_string_lossy(), None) {
         return Line::note(NAME, format!("{}: {error}", provider.display()))
             .fix("build again: cargo build --release --workspace");
     }
@@ -131,7 +132,7 @@ fn provider_2(folder: &LibraryFolder) -> Line {
 }
 
 /// The file that tells registries about providers, and every line of it that does not count.
-fn configuration() -> Vec<Line> {
+fn configuration(registry_1: Option<&Path>) -> Vec<Line> {
     const NAME: &str = "dat.conf";
     let Some(Place { path, is_override }) = nonic_dat_conf::place() else {
         return vec![Line::ok(NAME, "none: nonic's own adapters need none")];
@@ -151,7 +152,7 @@ fn configuration() -> Vec<Line> {
     let (entries, mut lines) = judge(&String::from_utf8_lossy(&bytes));
     let mut first =
         vec![Line::ok(NAME, format!("{name}: {} that count", counted(entries.len(), "entry", "entries")))];
-    lines.extend(providers(&entries));
+    lines.extend(providers(&entries, registry_1));
     first.append(&mut lines);
     first
 }
@@ -190,7 +191,7 @@ fn key(entry: &Entry) -> (&str, (u32, u32), bool) {
 }
 
 /// One line for each library that the entries name.
-fn providers(entries: &[Entry]) -> Vec<Line> {
+fn providers(entries: &[Entry], registry_1: Option<&Path>) -> Vec<Line> {
     let mut libraries: BTreeMap<(&str, u32), Vec<&Entry>> = BTreeMap::new();
     for entry in entries {
         libraries.entry((&entry.library, entry.version.0)).or_default().push(entry);
@@ -198,7 +199,11 @@ fn providers(entries: &[Entry]) -> Vec<Line> {
     let line = |((library, major), entries): ((&str, u32), Vec<&Entry>)| {
         let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
         let words = format!("{library} for {} of uDAPL {major}", named(&names));
-        match try_provider(library) {
+        if entries.iter().all(|entry| entry.is_nonic()) {
+            return Line::ok("provider", format!("{words}: nonic's own"));
+        }
+        let registry = if major == 1 { registry_1 } else { Some(Path::new(REGISTRY_2)) };
+        match try_provider(library, registry) {
             None => Line::ok("provider", format!("{words}: loads")),
             Some(error) => Line::note("provider", format!("{words}: {error}"))
                 .fix("install the library, or correct its name in dat.conf"),
@@ -207,16 +212,21 @@ fn providers(entries: &[Entry]) -> Vec<Line> {
     libraries.into_iter().map(line).collect()
 }
 
-/// Why a provider's library cannot be used, if it cannot; tried in a process of its own.
-fn try_provider(library: &str) -> Option<String> {
-    match ask_helper::<Loaded>(&["dat-provider".as_ref(), library.as_ref()]) {
+/// Why a provider's library cannot be used, if it cannot; tried in a process of its own. Most need functions of a registry,
+/// which the process has already as a rule.
+fn try_provider(library: &str, registry: Option<&Path>) -> Option<String> {
+    let mut role = vec![OsStr::new("dat-provider"), library.as_ref()];
+    role.extend(registry.map(Path::as_os_str));
+    match ask_helper::<Loaded>(&role) {
         Ok(loaded) => loaded.error,
         Err(error) => Some(error.to_string()),
     }
 }
 
 /// In the helper process: loads a provider as a registry does, and says what is wrong with it.
-pub(super) fn load_provider_and_tell(library: &Path) -> ExitCode {
+pub(super) fn load_provider_and_tell(library: &Path, registry: Option<&Path>) -> ExitCode {
+    // Where it is missing the provider says what it misses.
+    let _ = registry.map(LoadedLibrary::open_for_all);
     let error = match LoadedLibrary::open(library) {
         Err(error) => Some(error.to_string()),
         Ok(loaded) if loaded.has(c"dat_provider_init") => None,

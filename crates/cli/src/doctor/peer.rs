@@ -39,7 +39,7 @@ enum Role {
     /// Load the library of uDAPL, connect two endpoints, say what was seen.
     Dat { file: PathBuf },
     /// Load a provider of uDAPL, say what was seen.
-    DatProvider { library: PathBuf },
+    DatProvider { library: PathBuf, registry: Option<PathBuf> },
     /// Adopt memory, say what was seen.
     Adoption,
     /// Write to the other process's memory, or have that memory, through the library.
@@ -57,7 +57,7 @@ pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
         Role::Library { file } => library::load_and_tell(file),
         Role::Scif { file } => scif::load_and_tell(file),
         Role::Dat { file } => dat::load_and_tell(file),
-        Role::DatProvider { library } => dat::load_provider_and_tell(library),
+        Role::DatProvider { library, registry } => dat::load_provider_and_tell(library, registry.as_deref()),
         Role::Adoption => adoption::try_and_tell(),
         Role::Reach { side, file } => reach::take_part(*side, file),
         Role::Memory { allow_ptrace } => serve_memory(*allow_ptrace),

@@ -75,7 +75,17 @@ impl Entry {
             (true, true) => None,
         }
     }
+
+    /// Whether its library is nonic's own, to which it gives one more name.
+    pub fn is_nonic(&self) -> bool {
+        let file = self.library.rsplit('/').next().unwrap_or_default();
+        self.library == OWN_WORD || OWN_FILES.iter().any(|own| file.starts_with(own))
+    }
 }
+
+/// Beginnings of the file names of nonic's libraries, and what may stand for them.
+const OWN_FILES: [&str; 3] = ["libdat.so", "libnonic.so", "libdaplnonic.so"];
+const OWN_WORD: &str = "nonic";
 
 /// Why a line is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,6 +277,22 @@ mod tests {
         for (old, new) in [("u2.0", "k2.0"), (" default", " nondefault")] {
             let Line::Entry(entry) = only(&SOUND.replace(old, new)) else { panic!("it is sound") };
             assert!(entry.why_unused().is_some());
+        }
+    }
+
+    #[test]
+    fn nonics_own_libraries_are_known_by_their_files() {
+        for (library, own) in [
+            ("nonic", true),
+            ("/opt/nonic/libdat.so.1", true),
+            ("libdaplnonic.so.2", true),
+            ("libdaplofa.so.2", false),
+            ("/opt/nonic/libdapl.so", false),
+        ] {
+            let Line::Entry(entry) = only(&SOUND.replace("libdaplofa.so.2", library)) else {
+                panic!("it is sound")
+            };
+            assert_eq!(entry.is_nonic(), own, "{library}");
         }
     }
 
