@@ -59,7 +59,7 @@ fn tidy(words: &str) -> String {
 
 fn calls() -> Vec<Call> {
     let headers = headers();
-    let declared = headers.split("extern DAT_RETURN DAT_API ").skip(1).map(|rest| {
+    let declared = headers.split("extern DAT_RETURN ").skip(1).map(|rest| {
         let (declaration, _) = rest.split_once(");").expect("a declaration ends");
         let (name, parameters) = declaration.split_once('(').expect("it has parameters");
         let parameters = parameters.split(',').map(tidy).collect();
