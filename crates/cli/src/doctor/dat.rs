@@ -40,6 +40,8 @@ struct Seen {
 /// What the helper process that loads a provider saw.
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Loaded {
+    /// Whether the registry was found that it belongs to.
+    has_registry: bool,
     error: Option<String>,
 }
 
@@ -115,14 +117,15 @@ fn provider_2(folder: &LibraryFolder) -> Line {
         return Line::note(NAME, format!("{} is missing: its programs cannot run", provider.display()))
             .fix("build again: cargo build --release --workspace");
     }
-    if let Some(error) = try_provider(&provider.to_string_lossy(), None) {
-        return Line::note(NAME, format!("{}: {error}", provider.display()))
-            .fix("build again: cargo build --release --workspace");
-    }
-    match LoadedLibrary::open(Path::new(REGISTRY_2)) {
-        Ok(_) => Line::ok(NAME, format!("{REGISTRY_2} is installed; nonic run leads it to {PROVIDER_2}")),
+    let loaded = try_provider(&provider.to_string_lossy(), Some(Path::new(REGISTRY_2)));
+    match loaded.error {
+        Some(error) => Line::note(NAME, format!("{}: {error}", provider.display()))
+            .fix("build again: cargo build --release --workspace"),
+        None if loaded.has_registry => {
+            Line::ok(NAME, format!("{REGISTRY_2} is installed; nonic run leads it to {PROVIDER_2}"))
+        }
         // Not a note: most have no such programs.
-        Err(_) => Line::ok(
+        None => Line::ok(
             NAME,
             format!(
                 "{REGISTRY_2}, the registry that its programs load, is not installed (Debian: libdat2-2)"
@@ -203,7 +206,7 @@ fn providers(entries: &[Entry], registry_1: Option<&Path>) -> Vec<Line> {
             return Line::ok("provider", format!("{words}: nonic's own"));
         }
         let registry = if major == 1 { registry_1 } else { Some(Path::new(REGISTRY_2)) };
-        match try_provider(library, registry) {
+        match try_provider(library, registry).error {
             None => Line::ok("provider", format!("{words}: loads")),
             Some(error) => Line::note("provider", format!("{words}: {error}"))
                 .fix("install the library, or correct its name in dat.conf"),
@@ -212,27 +215,23 @@ fn providers(entries: &[Entry], registry_1: Option<&Path>) -> Vec<Line> {
     libraries.into_iter().map(line).collect()
 }
 
-/// Why a provider's library cannot be used, if it cannot; tried in a process of its own. Most need functions of a registry,
-/// which the process has already as a rule.
-fn try_provider(library: &str, registry: Option<&Path>) -> Option<String> {
+/// Loads a provider in a process of its own. Most need functions of a registry, which a program has loaded before.
+fn try_provider(library: &str, registry: Option<&Path>) -> Loaded {
     let mut role = vec![OsStr::new("dat-provider"), library.as_ref()];
     role.extend(registry.map(Path::as_os_str));
-    match ask_helper::<Loaded>(&role) {
-        Ok(loaded) => loaded.error,
-        Err(error) => Some(error.to_string()),
-    }
+    ask_helper(&role).unwrap_or_else(|error| Loaded { has_registry: false, error: Some(error.to_string()) })
 }
 
 /// In the helper process: loads a provider as a registry does, and says what is wrong with it.
 pub(super) fn load_provider_and_tell(library: &Path, registry: Option<&Path>) -> ExitCode {
     // Where it is missing the provider says what it misses.
-    let _ = registry.map(LoadedLibrary::open_for_all);
+    let has_registry = registry.is_some_and(|registry| LoadedLibrary::open_for_all(registry).is_ok());
     let error = match LoadedLibrary::open(library) {
         Err(error) => Some(error.to_string()),
         Ok(loaded) if loaded.has(c"dat_provider_init") => None,
         Ok(_) => Some("it has no dat_provider_init, so it is no provider".to_owned()),
     };
-    println!("{}", serde_json::to_string(&Loaded { error }).expect("strings only"));
+    println!("{}", serde_json::to_string(&Loaded { has_registry, error }).expect("strings and words only"));
     ExitCode::SUCCESS
 }
 

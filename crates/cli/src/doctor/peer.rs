@@ -77,7 +77,8 @@ pub(super) fn ask_helper<T: DeserializeOwned>(role: &[&OsStr]) -> io::Result<T> 
     }
     let status = child.wait()?;
     read?;
-    serde_json::from_str(&answer)
+    // Libraries that it has loaded may have said something before.
+    serde_json::from_str(answer.lines().last().unwrap_or_default())
         .map_err(|_| io::Error::other(format!("the process that tried it ended: {status}")))
 }
 
