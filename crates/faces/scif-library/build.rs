@@ -1,9 +1,9 @@
 //! Passes name and version node to the linker, and puts into the folder `nonic-lib` what SCIF programs load and what
 //! they are compiled with: the library's names, the header and a file for pkg-config.
 
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::{env, fs, io};
+use std::{fs, io};
+
+use nonic_library_folder::{folder, link, make_names, source};
 
 /// The library's name, and the names that lead to it, each by the one before.
 const NAMES: [(&str, &str); 3] = [
@@ -13,41 +13,9 @@ const NAMES: [(&str, &str); 3] = [
 ];
 
 fn main() -> io::Result<()> {
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let [nodes, header, package] =
-        ["exports.map", "../../../include/scif.h", "scif.pc"].map(|name| here.join(name));
-    for file in [&nodes, &header, &package, &here.join("build.rs")] {
-        println!("cargo:rerun-if-changed={}", file.display());
-    }
-    println!("cargo:rustc-cdylib-link-arg=-Wl,--version-script={}", nodes.display());
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libscif.so.0");
-    let folder = profile_folder().join("nonic-lib");
-    make_names(&folder)?;
-    for inner in ["include", "pkgconfig"] {
-        fs::create_dir_all(folder.join(inner))?;
-    }
-    fs::copy(&header, folder.join("include/scif.h"))?;
-    let package = fs::read_to_string(&package)?.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-    fs::write(folder.join("pkgconfig/scif.pc"), package)
-}
-
-/// Where the library will be: the folder that holds `build`, in which our own `OUT_DIR` is.
-fn profile_folder() -> PathBuf {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let build =
-        out.ancestors().find(|folder| folder.ends_with("build")).expect("OUT_DIR is below a folder `build`");
-    build.parent().expect("`build` is in a folder").to_path_buf()
-}
-
-/// Relative links, so that the build folder may be moved or mounted elsewhere.
-fn make_names(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    for (name, target) in NAMES {
-        let link = folder.join(name);
-        match fs::remove_file(&link) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => symlink(target, &link)?,
-        }
-    }
-    Ok(())
+    link("libscif.so.0", &source("exports.map"));
+    make_names(&NAMES)?;
+    fs::copy(source("../../../include/scif.h"), folder("include")?.join("scif.h"))?;
+    let package = fs::read_to_string(source("scif.pc"))?.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    fs::write(folder("pkgconfig")?.join("scif.pc"), package)
 }

@@ -19,7 +19,7 @@ pub(crate) type OpenCall = unsafe extern "C" fn(*const c_char, Count, *mut Handl
 
 /// `DAT_PROVIDER`.
 #[repr(C)]
-pub struct ProviderTable {
+pub(crate) struct ProviderTable {
     /// Name of the interface adapter.
     pub(crate) device_name: *const c_char,
     /// The provider's own.
