@@ -291,7 +291,7 @@ fn many_processes_ask_one() {
         other.tell("all Accepted([97, 110, 115, 119, 101, 114], [])");
     }
     // Half of them die, half leave, all at once.
-    let lost = |process: usize| process % 2 == 0;
+    let lost = |process: usize| process.is_multiple_of(2);
     for (process, mut other) in others.into_iter().enumerate() {
         if lost(process) { other.kill() } else { other.leave() }
     }

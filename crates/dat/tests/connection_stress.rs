@@ -183,11 +183,10 @@ fn a_crowd_connects_and_disconnects_from_several_threads() {
                     told = Some((*kind, server.index_of(endpoint)));
                 });
                 match told {
-                    Some((ConnectionEvent::Established, index)) => {
-                        if dice.throw(3) == 0 {
-                            server.endpoints[index].disconnect(dice.throw(2) == 0).unwrap();
-                        }
+                    Some((ConnectionEvent::Established, index)) if dice.throw(3) == 0 => {
+                        server.endpoints[index].disconnect(dice.throw(2) == 0).unwrap();
                     }
+                    Some((ConnectionEvent::Established, _)) => {}
                     Some((ConnectionEvent::Disconnected | ConnectionEvent::AcceptCompletionError, index)) => {
                         server.endpoints[index].reset().unwrap();
                         free.push(index);

@@ -365,8 +365,10 @@ impl Endpoint {
     /// The connection, or the attempt at it, has ended elsewhere.
     fn take_end(&self, number: u64, end: End<'_>) {
         use EndpointState as S;
-        // What the peer said before may still be on its way: why it refused a request, for one.
-        self.adapter.context().catch_up();
+        // What the peer said about requests before may still be on its way.
+        if self.pair().is_some_and(|pair| !pair.idle().0) {
+            self.adapter.context().catch_up();
+        }
         let Some(mut core) = self.core_of(number) else { return };
         // There is nothing left to end.
         let connection = core.connecting.connection.take();

@@ -133,18 +133,19 @@ impl Engine {
         }
     }
 
-    /// Sends what is owed and handles what has come by now, whoever reads the rings; but not for long, since more may come all
-    /// the time.
+    /// Sends what is owed and handles what has come by now, whoever reads the rings; not what comes meanwhile, as far as that
+    /// can be told apart.
     pub(crate) fn catch_up(&self) {
         let deadline = Instant::now() + EXIT_PATIENCE;
-        loop {
+        let mut looks = 0;
+        while looks < LOOKS_PER_RING {
             let progress = self.progress(usize::MAX);
-            if !progress.any_of(Progress(Progress::WORKED.0 | Progress::TAKEN.0)) || Instant::now() > deadline
-            {
-                break;
-            }
-            if progress.any_of(Progress::TAKEN) {
+            if progress.any_of(Progress::WORKED) {
+                looks += 1;
+            } else if progress.any_of(Progress::TAKEN) && Instant::now() < deadline {
                 yield_now();
+            } else {
+                break;
             }
         }
         self.answer_all();
@@ -303,6 +304,9 @@ pub(super) const MESSAGES_PER_POLL: usize = 256;
 
 /// Polls without result after which a polling thread lets others of its CPU go first.
 pub(super) const POLLS_PER_YIELD: u32 = 64;
+
+/// Looks that handle everything a ring can hold.
+const LOOKS_PER_RING: u32 = 32;
 
 /// How long an exiting process waits for its own thread to finish what it is at.
 const EXIT_PATIENCE: Duration = Duration::from_millis(100);
