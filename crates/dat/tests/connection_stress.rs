@@ -264,3 +264,34 @@ fn a_crowd_connects_and_disconnects_from_several_threads() {
     println!("{established:?} connections");
     server.side.adapter.close(false).unwrap();
 }
+
+#[test]
+fn a_message_that_was_received_was_sent_though_its_receiver_disconnects_at_once() {
+    let (near, far) = (Side::new(&Plan::default()), Side::new(&Plan::default()));
+    let mut dice = Dice(5);
+    for turn in 0..1000 {
+        common::connected::connect(&near, &far);
+        let count = 1 + dice.throw(4);
+        (0..count).for_each(|cookie| far.receive(cookie, 8));
+        (0..count).for_each(|cookie| near.send(cookie, 8, PLAIN).unwrap());
+        for cookie in 0..count {
+            assert_eq!(far.next(), common::connected::done(cookie, TransferKind::Receive, 8));
+        }
+        far.endpoint.disconnect(false).unwrap();
+        if dice.throw(2) == 0 {
+            assert_eq!(last_of(&near), [ConnectionEvent::Disconnected]);
+        }
+        for cookie in 0..count {
+            assert_eq!(near.next(), common::connected::done(cookie, TransferKind::Send, 8), "in turn {turn}");
+        }
+        if near.endpoint.state() != EndpointState::Disconnected || near.endpoint.reset().is_err() {
+            last_of(&near);
+            near.endpoint.reset().unwrap();
+        } else {
+            // Already told, or left behind by the reset.
+            while near.connections.dequeue(|_| ()).is_ok() {}
+        }
+        last_of(&far);
+        far.endpoint.reset().unwrap();
+    }
+}
