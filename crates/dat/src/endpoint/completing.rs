@@ -85,6 +85,17 @@ impl Endpoint {
         })
     }
 
+    /// Such a completion is handed out now.
+    #[inline]
+    pub(crate) fn plain_is_shown(&self, completion: &Completion) {
+        if kind_of(completion.opcode).is_receive()
+            && let Some(wiring) = self.wiring()
+            && wiring.is_shared
+        {
+            wiring.observer.shown();
+        }
+    }
+
     /// Whether a completion tells that the peer knows of the connection before ESTABLISHED does.
     pub(crate) fn establishes(&self, completion: &Completion) -> bool {
         self.state() == EndpointState::CompletionPending && completion.status != Status::Flushed
@@ -114,6 +125,9 @@ impl Endpoint {
         let wiring = self.wiring()?;
         if kind == TransferKind::Bind {
             return wiring.end_bind(status);
+        }
+        if wiring.is_shared && kind.is_receive() {
+            wiring.observer.shown();
         }
         let cookie = wiring.cookie(kind.is_receive(), completion.id);
         let length = if succeeded { completion.byte_length.into() } else { 0 };

@@ -264,17 +264,6 @@ impl Endpoint {
         Held::of(&setup).release();
         self.adapter.leave(&self.membership);
     }
-
-    /// Buffers of shared receives in use, and their span.
-    pub fn receive_query(&self) -> DatResult<(i32, i32)> {
-        Err(DatError::MODEL_NOT_SUPPORTED)
-    }
-
-    /// Sets how many buffers of shared receives may be in use before an event tells, and before the connection breaks.
-    pub fn set_watermarks(&self, soft: i32, hard: i32) -> DatResult<()> {
-        let _ = (soft, hard);
-        Err(DatError::MODEL_NOT_SUPPORTED)
-    }
 }
 
 impl Member for Endpoint {

@@ -11,6 +11,7 @@ mod link;
 #[allow(unsafe_code)]
 // Posting is an unsafe function of the engine: what it is given are the program's addresses.
 mod posting;
+mod watermarks;
 mod wiring;
 
 use std::net::SocketAddr;

@@ -10,6 +10,7 @@ use nonic_device::{
 };
 
 use super::completing::{HIDDEN, SILENT, Shown};
+use super::watermarks::Observer;
 use super::{Core, Endpoint};
 use crate::error::{DatError, DatResult, Resource, StateKind, Subtype};
 use crate::event_dispatcher::EventDispatcher;
@@ -28,8 +29,10 @@ pub(super) struct Wiring {
     pub(super) request: Option<Arc<EventDispatcher>>,
     /// Takes the completions of a direction that has no dispatcher, and therefore no requests.
     idle_queue: Option<Arc<CompletionQueue>>,
-    /// Told by the engine when the queue pair fails. Kept here, for the engine does not.
-    _failure: Arc<Failure>,
+    /// Told by the engine what happens to the queue pair. Kept here, for the engine does not.
+    pub(super) observer: Arc<Observer>,
+    /// Receives come from a shared queue, and are counted.
+    pub(super) is_shared: bool,
     /// Limits that posting looks at.
     pub(super) limits: PostLimits,
     /// Binds under way, oldest first.
@@ -62,22 +65,6 @@ struct Bind {
     key: Key,
     /// Its success is not shown.
     suppressed: bool,
-}
-
-/// Tells the endpoint that its queue pair has failed. The engine calls it under its locks, so the endpoint learns of it on
-/// another thread.
-#[derive(Debug)]
-struct Failure(Weak<Endpoint>);
-
-impl QueuePairObserver for Failure {
-    fn failed(&self) {
-        let endpoint = Weak::clone(&self.0);
-        crate::background::run(move || {
-            if let Some(endpoint) = endpoint.upgrade() {
-                endpoint.break_connection();
-            }
-        });
-    }
 }
 
 /// Where requests are numbered so that a dispatcher can tell those that notify from those that do not: the cookies, by
@@ -158,9 +145,9 @@ impl Wiring {
             |queue: Option<Arc<CompletionQueue>>| queue.or_else(|| idle_queue.clone()).ok_or(no_pair);
         let count = |number: i32| number.max(0).unsigned_abs();
         let count_if = |there: bool, number: i32| if there { count(number) } else { 0 };
-        let failure = Arc::new(Failure(Weak::clone(&endpoint.this)));
-        let observer: Weak<dyn QueuePairObserver> = {
-            let weak: Weak<Failure> = Arc::downgrade(&failure);
+        let observer = Arc::new(Observer::new(Weak::clone(&endpoint.this), attributes.shared_soft_watermark));
+        let told: Weak<dyn QueuePairObserver> = {
+            let weak: Weak<Observer> = Arc::downgrade(&observer);
             weak
         };
         let send_pieces =
@@ -179,7 +166,7 @@ impl Wiring {
             },
             signal_all: false,
             cookie: 0,
-            observer: Some(observer),
+            observer: Some(told),
         };
         let pair = zone.zone().create_queue_pair(asked).map_err(|_| no_pair)?;
         to_init(&pair)?;
@@ -222,7 +209,8 @@ impl Wiring {
             receive: setup.receive.clone(),
             request: setup.request.clone(),
             idle_queue,
-            _failure: failure,
+            observer,
+            is_shared: shared.is_some(),
             binds: Mutex::new(VecDeque::new()),
             tags,
             live: AtomicBool::new(true),
@@ -267,6 +255,7 @@ impl Wiring {
         for dispatcher in [&self.receive, &self.request].into_iter().flatten() {
             dispatcher.forget_completions(self.pair.number());
         }
+        self.observer.reset();
         self.flush_binds();
         to_init(&self.pair)
     }

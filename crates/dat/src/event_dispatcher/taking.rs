@@ -79,6 +79,7 @@ impl EventDispatcher {
                     && self.others_waiting.load(Ordering::Acquire) == 0
                     && let Some(deliver) = deliver.take()
                 {
+                    endpoint.plain_is_shown(completion);
                     deliver(&event);
                 } else {
                     unusual = Some(*completion);

@@ -58,6 +58,9 @@ pub trait QueuePairObserver: Send + Sync {
     /// ([`QueuePair::modify`]). Called under locks of the engine, the queue pair's among them: it must not block, nor call
     /// anything of the engine but [`crate::WaitBell::ring`].
     fn failed(&self);
+
+    /// A receive that it took from a shared queue is about to be in its completion queue. Called as `failed` is.
+    fn receive_completed(&self) {}
 }
 
 /// A queue pair (`ibv_create_qp(3)`).

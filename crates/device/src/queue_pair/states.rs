@@ -228,6 +228,9 @@ impl QueuePair {
     pub(crate) fn receive_is_over(&self) {
         if let Some(queue) = &self.shared_receives {
             queue.taken_is_over();
+            if let Some(observer) = self.observer.as_ref().and_then(Weak::upgrade) {
+                observer.receive_completed();
+            }
         }
     }
 
