@@ -1,6 +1,5 @@
 //! `dat.conf`, read once.
 
-use std::path::Path;
 use std::sync::OnceLock;
 
 use nonic_dat_conf::{Entry, Line, parse, place, place_beside};
@@ -34,11 +33,6 @@ pub(super) enum Leads {
         parameters: String,
     },
 }
-
-/// Beginnings of file names of this library and of those that lie beside it.
-const OWN_FILES: [&str; 3] = ["libdat.so", "libnonic.so", "libdaplnonic.so"];
-/// What may stand for them.
-const OWN_WORD: &str = "nonic";
 
 /// What the file says that counts in this process.
 pub(super) fn configuration() -> &'static Configuration {
@@ -93,9 +87,7 @@ fn key(entry: &Entry) -> Key {
 }
 
 fn leads(entry: Entry) -> Leads {
-    let file = Path::new(&entry.library).file_name().map(|name| name.to_string_lossy().into_owned());
-    let file = file.unwrap_or_default();
-    if entry.library == OWN_WORD || OWN_FILES.iter().any(|own| file.starts_with(own)) {
+    if entry.is_nonic() {
         return Leads::Here;
     }
     Leads::Library { library: entry.library, parameters: entry.parameters }
