@@ -35,7 +35,7 @@ pub use operation_slots::{Inside, OperationGuard, OperationSlots};
 #[cfg(not(loom))]
 pub use own_memory::OwnMemory;
 #[cfg(not(loom))]
-pub use shadow::{NamedBytes, Shadow, Shadows};
+pub use shadow::{Shadow, ShadowBytes, Shadows};
 #[cfg(not(loom))]
 pub use shared_files::SharedFiles;
 pub use shared_slice::SharedSlice;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, NamedBytes, OperationGuard,
-    OperationSlots, Place, Shadows, SharedSlice, Translation, ZoneId, admit, resolve,
+    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OperationSlots,
+    Place, ShadowBytes, Shadows, SharedSlice, Translation, ZoneId, admit, resolve,
 };
 
 /// Everything registered in this process.
@@ -45,40 +45,23 @@ impl OwnMemory {
         &self.shadows
     }
 
-    /// Resolves a key that a peer named to bytes of this process, or of a shadow. No bytes need no key.
-    pub fn resolve_named<'a>(
-        &'a self,
-        guard: &'a OperationGuard<'_>,
+    /// Resolves a key that a peer named to bytes of a shadow; `None` if that is not where it leads. There are bytes.
+    #[cold]
+    pub fn resolve_shadow(
+        &self,
+        _guard: &OperationGuard<'_>,
         zone: ZoneId,
         key: Key,
         key_use: KeyUse,
         range: AddressRange,
         want: Access,
-    ) -> Result<NamedBytes<'a>, AccessError> {
-        if range.length == 0 {
-            return Ok(NamedBytes::Own(SharedSlice::EMPTY));
-        }
-        let place = resolve(&self.table, zone, key, key_use, range, want)?;
-        if let Translation::Shadow { shadow, offset } = place.translation {
-            return self
-                .shadow_bytes(shadow, offset, &place, range.length)
-                .ok_or(AccessError::UnknownKey { key });
-        }
-        self.bytes(guard, &place, range.length).map(NamedBytes::Own).ok_or(AccessError::UnknownKey { key })
-    }
-
-    #[cold]
-    fn shadow_bytes(
-        &self,
-        number: u32,
-        offset: u64,
-        place: &Place,
-        length: u64,
-    ) -> Option<NamedBytes<'static>> {
-        let shadow = self.shadows.find(number)?;
-        let offset = offset.checked_add(place.offset)?;
+    ) -> Option<ShadowBytes> {
+        let place = resolve(&self.table, zone, key, key_use, range, want).ok()?;
+        let Translation::Shadow { shadow, offset } = place.translation else { return None };
+        let shadow = self.shadows.find(shadow)?;
+        let (offset, length) = (offset.checked_add(place.offset)?, range.length);
         let inside = shadow.slice(offset, length).is_some();
-        inside.then_some(NamedBytes::Shadow { shadow, offset, length })
+        inside.then_some(ShadowBytes { shadow, offset, length })
     }
 
     /// Resolves a key to bytes of this process. No bytes need no key. A shadow's are none: only peers go there.

@@ -197,56 +197,28 @@ impl Shadows {
     }
 }
 
-/// Bytes of this process that a peer names, for the owner to read or change on its behalf.
+/// Bytes of a shadow that a peer names, for the owner to read or change on its behalf.
 #[derive(Debug)]
-pub enum NamedBytes<'a> {
-    /// Where the program has them.
-    Own(SharedSlice<'a>),
-    /// In a shadow.
-    Shadow {
-        /// Which.
-        shadow: Arc<Shadow>,
-        /// Offset of the first byte there.
-        offset: u64,
-        /// Length in bytes.
-        length: u64,
-    },
+pub struct ShadowBytes {
+    pub(crate) shadow: Arc<Shadow>,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
 }
 
-impl NamedBytes<'_> {
+impl ShadowBytes {
     /// Writes `source` at `at` bytes from the first.
-    ///
-    /// # Panics
-    /// If it is not inside: what is named was judged as a whole.
-    #[inline]
     pub fn write(&self, at: usize, source: SharedSlice<'_>) {
-        match self {
-            Self::Own(bytes) => bytes.part(at, source.length()).copy_near_from(source),
-            Self::Shadow { shadow, offset, .. } => shadow.write(offset + at as u64, source),
-        }
+        self.shadow.write(self.offset + at as u64, source);
     }
 
-    /// Runs `read` on the bytes.
-    #[inline]
-    pub fn read<R>(&self, read: impl FnOnce(SharedSlice<'_>) -> R) -> R {
-        match self {
-            Self::Own(bytes) => read(*bytes),
-            Self::Shadow { shadow, offset, length } => {
-                read(shadow.slice(*offset, *length).unwrap_or(SharedSlice::EMPTY))
-            }
-        }
+    /// The bytes, to be read.
+    pub fn slice(&self) -> SharedSlice<'_> {
+        self.shadow.slice(self.offset, self.length).unwrap_or(SharedSlice::EMPTY)
     }
 
-    /// Runs `change` on the bytes as the aligned word of an atomic. `None`: they are none.
-    #[inline]
+    /// Runs `change` on the bytes, which are the aligned word of an atomic.
     pub fn change<R>(&self, change: impl FnOnce(SharedSlice<'_>) -> R) -> Option<R> {
-        if !self.read(|bytes| bytes.is_word()) {
-            return None;
-        }
-        match self {
-            Self::Own(bytes) => Some(change(*bytes)),
-            Self::Shadow { shadow, offset, .. } => shadow.change(*offset, change),
-        }
+        self.shadow.change(self.offset, change)
     }
 }
 
@@ -324,14 +296,12 @@ mod tests {
 
     #[test]
     fn words_are_aligned_as_in_the_memory_they_shadow() {
-        let shadow = shadow(64);
-        let bytes = NamedBytes::Shadow { shadow: Arc::new(shadow), offset: 5, length: 8 };
-        assert_eq!(bytes.change(|word| word.fetch_add(3)), Some(0));
-        assert_eq!(bytes.change(|word| word.fetch_add(3)), Some(3));
-        let NamedBytes::Shadow { shadow, .. } = bytes else { unreachable!() };
+        let shadow = Arc::new(shadow(64));
+        let at = |offset| ShadowBytes { shadow: Arc::clone(&shadow), offset, length: 8 };
+        assert!(at(5).slice().is_word() && !at(6).slice().is_word());
+        assert_eq!(at(5).change(|word| word.fetch_add(3)), Some(0));
+        assert_eq!(at(5).change(|word| word.fetch_add(3)), Some(3));
         assert_eq!(shadow.written(0..64), 8);
-        let askew = NamedBytes::Shadow { shadow, offset: 6, length: 8 };
-        assert_eq!(askew.change(|_| ()), None);
     }
 
     #[test]

@@ -113,11 +113,17 @@ impl QueuePair {
                     let count = (total - sent).min(FRAGMENT as u32);
                     let guard = self.engine().party().memory.enter();
                     let range = AddressRange::new(address.wrapping_add(sent.into()), count.into());
-                    let Some(source) = self.remote_bytes(&guard, key, range, Access::REMOTE_READ) else {
-                        return Err((psn, attempt));
-                    };
                     header.offset = sent;
-                    if source.read(|source| link.push(&header, &[source])).is_err() {
+                    let shadow;
+                    let source = match self.remote_bytes(&guard, key, range, Access::REMOTE_READ) {
+                        Some(source) => source,
+                        None => {
+                            let found = self.remote_shadow(&guard, key, range, Access::REMOTE_READ);
+                            shadow = found.ok_or((psn, attempt))?;
+                            shadow.slice()
+                        }
+                    };
+                    if link.push(&header, &[source]).is_err() {
                         return Ok(Some(Response::Read { psn, attempt, address, key, total, sent }));
                     }
                     sent += count;

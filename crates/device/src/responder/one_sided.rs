@@ -1,6 +1,6 @@
 //! One-sided requests of a peer.
 
-use nonic_memory::{Access, AddressRange, Key, KeyUse, NamedBytes, OperationGuard};
+use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, ShadowBytes, SharedSlice};
 use nonic_queue::{QpType, Status};
 use nonic_transport::{Header, Incoming, Refusal};
 
@@ -23,7 +23,12 @@ impl QueuePair {
         // The whole range is judged with every fragment: the region may go at any time.
         let range = AddressRange::new(header.address, header.total.into());
         let target = self.remote_bytes(&guard, header.key, range, Access::REMOTE_WRITE);
-        let Some(target) = target else {
+        let (at, payload) = (header.offset as usize, incoming.payload);
+        if let Some(target) = target {
+            target.part(at, payload.length()).copy_near_from(payload);
+        } else if let Some(shadow) = self.remote_shadow(&guard, header.key, range, Access::REMOTE_WRITE) {
+            shadow.write(at, payload);
+        } else {
             if header.immediate.is_some()
                 && self.transport == QpType::ReliableConnection
                 && let Ok(receive) = self.take_receive(inner)
@@ -31,9 +36,7 @@ impl QueuePair {
                 self.complete_receive(&receive, Status::LocalAccess);
             }
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
-        };
-        target.write(header.offset as usize, incoming.payload);
-        drop(target);
+        }
         drop(guard);
         let received = header.offset + incoming.payload.length() as u32;
         if received < header.total {
@@ -49,16 +52,29 @@ impl QueuePair {
         }
     }
 
-    /// Bytes of this process that a peer names.
+    /// Bytes of this process that a peer names, unless they are a shadow's.
     pub(super) fn remote_bytes<'a>(
         &'a self,
         guard: &'a OperationGuard<'_>,
         key: Key,
         range: AddressRange,
         want: Access,
-    ) -> Option<NamedBytes<'a>> {
+    ) -> Option<SharedSlice<'a>> {
         let through = KeyUse::Through(self.number.0);
-        self.engine().party().memory.resolve_named(guard, self.zone.id(), key, through, range, want).ok()
+        self.engine().party().memory.resolve(guard, self.zone.id(), key, through, range, want).ok()
+    }
+
+    /// The same of a shadow.
+    #[cold]
+    pub(super) fn remote_shadow(
+        &self,
+        guard: &OperationGuard<'_>,
+        key: Key,
+        range: AddressRange,
+        want: Access,
+    ) -> Option<ShadowBytes> {
+        let through = KeyUse::Through(self.number.0);
+        self.engine().party().memory.resolve_shadow(guard, self.zone.id(), key, through, range, want)
     }
 
     /// Whether one more read or atomic can be taken on.
@@ -81,7 +97,10 @@ impl QueuePair {
         }
         let guard = self.engine().party().memory.enter();
         let range = AddressRange::new(header.address, header.total.into());
-        if self.remote_bytes(&guard, header.key, range, Access::REMOTE_READ).is_none() {
+        let (key, want) = (header.key, Access::REMOTE_READ);
+        if self.remote_bytes(&guard, key, range, want).is_none()
+            && self.remote_shadow(&guard, key, range, want).is_none()
+        {
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         }
         let (psn, attempt) = (header.psn, header.attempt);
@@ -100,14 +119,18 @@ impl QueuePair {
         }
         let guard = self.engine().party().memory.enter();
         let range = AddressRange::new(header.address, 8);
-        let Some(word) = self.remote_bytes(&guard, header.key, range, Access::REMOTE_ATOMIC) else {
-            return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
-        };
-        let old = word.change(|word| match header.swap {
+        let change = |word: SharedSlice<'_>| match header.swap {
             Some(swap) => word.compare_swap(header.operand, swap),
             None => word.fetch_add(header.operand),
-        });
-        drop(word);
+        };
+        let (key, want) = (header.key, Access::REMOTE_ATOMIC);
+        let old = if let Some(word) = self.remote_bytes(&guard, key, range, want) {
+            word.is_word().then(|| change(word))
+        } else if let Some(shadow) = self.remote_shadow(&guard, key, range, want) {
+            if shadow.slice().is_word() { shadow.change(change) } else { None }
+        } else {
+            return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
+        };
         drop(guard);
         let Some(old) = old else { return misaligned };
         self.owe(inner, Response::Atomic { psn: header.psn, attempt: header.attempt, old });
