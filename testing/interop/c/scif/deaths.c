@@ -2,7 +2,7 @@
 // what was sent, and goes on.
 
 #include "../harness.h"
-#include "asleep.h"
+#include "../asleep.h"
 
 #include <pthread.h>
 #include <sys/prctl.h>

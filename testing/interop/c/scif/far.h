@@ -7,8 +7,8 @@
 #define NONIC_SCIF_FAR_H
 
 #include "../harness.h"
-#include "asleep.h"
-#include "bytes.h"
+#include "../asleep.h"
+#include "../bytes.h"
 
 #include <pthread.h>
 #include <stdarg.h>

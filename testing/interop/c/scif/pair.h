@@ -27,7 +27,7 @@
 
 #include <scif.h>
 
-#include "bytes.h"
+#include "../bytes.h"
 
 #define PAGE 4096ul
 // How often a connecting side tries, a second apart.

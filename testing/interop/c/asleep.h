@@ -1,9 +1,9 @@
 // The last kind of event a test can wait for.
 
-#ifndef NONIC_SCIF_ASLEEP_H
-#define NONIC_SCIF_ASLEEP_H
+#ifndef NONIC_INTEROP_ASLEEP_H
+#define NONIC_INTEROP_ASLEEP_H
 
-#include "../harness.h"
+#include "harness.h"
 
 // Returns when the thread, of any process, sleeps in the kernel.
 static UNUSED void await_asleep(pid_t process, pid_t thread)

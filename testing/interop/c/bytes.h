@@ -1,7 +1,7 @@
 // Bytes by which a test knows memory again: they differ from place to place, from page to page and from seed to seed.
 
-#ifndef NONIC_SCIF_BYTES_H
-#define NONIC_SCIF_BYTES_H
+#ifndef NONIC_INTEROP_BYTES_H
+#define NONIC_INTEROP_BYTES_H
 
 #include <stdbool.h>
 #include <stddef.h>
