@@ -14,7 +14,7 @@ use crate::local_region::RegionTable;
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Members, Membership};
 use crate::shared_receive_queue::SharedReceiveQueue;
-use crate::values::AsyncError;
+use crate::values::{AsyncError, Streams};
 
 /// Entries of an adapter's own dispatcher of asynchronous errors at least.
 const ASYNC_LENGTH_MIN: i32 = 256;
@@ -88,7 +88,11 @@ impl InterfaceAdapter {
         // Queue pairs and queues have observers.
         context.ignore_async_events();
         if let AsyncEvents::Given(dispatcher) = &async_events {
-            dispatcher.hold().map_err(|_| DatError::handle(Subtype::Handle(HandleKind::AsyncDispatcher)))?;
+            let no_such = DatError::handle(Subtype::Handle(HandleKind::AsyncDispatcher));
+            if !dispatcher.streams().contains(Streams::ASYNC) {
+                return Err(no_such);
+            }
+            dispatcher.hold().map_err(|_| no_such)?;
         }
         let adapter = Arc::new(Self {
             mark: Mark::default(),
@@ -145,15 +149,25 @@ impl InterfaceAdapter {
         }
     }
 
-    /// Closes the adapter. Gracefully: refused with `INVALID_STATE|IA_IN_USE` while objects of the program's live. Abruptly:
-    /// destroys them all, in the order of [`MemberKind`], and wakes whoever waits on one. Closed already:
+    /// Closes the adapter. Gracefully: refused with `INVALID_STATE|IA_IN_USE` while objects of the program's live, or another
+    /// adapter sends its asynchronous errors to this one's dispatcher. Abruptly: destroys them all, in the order of [`MemberKind`], and wakes whoever waits on one. Closed already:
     /// `INVALID_HANDLE|IA`.
     pub fn close(&self, graceful: bool) -> DatResult<()> {
         if graceful {
             if self.is_closed() {
                 return Err(ADAPTER_HANDLE);
             }
+            let own = match &*self.lock_async() {
+                AsyncDestination::Own(dispatcher) => Some(Arc::clone(dispatcher)),
+                _ => None,
+            };
+            if own.as_ref().is_some_and(|own| !own.users.close()) {
+                return Err(DatError::state(Subtype::State(StateKind::IaInUse)));
+            }
             if !self.members.close_if_empty() {
+                if let Some(own) = own {
+                    own.users.reopen();
+                }
                 return Err(DatError::state(Subtype::State(StateKind::IaInUse)));
             }
         }
