@@ -111,6 +111,12 @@ enum Outcome {
 }
 
 impl QueuePair {
+    /// Whether a message of the peer has been taken since the queue pair became ready to receive.
+    pub fn has_heard_peer(&self) -> bool {
+        let inner = self.lock();
+        inner.responder.expected != Psn(inner.attributes.receive_psn)
+    }
+
     pub(crate) fn take_request(
         &self,
         inner: &mut Inner,
