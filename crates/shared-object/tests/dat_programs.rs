@@ -1,4 +1,5 @@
-//! C programs of uDAPL 1.2 at the border of the interface: binaries of old, wrong handles, providers of others.
+//! C programs of uDAPL 1.2 at the border of the interface: binaries of old, wrong handles, children, providers of
+//! others.
 
 mod dat;
 mod library;
@@ -23,6 +24,11 @@ fn a_program_that_was_linked_long_ago_runs() {
 #[test]
 fn every_wrong_handle_is_refused_by_every_call_and_nothing_is_followed() {
     passes("dat_handles");
+}
+
+#[test]
+fn a_child_has_none_of_its_parents_handles_and_both_go_on() {
+    passes("dat_fork");
 }
 
 #[test]

@@ -83,8 +83,9 @@ macro_rules! remote_posts {
             quick_answer(V::NUMBERING, || {
                 with::<V, Endpoint, _>(ep, HandleKind::Endpoint, |endpoint| {
                     // SAFETY: the program's promise.
-                    let (pieces, mut remote) =
-                        unsafe { (pieces::<V>(count, segments)?, remote::<V>(remote_buffer)?) };
+                    let pieces = unsafe { pieces::<V>(count, segments) }?;
+                    // SAFETY: as above.
+                    let mut remote = unsafe { remote::<V>(remote_buffer) }?;
                     if V::IGNORES_REMOTE_LENGTH {
                         remote.length = pieces.clone().map(|piece| piece.length).fold(0, u64::saturating_add);
                     }
