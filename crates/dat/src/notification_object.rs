@@ -4,7 +4,7 @@
 //! holds events. An agent is called once for an arrival and is then no more.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -35,17 +35,27 @@ struct Inner {
     dispatchers: Vec<Weak<EventDispatcher>>,
     /// Where the next wait begins to look.
     next: usize,
-    waiters: u32,
 }
 
 /// What arrivals set off. It stands apart from the object, for completions arrive under locks of the engine.
 pub(crate) struct Signal {
     bell: WaitBell,
+    waiters: AtomicU32,
     has_agent: AtomicBool,
     agent: Arc<Mutex<Option<Agent>>>,
 }
 
 impl Signal {
+    /// Whether anybody is to be told of arrivals.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.has_agent.load(Ordering::SeqCst) || self.waiters.load(Ordering::SeqCst) > 0
+    }
+
+    /// Has those who wait look again.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+
     /// Something has arrived at a dispatcher.
     pub(crate) fn trigger(&self, dispatcher: &Weak<EventDispatcher>) {
         self.bell.ring();
@@ -90,6 +100,7 @@ impl NotificationObject {
             adapter: Arc::clone(adapter),
             signal: Arc::new(Signal {
                 bell: adapter.context().wait_bell(),
+                waiters: AtomicU32::new(0),
                 has_agent: AtomicBool::new(agent.is_some()),
                 agent: Arc::new(Mutex::new(agent)),
             }),
@@ -123,7 +134,7 @@ impl NotificationObject {
         self.check_alive()?;
         let has_agent = agent.is_some();
         let old = std::mem::replace(&mut *lock(&self.signal.agent), agent);
-        self.signal.has_agent.store(has_agent, Ordering::Release);
+        self.signal.has_agent.store(has_agent, Ordering::SeqCst);
         drop(old);
         for dispatcher in self.dispatchers() {
             dispatcher.trigger_if_due();
@@ -164,12 +175,14 @@ impl NotificationObject {
     /// meanwhile.
     pub fn wait(&self, timeout: Option<Duration>) -> DatResult<Arc<EventDispatcher>> {
         {
-            let mut inner = lock(&self.inner);
+            let _inner = lock(&self.inner);
             self.check_alive()?;
-            inner.waiters += 1;
+            self.signal.waiters.fetch_add(1, Ordering::SeqCst);
         }
         let outcome = self.wait_inside(timeout);
-        lock(&self.inner).waiters -= 1;
+        if self.signal.waiters.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.dispatchers().iter().for_each(|dispatcher| dispatcher.disarm());
+        }
         outcome
     }
 
@@ -215,7 +228,7 @@ impl NotificationObject {
         {
             let inner = lock(&self.inner);
             self.check_alive()?;
-            if !inner.dispatchers.is_empty() || inner.waiters > 0 {
+            if !inner.dispatchers.is_empty() || self.signal.waiters.load(Ordering::SeqCst) > 0 {
                 return Err(DatError::state(Subtype::State(StateKind::CnoInUse)));
             }
             self.ended.store(true, Ordering::Release);

@@ -3,6 +3,7 @@
 mod common;
 
 use std::iter::once;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -342,4 +343,62 @@ fn waiting_threads_and_one_that_posts_lose_nothing() {
             assert_eq!(wait(&near.transfers, PATIENCE, 1).0, Ok(done(round, Send, 8)));
         }
     });
+}
+
+#[test]
+fn waits_of_every_kind_at_once_lose_nothing() {
+    const MESSAGES: u64 = 20_000;
+    const CREDITS: u64 = 8;
+    let (near, far) = pair();
+    let object = NotificationObject::create(&far.adapter, None).unwrap();
+    far.transfers.modify_notification(Some(&object)).unwrap();
+    (0..CREDITS).for_each(|number| far.receive(number, 64));
+    let taken = AtomicU64::new(0);
+    let take = |outcome: DatResult<Seen>| {
+        if let Ok(Seen::Transfer { cookie, status, .. }) = outcome {
+            assert_eq!(status, TransferStatus::Success);
+            far.receive(cookie, 64);
+            taken.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let short = |turn: u64| Some(Duration::from_micros(turn % 7 * 50));
+    let is_over = || taken.load(Ordering::SeqCst) >= MESSAGES;
+    std::thread::scope(|scope| {
+        // One waits for the dispatcher, now and then only for a moment; two wait for the object.
+        scope.spawn(|| {
+            for turn in 0.. {
+                let timeout = if turn % 3 == 0 { Some(Duration::from_millis(50)) } else { short(turn) };
+                take(wait(&far.transfers, timeout, 1).0);
+                if is_over() {
+                    break;
+                }
+                if turn % 5 == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for turn in 0.. {
+                    let timeout = if turn % 2 == 0 { Some(Duration::from_millis(50)) } else { short(turn) };
+                    let _ = object.wait(timeout);
+                    take(dequeue(&far.transfers));
+                    if is_over() {
+                        break;
+                    }
+                }
+            });
+        }
+        let deadline = Instant::now() + Duration::from_secs(60);
+        for number in 0..MESSAGES {
+            // No more than there are receives for, or the sender would wait before it tries again.
+            while number - taken.load(Ordering::SeqCst) >= CREDITS {
+                assert!(Instant::now() < deadline, "message {number} of {MESSAGES} was forgotten");
+                std::thread::yield_now();
+            }
+            near.send(number, 8, PLAIN).unwrap();
+            assert_eq!(near.next(), done(number, Send, 8));
+        }
+    });
+    assert_eq!(taken.load(Ordering::SeqCst), MESSAGES);
 }

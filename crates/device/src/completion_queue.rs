@@ -355,6 +355,16 @@ impl CompletionQueue {
         }
     }
 
+    /// Takes back what was asked for with [`CompletionQueue::request_notification`], if nothing has come of it: while a queue is
+    /// armed the agent drives the device, even for a program that polls.
+    pub fn withdraw_notification(&self) {
+        let mut inner = self.lock();
+        if inner.armed != Armed::No {
+            inner.armed = Armed::No;
+            self.engine.queue_disarmed();
+        }
+    }
+
     pub(crate) fn account(&self) -> &EventAccount {
         &self.completion_events
     }
@@ -403,13 +413,7 @@ impl CompletionQueue {
             return Ok(());
         }
         self.users.close("completion queue")?;
-        {
-            let mut inner = self.lock();
-            if inner.armed != Armed::No {
-                inner.armed = Armed::No;
-                self.engine.queue_disarmed();
-            }
-        }
+        self.withdraw_notification();
         if let Some(channel) = self.channel() {
             channel.forget(self);
         }

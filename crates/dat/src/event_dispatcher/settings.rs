@@ -144,6 +144,7 @@ impl EventDispatcher {
     pub fn disable(&self) -> DatResult<()> {
         self.check_alive()?;
         self.watch.set_enabled(false);
+        self.disarm();
         Ok(())
     }
 

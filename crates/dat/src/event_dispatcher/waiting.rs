@@ -1,7 +1,7 @@
 //! Waiting for events.
 
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use super::{EventDispatcher, Mode};
@@ -38,6 +38,7 @@ impl EventDispatcher {
         let left = self.shown();
         // What came while this thread had the dispatcher to itself was nobody else's business until now.
         self.trigger_if_due();
+        self.disarm();
         (outcome, left)
     }
 
@@ -114,6 +115,22 @@ impl EventDispatcher {
         }
     }
 
+    /// Has completions ring no bell if nobody wants to hear it.
+    pub(crate) fn disarm(&self) {
+        let Some(queue) = &self.completions else { return };
+        let is_wanted = || self.watch.has_waiter() || self.watch.triggers_somebody();
+        if is_wanted() {
+            return;
+        }
+        queue.withdraw_notification();
+        fence(Ordering::SeqCst);
+        if is_wanted() {
+            // Somebody came meanwhile, and may have armed the queue before that.
+            self.watch.ring();
+            self.trigger_if_due();
+        }
+    }
+
     /// Whether at least this many events are there that notify.
     fn has_notifying(&self, threshold: u32) -> bool {
         let Some(queue) = &self.completions else { return self.waiting() >= threshold };
@@ -137,7 +154,7 @@ impl EventDispatcher {
 
     /// Whether the notification object is to be triggered for events that wait; the next arrival rings.
     pub(crate) fn is_due_for_notification(&self) -> bool {
-        if !self.watch.triggers() {
+        if !self.watch.triggers_somebody() {
             return false;
         }
         self.arm();

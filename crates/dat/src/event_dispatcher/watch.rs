@@ -63,7 +63,7 @@ impl Watch {
 
     /// The calling thread becomes the waiter; false if there is one.
     pub(super) fn enter_waiter(&self) -> bool {
-        !self.has_waiter.swap(true, Ordering::AcqRel)
+        !self.has_waiter.swap(true, Ordering::SeqCst)
     }
 
     pub(super) fn leave_waiter(&self) {
@@ -76,7 +76,20 @@ impl Watch {
 
     /// Whether arrivals concern the notification object now.
     pub(super) fn triggers(&self) -> bool {
-        self.notifies.load(Ordering::Acquire) && self.is_enabled() && !self.has_waiter()
+        self.notifies.load(Ordering::SeqCst) && self.is_enabled() && !self.has_waiter()
+    }
+
+    /// Whether they do, and anybody waits for it or is to be called.
+    pub(super) fn triggers_somebody(&self) -> bool {
+        self.triggers() && self.signal().as_ref().is_some_and(|signal| signal.is_wanted())
+    }
+
+    /// Has everybody who waits look again.
+    pub(super) fn ring(&self) {
+        self.bell.ring();
+        if let Some(signal) = &*self.signal() {
+            signal.ring();
+        }
     }
 
     /// Something has arrived.
