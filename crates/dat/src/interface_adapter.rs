@@ -150,8 +150,8 @@ impl InterfaceAdapter {
     }
 
     /// Closes the adapter. Gracefully: refused with `INVALID_STATE|IA_IN_USE` while objects of the program's live, or another
-    /// adapter sends its asynchronous errors to this one's dispatcher. Abruptly: destroys them all, in the order of [`MemberKind`], and wakes whoever waits on one. Closed already:
-    /// `INVALID_HANDLE|IA`.
+    /// adapter sends its asynchronous errors to this one's dispatcher. Abruptly: destroys them all, in the order of their
+    /// kinds, and wakes whoever waits on one. Closed already: `INVALID_HANDLE|IA`.
     pub fn close(&self, graceful: bool) -> DatResult<()> {
         if graceful {
             if self.is_closed() {

@@ -3,9 +3,7 @@
 mod common;
 #[path = "common/peers.rs"]
 mod peers;
-#[path = "common/waiting.rs"]
-#[allow(dead_code)]
-mod waiting;
+use common::waiting;
 
 use common::{Pages, bad_handle, bad_state, open, register};
 use nonic_dat::{

@@ -51,8 +51,9 @@ fn software_events_come_out_in_order_and_none_is_left() {
 
 #[test]
 fn an_empty_queue_is_said_without_the_class_bit() {
-    assert!(DatError::QUEUE_EMPTY.bare);
-    assert_eq!(DatError::QUEUE_EMPTY.kind, Kind::QueueEmpty);
+    let adapter = open(true);
+    let refused = dequeue(&software(&adapter, 1)).unwrap_err();
+    assert!(refused.bare && refused.kind == Kind::QueueEmpty, "{refused:?}");
 }
 
 #[test]

@@ -371,7 +371,9 @@ impl Endpoint {
         }
         let Some(mut core) = self.core_of(number) else { return };
         // A peer that has sent something had seen the reply, though it ended before it said so.
-        if matches!(end, End::Lost | End::Disconnected) && self.pair().is_some_and(|pair| pair.has_heard_peer()) {
+        if matches!(end, End::Lost | End::Disconnected)
+            && self.pair().is_some_and(|pair| pair.has_heard_peer())
+        {
             self.establish_now(&mut core);
         }
         // There is nothing left to end.

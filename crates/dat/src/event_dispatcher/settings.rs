@@ -168,10 +168,10 @@ impl EventDispatcher {
         self.check_alive()?;
         let wrong = DatError::handle(Subtype::Handle(HandleKind::NotificationObject));
         let this = self.this.upgrade().ok_or(DISPATCHER_HANDLE)?;
-        if let Some(object) = new {
-            if !Arc::ptr_eq(object.adapter(), &self.adapter) || !object.attach(&this) {
-                return Err(wrong);
-            }
+        if let Some(object) = new
+            && (!Arc::ptr_eq(object.adapter(), &self.adapter) || !object.attach(&this))
+        {
+            return Err(wrong);
         }
         let old = std::mem::replace(&mut self.settings().notification, new.cloned());
         self.watch.set_signal(new.map(|object| Arc::clone(object.signal())));
