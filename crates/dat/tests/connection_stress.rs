@@ -295,3 +295,32 @@ fn a_message_that_was_received_was_sent_though_its_receiver_disconnects_at_once(
         far.endpoint.reset().unwrap();
     }
 }
+
+#[test]
+fn a_failure_breaks_its_own_connection_and_not_the_next() {
+    let (near, far) = (Side::new(&Plan::default()), Side::new(&Plan::default()));
+    for turn in 0..400 {
+        common::connected::connect(&near, &far);
+        let wrong = nonic_dat::RemoteSegment { context: 0xdead_0000, ..far.remote(0, 8) };
+        near.endpoint.post_rdma_write(once(near.piece(0, 8)), turn, wrong, PLAIN).unwrap();
+        assert!(matches!(
+            near.next(),
+            common::connected::Seen::Transfer { status: TransferStatus::RemoteAccess, .. }
+        ));
+        for side in [&near, &far] {
+            assert_eq!(last_of(side), [ConnectionEvent::Broken], "in turn {turn}");
+            side.endpoint.reset().unwrap();
+        }
+        // What was found out about the last connection may be told to the endpoints only now.
+        common::connected::connect(&near, &far);
+        far.receive(turn, 8);
+        near.send(turn, 8, PLAIN).unwrap();
+        assert_eq!(far.next(), common::connected::done(turn, TransferKind::Receive, 8));
+        assert_eq!(near.next(), common::connected::done(turn, TransferKind::Send, 8));
+        near.endpoint.disconnect(true).unwrap();
+        for side in [&near, &far] {
+            assert_eq!(last_of(side), [ConnectionEvent::Disconnected], "in turn {turn}");
+            side.endpoint.reset().unwrap();
+        }
+    }
+}

@@ -120,7 +120,7 @@ impl Endpoint {
         let kind = kind_of(completion.opcode);
         let succeeded = status == TransferStatus::Success;
         if !matches!(status, TransferStatus::Success | TransferStatus::Flushed) {
-            self.break_connection();
+            self.break_if_failed();
         }
         let wiring = self.wiring()?;
         if kind == TransferKind::Bind {

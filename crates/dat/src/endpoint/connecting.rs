@@ -428,14 +428,25 @@ impl Endpoint {
         }
     }
 
-    /// The queue pair has failed, or a failure is about to be shown. Harmless when there is no connection.
+    /// The connection ends as one that has failed. Harmless when there is none.
     pub(crate) fn break_connection(&self) {
+        self.break_now(&mut self.core());
+    }
+
+    /// The queue pair has failed, or a failure is about to be shown: of this connection, or of one that has been reset since.
+    pub(crate) fn break_if_failed(&self) {
         let mut core = self.core();
+        if self.pair().is_some_and(|pair| pair.state() == QpState::Error) {
+            self.break_now(&mut core);
+        }
+    }
+
+    fn break_now(&self, core: &mut Core) {
         // What has failed was connected.
-        self.establish_now(&mut core);
+        self.establish_now(core);
         if matches!(self.state(), EndpointState::Connected | EndpointState::DisconnectPending) && !core.freed
         {
-            self.finish(&mut core, ConnectionEvent::Broken, &[]);
+            self.finish(core, ConnectionEvent::Broken, &[]);
         }
     }
 }

@@ -82,7 +82,7 @@ impl Observer {
 
 impl QueuePairObserver for Observer {
     fn failed(&self) {
-        self.tell(|endpoint| endpoint.break_connection());
+        self.tell(|endpoint| endpoint.break_if_failed());
     }
 
     fn receive_completed(&self) {

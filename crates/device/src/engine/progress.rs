@@ -142,13 +142,21 @@ impl Engine {
             let progress = self.progress(usize::MAX);
             if progress.any_of(Progress::WORKED) {
                 looks += 1;
-            } else if progress.any_of(Progress::TAKEN) && Instant::now() < deadline {
+            } else if !progress.any_of(Progress::HELD)
+                && (progress.any_of(Progress::TAKEN) || self.has_unread())
+                && Instant::now() < deadline
+            {
                 yield_now();
             } else {
                 break;
             }
         }
         self.answer_all();
+    }
+
+    /// Whether a ring may have messages: another thread may just be at it, to fall asleep for one.
+    fn has_unread(&self) -> bool {
+        self.links().iter().any(|link| link.try_receive().is_none_or(|ring| ring.has_work()))
     }
 
     /// Sends what is owed and handles messages of every link, filling about `receives` receives at most.
