@@ -29,18 +29,28 @@ pub fn compile_with(name: &str, options: &[&str]) -> Verdict<PathBuf> {
 
 /// Compiles `c/scif/<name>` against this project's own header and library of SCIF: C, or C++ if the name says so.
 pub fn compile_scif(name: &str) -> Verdict<PathBuf> {
+    let language = if name.ends_with(".cpp") { "-std=c++11" } else { "-std=gnu11" };
+    compile_against_own("scif", name, language, "-lscif")
+}
+
+/// Compiles `c/dat/<name>.c` against this project's own headers and library of uDAPL.
+pub fn compile_dat(name: &str) -> Verdict<PathBuf> {
+    compile_against_own("dat", &format!("{name}.c"), "-std=gnu99", "-ldat")
+}
+
+/// Compiles a file of a folder of `c` against this project's own headers and one of its libraries.
+fn compile_against_own(folder: &str, name: &str, language: &str, library: &str) -> Verdict<PathBuf> {
     let include = package().join("../../include");
     let libraries = &Toolbox::find()?.libraries;
-    let source = package().join("c/scif").join(name);
+    let source = package().join("c").join(folder).join(name);
     let compiler = program(if name.ends_with(".cpp") { "g++" } else { "gcc" })?;
-    let language = if name.ends_with(".cpp") { "-std=c++11" } else { "-std=gnu11" };
     let options = [
         language.to_owned(),
         format!("-I{}", include.display()),
         format!("-L{}", libraries.display()),
         format!("-Wl,-rpath-link,{}", libraries.display()),
     ];
-    remember(&compiler, &source, &options, &["-lscif", "-ldl"])
+    remember(&compiler, &source, &options, &[library, "-ldl"])
 }
 
 /// Compiles a program of the folder `examples/c`.

@@ -1,0 +1,101 @@
+//! C programs that prove what uDAPL 1.2 promises and refuses, each refusal with a proof that nothing moved: between two
+//! processes and within one, on every way that bytes can take, with memory that is coherent and with memory that is not.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use nonic_interop::c_program::{compile_dat, judge};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Place, ways};
+use nonic_interop::suite::{Suite, Verdict, everything};
+
+/// What the three reference pages promise, and the file of `c/dat` that proves it.
+const PROMISES: &[(&str, &str)] = &[
+    ("regions are what they were registered as, and what they do not allow moves nothing", "lmr"),
+    ("binds begin and end when they should, and what they do not allow moves nothing", "rmr"),
+    ("what is synchronized is shown, and nothing else where memory is not coherent", "sync"),
+    ("the three pages hold from the first call to the last", "three_pages"),
+];
+
+/// Of no use on more than one way: what is tried does not depend on it.
+const CALLS: &[(&str, &str)] = &[
+    ("adapters, the registry and their attributes refuse what makes no sense", "adapters"),
+    ("what is no handle is refused by every call, by name", "handles"),
+    ("dispatchers and notification objects wake whom they should", "dispatchers"),
+    ("connections begin and end as the table of states says", "connections"),
+    ("transfers bring their bytes, and failed ones say why", "transfers"),
+];
+
+const ONE_CPU: Environment = Environment { name: "with both ends on one CPU", one_cpu: true, ..AS_IT_COMES };
+
+/// Whether incoming writes are to be invisible until they are synchronized.
+#[derive(Clone, Copy, PartialEq)]
+enum Memory {
+    Coherent,
+    /// By the variable, as `nonic run --noncoherent` sets it.
+    NonCoherent,
+    /// By the name of the adapter.
+    NonCoherentByName,
+}
+
+impl Memory {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Coherent => "",
+            Self::NonCoherent => ", not coherent",
+            Self::NonCoherentByName => ", not coherent by name",
+        }
+    }
+
+    fn settle(self, place: Place) -> Place {
+        match self {
+            Self::Coherent => place,
+            Self::NonCoherent => place.variable("NONIC_NONCOHERENT", "1"),
+            Self::NonCoherentByName => place.variable("DAT_TEST_ADAPTER", "nonic-noncoherent"),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for (sentence, program) in PROMISES {
+        for environment in ways().into_iter().chain([ONE_CPU]) {
+            for memory in [Memory::Coherent, Memory::NonCoherent] {
+                let name = format!("{sentence}, {}{}", environment.name, memory.name());
+                suite.test(name, move || run(program, environment, memory, &[]));
+            }
+        }
+    }
+    for (sentence, program) in PROMISES.iter().chain(CALLS) {
+        for memory in [Memory::Coherent, Memory::NonCoherentByName] {
+            if CALLS.iter().any(|(_, call)| call == program) {
+                let name = format!("{sentence}, between processes{}", memory.name());
+                suite.test(name, move || run(program, AS_IT_COMES, memory, &[]));
+            }
+            let name = format!("{sentence}, within one process{}", memory.name());
+            suite.test(name, move || run(program, AS_IT_COMES, memory, &["alone"]));
+        }
+    }
+    for (sentence, program) in [PROMISES[3], CALLS[3], CALLS[4]] {
+        let name = format!("{sentence}, looked for and not waited for");
+        suite.test(name, move || run(program, AS_IT_COMES, Memory::Coherent, &["poll"]));
+    }
+    for (sentence, program) in CALLS {
+        if everything() {
+            for environment in ways().into_iter().chain([ONE_CPU]) {
+                let name = format!("{sentence}, {}", environment.name);
+                suite.test(name, move || run(program, environment, Memory::Coherent, &[]));
+            }
+        }
+    }
+    suite.run()
+}
+
+fn run(program: &str, environment: Environment, memory: Memory, words: &[&str]) -> Verdict {
+    let mut command = vec![compile_dat(program)?.display().to_string()];
+    command.extend(words.iter().map(|word| word.to_string()));
+    if memory != Memory::Coherent {
+        command.push("noncoherent".into());
+    }
+    let place = memory.settle(Place::prepare(environment)?);
+    judge(&place.nonic_run(command)?.run()?).map(drop)
+}
