@@ -150,8 +150,9 @@ impl InterfaceAdapter {
     }
 
     /// Closes the adapter. Gracefully: refused with `INVALID_STATE|IA_IN_USE` while objects of the program's live, or another
-    /// adapter sends its asynchronous errors to this one's dispatcher. Abruptly: destroys them all, in the order of their
-    /// kinds, and wakes whoever waits on one. Closed already: `INVALID_HANDLE|IA`.
+    /// adapter sends its asynchronous errors to this one's dispatcher. Abruptly: destroys them all, remote regions before
+    /// endpoints, those before zones, and dispatchers last, and wakes whoever waits on one. Closed already:
+    /// `INVALID_HANDLE|IA`.
     pub fn close(&self, graceful: bool) -> DatResult<()> {
         if graceful {
             if self.is_closed() {
@@ -199,9 +200,10 @@ impl InterfaceAdapter {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// `INVALID_HANDLE|IA` once it is closed.
+    /// `INVALID_HANDLE|IA` once it is closed, and in children of the process that opened it.
+    #[inline]
     pub(crate) fn check_open(&self) -> DatResult<()> {
-        if self.is_closed() { Err(ADAPTER_HANDLE) } else { Ok(()) }
+        if self.is_closed() || !self.context.is_current() { Err(ADAPTER_HANDLE) } else { Ok(()) }
     }
 
     /// Takes an object in; `INVALID_HANDLE|IA` once the adapter is closed.

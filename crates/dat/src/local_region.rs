@@ -372,10 +372,12 @@ fn refusal(error: RegisterError) -> DatError {
 
 /// The regions of an adapter, by the places of their contexts in the engine's table, which are small numbers.
 #[derive(Default)]
-pub(crate) struct RegionTable(Mutex<Vec<Option<(Key, Weak<LocalRegion>)>>>);
+pub(crate) struct RegionTable(Mutex<Vec<Place>>);
+
+type Place = Option<(Key, Weak<LocalRegion>)>;
 
 impl RegionTable {
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<(Key, Weak<LocalRegion>)>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Place>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

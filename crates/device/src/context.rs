@@ -140,7 +140,9 @@ impl Context {
         if self.owner.is_current() { Ok(()) } else { Err(CreateError::Forked) }
     }
 
-    pub(crate) fn is_current(&self) -> bool {
+    /// Whether it was opened by this process, and not by one that forked it.
+    #[inline]
+    pub fn is_current(&self) -> bool {
         self.owner.is_current()
     }
 }
