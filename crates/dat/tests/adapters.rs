@@ -1,10 +1,9 @@
 //! Opening and closing adapters, and what belongs to them.
 
 mod common;
-#[path = "common/peers.rs"]
-mod peers;
-use common::waiting;
 
+use common::peers::{Side, connect, far};
+use common::waiting::{named_thread, until_asleep};
 use common::{Pages, bad_handle, bad_state, open, register};
 use nonic_dat::{
     AsyncEvents, ConnectionEvent, DatError, Event, EventDispatcher, HandleKind, InterfaceAdapter, Kind,
@@ -12,8 +11,6 @@ use nonic_dat::{
     ReservedServicePoint, Resource, SharedQueueAttributes, SharedReceiveQueue, StateKind, Streams, Subtype,
     TransferStatus,
 };
-use peers::{Side, connect, far};
-use waiting::{named_thread, until_asleep};
 
 const CLOSED: DatError = DatError::handle(Subtype::Handle(HandleKind::InterfaceAdapter));
 

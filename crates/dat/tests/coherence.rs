@@ -1,16 +1,14 @@
 //! `dat_lmr_sync_rdma_read(3)` and `dat_lmr_sync_rdma_write(3)`.
 
 mod common;
-#[path = "common/peers.rs"]
-mod peers;
 
 use std::sync::Arc;
 
+use common::peers::{Side, connected, far};
 use common::{Pages, open, part, register};
 use nonic_dat::{
     DatError, Description, LocalRegion, Privileges, ProtectionZone, RemoteSegment, Segment, TransferStatus,
 };
-use peers::{Side, connected, far};
 
 const REFUSED: Result<(), DatError> = Err(DatError::argument(2));
 

@@ -2,15 +2,13 @@
 //! --nocapture`.
 
 mod common;
-#[path = "common/peers.rs"]
-mod peers;
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use common::peers::{PLAIN, connected};
 use common::{Pages, open, part, register};
 use nonic_dat::{Description, LocalRegion, Privileges, ProtectionZone, RemoteRegion};
-use peers::{PLAIN, connected};
 
 /// Nanoseconds of one turn: the least of 101 rounds, which is what it costs when nobody else wants the CPU.
 fn cost(turns: u32, mut turn: impl FnMut()) -> f64 {

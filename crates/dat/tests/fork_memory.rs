@@ -1,15 +1,13 @@
 //! What a forked child may do with its parent's memory objects: nothing, and it harms nothing; it opens an adapter of its own.
 
 mod common;
-#[path = "common/peers.rs"]
-mod peers;
 
+use common::peers::{PLAIN, Side, connected, far};
 use common::{Pages, bad_handle, open, ordinary, part, register};
 use nonic_dat::{
     Description, HandleKind, Kind, LocalRegion, Privileges, ProtectionZone, RemoteRegion,
     SharedQueueAttributes, SharedReceiveQueue, TransferStatus,
 };
-use peers::{PLAIN, Side, connected, far};
 
 /// Runs `body` in a child and returns the child's exit status.
 fn in_child(body: impl FnOnce() -> i32) -> i32 {

@@ -1,16 +1,14 @@
 //! Local memory regions as peers and data transfer operations see them: `dat_lmr_create(3)`, `dat_lmr_free(3)`.
 
 mod common;
-#[path = "common/peers.rs"]
-mod peers;
 
 use std::sync::Arc;
 
+use common::peers::{PLAIN, Side, connect, connect_endpoints, connected, expect_broken, far};
 use common::{Pages, ordinary, part, register};
 use nonic_dat::{
     ConnectionEvent, Description, LocalRegion, Privileges, ProtectionZone, Segment, TransferStatus,
 };
-use peers::{PLAIN, Side, connect, connect_endpoints, connected, expect_broken, far};
 
 #[track_caller]
 fn assert_bytes(pages: &Pages, offset: usize, length: usize, byte: u8) {

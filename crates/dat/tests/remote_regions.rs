@@ -1,19 +1,17 @@
 //! Remote memory regions: `dat_rmr_create(3)`, `dat_rmr_bind(3)`, `dat_rmr_free(3)`, with a peer in the same process.
 
 mod common;
-#[path = "common/peers.rs"]
-mod peers;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use common::peers::{PLAIN, Side, connect, connect_endpoints, connected, expect_broken, far};
 use common::{Pages, bad_handle, bad_state, part, privileges_violation, register};
 use nonic_dat::{
     AccessKind, CompletionFlags, ConnectionEvent, DatError, EndpointAttributes, EndpointChange,
     EndpointState, EventDispatcher, HandleKind, Kind, Privileges, ProtectionZone, RemoteRegion, Resource,
     Segment, StateKind, Streams, Subtype, TransferStatus,
 };
-use peers::{PLAIN, Side, connect, connect_endpoints, connected, expect_broken, far};
 
 const NOWHERE: Segment = Segment { context: 0, address: 0, length: 0 };
 const REMOTE: Privileges = Privileges::REMOTE;

@@ -1,18 +1,16 @@
 //! Shared receive queues with peers: `dat_srq_create(3)` and what follows from it.
 
 mod common;
-#[path = "common/peers.rs"]
-mod peers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::peers::{PLAIN, Side, connect_endpoints};
 use common::{bad_state, part};
 use nonic_dat::{
     AsyncError, AsyncObject, DatError, Endpoint, EndpointAttributes, EndpointSetup, Event, InterfaceAdapter,
     ProtectionZone, SharedQueueAttributes, SharedReceiveQueue, StateKind, TransferStatus,
 };
-use peers::{PLAIN, Side, connect_endpoints};
 
 const LONG: Option<Duration> = Some(Duration::from_secs(20));
 const LOW_WATERMARK: i32 = 2;

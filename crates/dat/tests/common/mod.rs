@@ -4,6 +4,7 @@
 
 pub(crate) mod connected;
 pub(crate) mod other_process;
+pub(crate) mod peers;
 pub(crate) mod waiting;
 
 use std::sync::Arc;
