@@ -37,17 +37,17 @@ fn refusal(error: PostError) -> DatError {
     }
 }
 
-/// The pieces, `most` at most and `limit` bytes in all; those of length 0 are left out.
+/// Puts the pieces, `most` at most and `limit` bytes in all, into `collected`; those of length 0 are left out. Returns their length.
 #[inline]
 fn collect(
     pieces: impl ExactSizeIterator<Item = Segment>,
     most: usize,
     limit: u64,
-) -> DatResult<(Pieces, u64)> {
+    collected: &mut Pieces,
+) -> DatResult<u64> {
     if pieces.len() > most {
         return Err(DatError::argument(COUNT));
     }
-    let mut collected = Pieces::new();
     let mut total = 0u64;
     for Segment { context, address, length } in pieces {
         if length == 0 {
@@ -58,7 +58,7 @@ fn collect(
         let piece = ScatterGather { address, length: length as u32, key: Key(context) };
         collected.try_push(piece).map_err(|_| DatError::argument(COUNT))?;
     }
-    Ok((collected, total))
+    Ok(total)
 }
 
 /// Cuts the pieces to `length` bytes.
@@ -100,8 +100,9 @@ impl Endpoint {
     ) -> DatResult<()> {
         let wiring = self.requesting()?;
         let flags = request_flags(wiring, flags, FLAGS)?;
-        let (pieces, _) = collect(pieces, wiring.limits.send_pieces, wiring.limits.message)?;
-        post(wiring, Operation::Send { immediate: None }, &pieces, cookie, flags)
+        let mut collected = Pieces::new();
+        collect(pieces, wiring.limits.send_pieces, wiring.limits.message, &mut collected)?;
+        post(wiring, Operation::Send { immediate: None }, &collected, cookie, flags)
     }
 
     /// Writes local memory to the peer's. `LENGTH_ERROR` if it is longer than the segment there.
@@ -115,12 +116,13 @@ impl Endpoint {
     ) -> DatResult<()> {
         let wiring = self.requesting()?;
         let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
-        let (pieces, total) = collect(pieces, wiring.limits.write_pieces, wiring.limits.rdma)?;
+        let mut collected = Pieces::new();
+        let total = collect(pieces, wiring.limits.write_pieces, wiring.limits.rdma, &mut collected)?;
         if total > remote.length {
             return Err(TOO_LONG);
         }
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
-        post(wiring, Operation::Write { remote, immediate: None }, &pieces, cookie, flags)
+        post(wiring, Operation::Write { remote, immediate: None }, &collected, cookie, flags)
     }
 
     /// Reads the peer's segment to local memory. `LENGTH_ERROR` if that is shorter.
@@ -134,15 +136,16 @@ impl Endpoint {
     ) -> DatResult<()> {
         let wiring = self.requesting()?;
         let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
-        let (mut pieces, total) = collect(pieces, wiring.limits.read_pieces, wiring.limits.rdma)?;
+        let mut collected = Pieces::new();
+        let total = collect(pieces, wiring.limits.read_pieces, wiring.limits.rdma, &mut collected)?;
         if total < remote.length {
             return Err(TOO_LONG);
         }
         if total > remote.length {
-            cut(&mut pieces, remote.length);
+            cut(&mut collected, remote.length);
         }
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
-        post(wiring, Operation::Read { remote }, &pieces, cookie, flags)
+        post(wiring, Operation::Read { remote }, &collected, cookie, flags)
     }
 
     /// Writes as [`Self::post_rdma_write`] does and tells the peer with a word, which uses up one of its receives.
@@ -156,12 +159,13 @@ impl Endpoint {
     ) -> DatResult<()> {
         let wiring = self.requesting()?;
         let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
-        let (pieces, total) = collect(pieces, wiring.limits.write_pieces, wiring.limits.rdma)?;
+        let mut collected = Pieces::new();
+        let total = collect(pieces, wiring.limits.write_pieces, wiring.limits.rdma, &mut collected)?;
         if total > remote.length {
             return Err(TOO_LONG);
         }
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
-        post(wiring, Operation::Write { remote, immediate: Some(immediate) }, &pieces, cookie, flags)
+        post(wiring, Operation::Write { remote, immediate: Some(immediate) }, &collected, cookie, flags)
     }
 
     /// Changes a word of eight bytes of the peer's in one step, and stores what it was before in local memory.
@@ -180,13 +184,14 @@ impl Endpoint {
         if result.length != WORD || remote.length < WORD {
             return Err(TOO_LONG);
         }
-        let (pieces, _) = collect([result].into_iter(), 1, WORD)?;
+        let mut collected = Pieces::new();
+        collect([result].into_iter(), 1, WORD, &mut collected)?;
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
         let operation = match change {
             AtomicChange::Add(add) => Operation::FetchAdd { remote, add },
             AtomicChange::Swap { compare, swap } => Operation::CompareSwap { remote, compare, swap },
         };
-        post(wiring, operation, &pieces, cookie, flags)
+        post(wiring, operation, &collected, cookie, flags)
     }
 
     /// Posts a receive, in any state.
@@ -209,8 +214,9 @@ impl Endpoint {
         {
             return Err(DatError::argument(FLAGS));
         }
-        let (pieces, _) = collect(pieces, wiring.limits.receive_pieces, wiring.limits.message)?;
-        let post = |id| wiring.pair.post_receive(&ReceiveRequest { id, pieces: &pieces }).map_err(refusal);
+        let mut collected = Pieces::new();
+        collect(pieces, wiring.limits.receive_pieces, wiring.limits.message, &mut collected)?;
+        let post = |id| wiring.pair.post_receive(&ReceiveRequest { id, pieces: &collected }).map_err(refusal);
         match wiring.tags.as_ref().and_then(|tags| tags.receives.as_ref()) {
             Some(receives) => receives.post(cookie, silent, post),
             None => post(cookie),

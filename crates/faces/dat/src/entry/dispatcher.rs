@@ -20,13 +20,13 @@ use crate::version::{EventWords, Version, event_number};
 const DISPATCHER: HandleKind = HandleKind::First;
 
 /// Stores an event as the program is to see it.
-#[inline]
+#[inline(always)]
 fn deliver<V: Version>(evd: Handle, event: &Event<'_>, room: Room<V::Event>) {
     room.store(V::event(evd, &event_words::<V>(evd, event)));
 }
 
 /// An event with handles in place of objects. Requests, and endpoints that were made for them, get theirs here.
-#[inline]
+#[inline(always)]
 fn event_words<V: Version>(evd: Handle, event: &Event<'_>) -> EventWords {
     match *event {
         Event::Transfer { endpoint, cookie, status, length, kind, immediate } => {
@@ -39,6 +39,7 @@ fn event_words<V: Version>(evd: Handle, event: &Event<'_>) -> EventWords {
     }
 }
 
+#[cold]
 fn rare_event_words<V: Version>(evd: Handle, event: &Event<'_>) -> EventWords {
     match *event {
         Event::Request { point, address, conn_qual, request } => EventWords::Request {
