@@ -106,10 +106,13 @@ pub(crate) fn with<T: Object, R>(
     if slot.word.load(Ordering::Acquire) != word(numbering, T::KIND) {
         return Err(NoSuchObject);
     }
-    let object = slot.object.load(Ordering::Relaxed);
-    // SAFETY: the word says that the slot held an `Arc<T>` after this thread went inside. Whoever empties the slot keeps the
-    // object until this thread has left; the slot itself is used again thousands of objects later. So the pointer is that of a
-    // living `Arc`, of which this is not an owner.
+    let object = slot.object.load(Ordering::Acquire);
+    // Had the slot been used again between the two, for an object of another kind, the word would be another now.
+    if slot.word.load(Ordering::Relaxed) != word(numbering, T::KIND) {
+        return Err(NoSuchObject);
+    }
+    // SAFETY: the words say that this is an `Arc<T>` which the slot held after this thread went inside. Whoever empties the slot
+    // keeps the object until this thread has left. So the pointer is that of a living `Arc`, of which this is not an owner.
     let object = ManuallyDrop::new(unsafe { Arc::<T>::from_raw(object.cast()) });
     Ok(work(&object))
 }
@@ -162,7 +165,7 @@ fn add_to_slot<T: Object>(
     slot.context.store(0, Ordering::Relaxed);
     slot.adapter.store(if adapter == 0 { handle } else { adapter }, Ordering::Relaxed);
     slot.release.store(release::<T> as Release as *mut (), Ordering::Relaxed);
-    slot.object.store(Arc::into_raw(object).cast_mut().cast(), Ordering::Relaxed);
+    slot.object.store(Arc::into_raw(object).cast_mut().cast(), Ordering::Release);
     slot.word.store(word(numbering, T::KIND), Ordering::Release);
     Ok(handle)
 }
@@ -171,7 +174,10 @@ fn add_to_slot<T: Object>(
 pub(crate) fn remove<T: Object>(numbering: Numbering, handle: usize) -> bool {
     let Some(slab) = SLAB.get() else { return false };
     let Some(number) = slab.number_of(handle) else { return false };
-    slab.empty(&mut slab.free(), number, word(numbering, T::KIND))
+    let freed = slab.empty(&mut slab.free(), number, word(numbering, T::KIND));
+    let was_there = freed.is_some();
+    freed.into_iter().for_each(|object| slab.bin.put(object));
+    was_there
 }
 
 /// Takes back the handle of an interface adapter, and those of all its objects.
@@ -180,18 +186,20 @@ pub(crate) fn remove_adapter(numbering: Numbering, adapter: usize) {
     let Some(own) = slab.number_of(adapter) else { return };
     let mut free = slab.free();
     // Itself first: nothing can be added from then on.
-    slab.empty(&mut free, own, word(numbering, ObjectKind::InterfaceAdapter));
+    let itself = slab.empty(&mut free, own, word(numbering, ObjectKind::InterfaceAdapter));
+    let mut freed = Vec::from_iter(itself);
     for number in 0..free.used() {
         let slot = slab.at(number);
         if slot.adapter.load(Ordering::Relaxed) == adapter {
-            slab.empty(&mut free, number, slot.word.load(Ordering::Relaxed));
+            freed.extend(slab.empty(&mut free, number, slot.word.load(Ordering::Relaxed)));
         }
     }
     drop(free);
+    freed.into_iter().for_each(|object| slab.bin.put(object));
     slab.bin.sweep();
 }
 
-/// Numbering and kind of the living object behind a handle.
+/// Version and kind of the living object behind a handle.
 pub(crate) fn describe(handle: usize) -> Option<(Numbering, ObjectKind)> {
     let found = SLAB.get()?.slot(handle)?.word.load(Ordering::Acquire);
     let versions = [Numbering::V1_2, Numbering::V2_0].into_iter();

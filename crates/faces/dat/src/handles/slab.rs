@@ -127,11 +127,11 @@ impl Slab {
         core::ptr::from_ref(self.at(number)).addr()
     }
 
-    /// Empties a slot that holds `word`, and no other; returns whether it did.
-    pub(super) fn empty(&self, free: &mut Free, number: usize, word: u64) -> bool {
+    /// Empties a slot that holds `word`, and no other. What it owned goes into the bin, once no lock is held.
+    pub(super) fn empty(&self, free: &mut Free, number: usize, word: u64) -> Option<Freed> {
         let slot = self.at(number);
         if word == 0 || slot.word.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            return false;
+            return None;
         }
         let object = slot.object.load(Ordering::Relaxed);
         let release = slot.release.load(Ordering::Relaxed);
@@ -139,7 +139,6 @@ impl Slab {
         // slot's ownership is given up once.
         let freed = unsafe { core::mem::transmute::<*mut (), Release>(release)(object) };
         free.give_back(number);
-        self.bin.put(freed);
-        true
+        Some(freed)
     }
 }
