@@ -149,11 +149,28 @@ impl LocalRegion {
             binds: UseCount::default(),
         });
         adapter.join(&created)?;
-        adapter.regions.add(&created);
-        if let (Description::Shared { cookie, .. }, Some(shared)) = (&created.description, &shared) {
-            shared_memory::add(*cookie, shared, address, length, &created);
-        }
+        created.enter(shared.as_ref()).inspect_err(|_| created.end())?;
         Ok(created)
+    }
+
+    /// Has it found by its context, and by its cookie.
+    fn enter(self: &Arc<Self>, shared: Option<&shared_memory::Judged>) -> DatResult<()> {
+        if let (Description::Shared { cookie, .. }, Some(shared)) = (&self.description, shared) {
+            shared_memory::add(*cookie, shared, self)?;
+        }
+        self.adapter.regions.add(self);
+        if self.binds.is_closed() {
+            // The adapter was closed meanwhile, and the region with it.
+            self.leave_tables();
+        }
+        Ok(())
+    }
+
+    fn leave_tables(&self) {
+        self.adapter.regions.remove(self);
+        if let Description::Shared { cookie, .. } = &self.description {
+            shared_memory::remove(cookie, self);
+        }
     }
 
     /// The face's word.
@@ -269,10 +286,7 @@ impl LocalRegion {
     }
 
     fn let_go(&self) {
-        self.adapter.regions.remove(self);
-        if let Description::Shared { cookie, .. } = &self.description {
-            shared_memory::remove(cookie, self);
-        }
+        self.leave_tables();
         self.zone.release();
         self.adapter.leave(&self.membership);
     }

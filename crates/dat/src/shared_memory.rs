@@ -4,10 +4,10 @@
 //! shared at all, and that nobody in this process uses the cookie for other memory.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nonic_device::SharedPlace;
-use nonic_sys::fork_generation;
+use nonic_sys::PerProcess;
 
 use crate::error::{DatError, DatResult, Resource, Subtype};
 use crate::interface_adapter::InterfaceAdapter;
@@ -16,28 +16,39 @@ use crate::local_region::{Cookie, LocalRegion};
 type Registered = HashMap<Cookie, Vec<Registration>>;
 
 /// Living registrations of this process, of whatever adapter.
-static REGISTERED: LazyLock<Mutex<Registered>> = LazyLock::new(Mutex::default);
+static REGISTERED: PerProcess<Mutex<Registered>> = PerProcess::new();
 
 #[derive(Debug)]
 struct Registration {
-    place: SharedPlace,
-    address: u64,
-    length: u64,
-    /// LMR context, which tells registrations apart.
-    context: u32,
-    /// What a child has of its parent's is not registered in the child.
-    generation: u32,
+    memory: Memory,
     region: Weak<LocalRegion>,
 }
 
-fn lock() -> MutexGuard<'static, Registered> {
-    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
+/// A range of shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Memory {
+    place: SharedPlace,
+    /// Where this process has it.
+    address: u64,
+    length: u64,
 }
+
+impl Memory {
+    fn is_other_than(&self, other: &Self) -> bool {
+        (self.place, self.length) != (other.place, other.length)
+    }
+}
+
+fn lock() -> MutexGuard<'static, Registered> {
+    REGISTERED.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const OTHER_MEMORY: DatError = DatError::argument(3);
 
 /// Shared memory that may be registered.
 #[derive(Debug)]
 pub(crate) struct Judged {
-    place: SharedPlace,
+    memory: Memory,
     /// A registration of the same memory at the same address.
     pub(crate) same: Option<Arc<LocalRegion>>,
 }
@@ -54,38 +65,36 @@ pub(crate) fn judge(
         Ok(place) => place.ok_or(DatError::state(Subtype::None))?,
         Err(_) => return Err(DatError::resources(Subtype::Resource(Resource::MemoryRegion))),
     };
-    let generation = fork_generation();
+    let memory = Memory { place, address, length };
     let mut same = None;
-    for other in lock().get(cookie).into_iter().flatten().filter(|other| other.generation == generation) {
-        if (other.place, other.length) != (place, length) {
-            return Err(DatError::argument(3));
+    for other in lock().get(cookie).into_iter().flatten() {
+        if memory.is_other_than(&other.memory) {
+            return Err(OTHER_MEMORY);
         }
-        if other.address == address {
+        if other.memory == memory {
             same = Some(Weak::clone(&other.region));
         }
     }
     // Not under the lock: it may turn out to be the last trace of a region.
-    Ok(Judged { place, same: same.and_then(|region| region.upgrade()) })
+    Ok(Judged { memory, same: same.and_then(|region| region.upgrade()) })
 }
 
-/// A region on shared memory was registered.
-pub(crate) fn add(cookie: Cookie, judged: &Judged, address: u64, length: u64, region: &Arc<LocalRegion>) {
-    lock().entry(cookie).or_default().push(Registration {
-        place: judged.place,
-        address,
-        length,
-        context: region.local_context(),
-        generation: fork_generation(),
-        region: Arc::downgrade(region),
-    });
+/// A region on shared memory was registered. Refused as in [`judge`] if another thread was faster.
+pub(crate) fn add(cookie: Cookie, judged: &Judged, region: &Arc<LocalRegion>) -> DatResult<()> {
+    let mut registered = lock();
+    let others = registered.entry(cookie).or_default();
+    if others.iter().any(|other| judged.memory.is_other_than(&other.memory)) {
+        return Err(OTHER_MEMORY);
+    }
+    others.push(Registration { memory: judged.memory, region: Arc::downgrade(region) });
+    Ok(())
 }
 
-/// It was freed.
+/// It was freed. Harmless if it is not there.
 pub(crate) fn remove(cookie: &Cookie, region: &LocalRegion) {
-    let context = region.local_context();
     let mut registered = lock();
     if let Some(registrations) = registered.get_mut(cookie) {
-        registrations.retain(|registration| registration.context != context);
+        registrations.retain(|registration| !std::ptr::eq(registration.region.as_ptr(), region));
         if registrations.is_empty() {
             registered.remove(cookie);
         }

@@ -154,6 +154,33 @@ fn a_cookie_names_shared_memory_by_all_its_bytes() {
     });
 }
 
+/// LMR-5, LMR-17: of threads that name two memories by one cookie only those of one memory succeed.
+#[test]
+fn a_cookie_names_one_memory_whoever_comes_first() {
+    on_both(|adapter, zone| {
+        let (one, other) = (Pages::shared(1), Pages::shared(1));
+        let start = std::sync::Barrier::new(4);
+        for turn in 0..50 {
+            let create = |pages: &Pages| {
+                start.wait();
+                let description = Description::Shared { address: pages.address(), cookie: [turn; 40] };
+                LocalRegion::create(adapter, description, pages.length(), zone, Privileges::ALL)
+            };
+            let created = std::thread::scope(|scope| {
+                let threads = [&one, &other, &one, &other].map(|pages| scope.spawn(|| create(pages)));
+                threads.map(|thread| thread.join().unwrap())
+            });
+            let addresses: Vec<u64> = created.iter().flatten().map(|region| region.facts().address).collect();
+            assert!(!addresses.is_empty());
+            assert!(addresses.iter().all(|address| *address == addresses[0]), "{addresses:?}");
+            for refused in created.iter().filter_map(|created| created.as_ref().err()) {
+                assert_eq!(*refused, DatError::argument(3));
+            }
+        }
+        zone.free().unwrap();
+    });
+}
+
 /// LMR-5: peers have the memory at addresses of their own.
 #[test]
 fn the_same_file_at_two_addresses_is_one_shared_memory() {
