@@ -127,6 +127,7 @@ static UNUSED unsigned char *fresh_pages(size_t length, int kind)
 
 static UNUSED void open_end(struct end *e)
 {
+    e->async = DAT_HANDLE_NULL;
     MUST(dat_ia_open((DAT_NAME_PTR)adapter_name(), 16, &e->async, &e->ia));
     MUST(dat_pz_create(e->ia, &e->pz));
     MUST(dat_evd_create(e->ia, 256, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &e->receives));
