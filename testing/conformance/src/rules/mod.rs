@@ -61,6 +61,21 @@ pub(crate) fn all() -> Vec<Rule> {
         "LMR-4" coherence::{ a_region_shares_the_memory_of_another_with_rights_of_its_own }
         "LMR-13" coherence::{ a_shared_region_serves_its_own_zone_and_no_other }
         "LMR-14" coherence::{ the_key_of_a_shared_region_is_dead_with_it_though_the_memory_stays }
+        "RMR-2" memory_windows::{
+            a_window_leads_to_its_part_of_the_region,
+            a_byte_beside_the_window_is_refused_though_its_region_has_it,
+            a_type_1_window_serves_every_queue_pair_of_its_zone_and_no_other,
+        }
+        "RMR-4" memory_windows::{ an_unsignalled_bind_completes_in_silence }
+        "RMR-5" memory_windows::{ what_is_posted_behind_a_bind_finds_it_done }
+        "RMR-7" memory_windows::{ each_bind_gives_another_key_and_the_old_one_is_dead }
+        "RMR-8" memory_windows::{ a_wrong_bind_fails_binds_nothing_and_leaves_the_old_key }
+        "RMR-9" memory_windows::{
+            a_window_gives_the_rights_it_was_bound_with_and_no_others,
+            a_region_without_remote_rights_is_reached_through_a_window,
+        }
+        "RMR-10" memory_windows::{ a_window_never_bound_or_given_back_leads_nowhere }
+        "RMR-12" memory_windows::{ a_bind_in_error_is_flushed_and_the_old_key_goes_on }
         "SYNC-2" coherence::{ what_peers_write_is_shown_by_the_call_and_not_before }
         "SYNC-4" coherence::{
             atomics_and_immediate_writes_stay_unseen_until_they_are_shown,
@@ -101,20 +116,9 @@ pub(crate) fn all() -> Vec<Rule> {
             an_operation_without_bytes_needs_no_key,
         }
         "5.4" memory_windows::{
-            a_window_leads_to_its_part_of_the_region,
-            a_byte_beside_the_window_is_refused_though_its_region_has_it,
-            a_window_gives_the_rights_it_was_bound_with_and_no_others,
-            a_region_without_remote_rights_is_reached_through_a_window,
-            each_bind_gives_another_key_and_the_old_one_is_dead,
-            a_window_never_bound_or_given_back_leads_nowhere,
-            a_wrong_bind_fails_binds_nothing_and_leaves_the_old_key,
             a_wrong_bind_of_type_2_fails_and_binds_nothing,
             a_type_2_window_is_bound_once_until_its_key_is_taken_out_of_use,
             a_type_2_window_serves_the_queue_pair_that_bound_it_and_no_other,
-            a_type_1_window_serves_every_queue_pair_of_its_zone_and_no_other,
-            what_is_posted_behind_a_bind_finds_it_done,
-            an_unsignalled_bind_completes_in_silence,
-            a_bind_in_error_is_flushed_and_the_old_key_goes_on,
             before_rts_a_bind_is_held_and_nothing_is_bound,
             datagrams_know_no_windows_and_unreliable_connections_do,
             a_key_taken_out_of_use_by_its_owner_is_dead_and_the_window_free,

@@ -38,10 +38,13 @@ static void opening(void)
     memset(long_name, 'x', sizeof long_name - 1);
     NO_ADAPTER("no name", open_as(NULL, 8, 1, 2, DAT_FALSE), BAD_ARGUMENT(1));
     NO_ADAPTER("a name that is too long", open_as(long_name, 8, 1, 2, DAT_FALSE), BAD_ARGUMENT(1));
-    CHECK_TYPE("ia", "a name that nobody has", open_as("no such adapter", 8, 1, 2, DAT_FALSE), DAT_PROVIDER_NOT_FOUND);
-    CHECK_TYPE("ia", "an empty one", open_as("", 8, 1, 2, DAT_FALSE), DAT_PROVIDER_NOT_FOUND);
-    CHECK_TYPE("ia", "another major version", open_as("nonic", 8, 7, 2, DAT_FALSE), DAT_PROVIDER_NOT_FOUND);
-    CHECK_TYPE("ia", "another minor version", open_as("nonic", 8, 1, 77, DAT_FALSE), DAT_PROVIDER_NOT_FOUND);
+    NO_ADAPTER("a name that nobody has", open_as("no such adapter", 8, 1, 2, DAT_FALSE),
+               ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
+    NO_ADAPTER("an empty one", open_as("", 8, 1, 2, DAT_FALSE), ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
+    NO_ADAPTER("another major version", open_as("nonic", 8, 7, 2, DAT_FALSE),
+               ERROR(DAT_PROVIDER_NOT_FOUND, DAT_MAJOR_NOT_FOUND));
+    NO_ADAPTER("another minor version", open_as("nonic", 8, 1, 77, DAT_FALSE),
+               ERROR(DAT_PROVIDER_NOT_FOUND, DAT_MINOR_NOT_FOUND));
     CHECK("ia", "... and nothing was opened", ia == (void *)0x1234);
     CHECK_CODE("ia", "no place for the handle", dat_ia_openv((DAT_NAME_PTR) "nonic", 8, &async, NULL, 1, 2, DAT_FALSE), BAD_HANDLE(IA));
     CHECK("ia", "no room for asynchronous events", open_as("nonic", -1, 1, 2, DAT_FALSE) != DAT_SUCCESS && ia == (void *)0x1234);

@@ -75,6 +75,18 @@ static int64_t no_request(struct end *e, const int64_t *a)
     return is_empty(e->arrivals);
 }
 
+static int64_t free_far(struct end *e, const int64_t *a)
+{
+    (void)a;
+    return dat_ep_free(e->ep);
+}
+
+static int64_t ask_far(struct end *e, const int64_t *a)
+{
+    (void)a;
+    return ask(e, NOBODY_LISTENS, PATIENCE, 0, NULL);
+}
+
 static void ask_service(DAT_CONN_QUAL service, int size, unsigned seed)
 {
     unsigned char bytes[1024];
@@ -137,8 +149,8 @@ static void asking(void)
 #define CONNECT(address, timeout, size, data, qos, flags)                                                            \
     dat_ep_connect(near->ep, (DAT_IA_ADDRESS_PTR)(address), service, timeout, size, data, qos, flags)
     CHECK_CODE("connect", "no time", CONNECT(here, 0, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG), BAD_ARGUMENT(4));
-    CHECK_TYPE("connect", "no address", CONNECT(NULL, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG), DAT_INVALID_ADDRESS);
-    CHECK_TYPE("connect", "an address of another family", CONNECT(&other, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG), DAT_INVALID_ADDRESS);
+    CHECK_CODE("connect", "no address", CONNECT(NULL, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG), ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED));
+    CHECK_CODE("connect", "an address of another family", CONNECT(&other, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG), ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED));
     DAT_QOS classes[] = {DAT_QOS_HIGH_THROUGHPUT, DAT_QOS_LOW_LATENCY, DAT_QOS_ECONOMY, DAT_QOS_PREMIUM};
     for (int i = 0; i < 4; i++)
         CHECK_CODE("connect", "another class of service", CONNECT(here, PATIENCE, 0, NULL, classes[i], DAT_CONNECT_DEFAULT_FLAG), ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
@@ -407,7 +419,7 @@ static int64_t accept_own(struct end *e, const int64_t *a)
             return 1;
         if (dat_cr_accept(held, DAT_HANDLE_NULL, 0, NULL) == DAT_SUCCESS)
             return 2;
-        if (DAT_GET_TYPE(dat_ep_free(e->ep)) != DAT_INVALID_STATE)
+        if (dat_ep_free(e->ep) != BAD_STATE(EP_TENTCONNPENDING) || dat_ep_reset(e->ep) != BAD_STATE(EP_TENTCONNPENDING))
             return 3;
         MUST(dat_ep_modify(e->ep, DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE | DAT_EP_FIELD_CONNECT_EVD_HANDLE, &wanted));
     }
@@ -426,10 +438,16 @@ static void other_points(void)
     at_far(stop_listening);
     CHECK_EQ("rsp", "a service point for one endpoint", at_far(reserve, (int64_t)service), 0);
     CHECK_EQ("rsp", "... reserves it", at_far(state_of), DAT_EP_STATE_RESERVED);
-    CHECK_EQ("rsp", "... so that it does not disconnect", -at_far(disconnect_far, 0), BAD_STATE(EP_RESERVED));
+    CHECK_EQ("rsp", "... so that it is not freed", at_far(free_far), BAD_STATE(EP_RESERVED));
+    CHECK_EQ("rsp", "... and does not connect", at_far(ask_far), BAD_STATE(EP_RESERVED));
+    CHECK_EQ("rsp", "... and does not disconnect", -at_far(disconnect_far, 0), BAD_STATE(EP_RESERVED));
     ask_service(service, 5, 5);
     REQUIRE(at_far(take_request) == 5);
     CHECK_EQ("rsp", "a request makes it wait for the answer", at_far(state_of), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+    CHECK_EQ("rsp", "... during which it is not freed", at_far(free_far), BAD_STATE(EP_PASSCONNPENDING));
+    CHECK_EQ("rsp", "... nor connects", at_far(ask_far), BAD_STATE(EP_PASSCONNPENDING));
+    CHECK_EQ("rsp", "... nor disconnects", -at_far(disconnect_far, 0), BAD_STATE(EP_PASSCONNPENDING));
+    CHECK_EQ("rsp", "... nor sends", -at_far(send_bytes, 0, 8, 0), BAD_STATE(EP_PASSCONNPENDING));
     DAT_EP_HANDLE first = near->ep;
     ask_service(service, 0, 0);
     CHECK_EQ("rsp", "a second request is refused", next_is(), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);

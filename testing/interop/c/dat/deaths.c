@@ -197,6 +197,32 @@ static void killed(void)
     }
 }
 
+// A peer that stands still: the answer is on its way for as long as it does.
+static void answer_under_way(void)
+{
+    chapter("an answer that nobody takes");
+    start_child(ASKING);
+    DAT_CR_HANDLE cr = next_request(near);
+    take_word();
+    int status;
+    REQUIRE(kill(child, SIGSTOP) == 0 && waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+    CALL(near, make_endpoint);
+    REQUIRE(CALL(near, receive, 0, 64, 2) == 0);
+    CHECK_DONE("death", "a request of a process that stands still is accepted", dat_cr_accept(cr, near->ep, 0, NULL));
+    CHECK_EQ("death", "... which takes its time", state(), DAT_EP_STATE_COMPLETION_PENDING);
+    DAT_LMR_TRIPLET p = piece(near->local, near->room, 8);
+    CHECK_CODE("death", "meanwhile nothing is sent", dat_ep_post_send(near->ep, 1, &p, cookie(1), 0), BAD_STATE(EP_COMPLPENDING));
+    CHECK_CODE("death", "... nor reset", dat_ep_reset(near->ep), BAD_STATE(EP_COMPLPENDING));
+    CHECK_CODE("death", "... nor connected", ask(near, parent.service, PATIENCE, 0, NULL), BAD_STATE(EP_COMPLPENDING));
+    CHECK("death", "... and nothing has happened", is_empty(near->connections) && is_empty(near->requests) && is_empty(near->receives));
+    CHECK_DONE("death", "it is given up", dat_ep_disconnect(near->ep, DAT_CLOSE_ABRUPT_FLAG));
+    CHECK_EQ("death", "... with its event", next_is(), DISCONNECTED);
+    CHECK_EQ("death", "... and flushes", CALL(near, received), DAT_DTO_ERR_FLUSHED);
+    CALL(near, drop_endpoint);
+    end_child(SIGKILL);
+    CHECK("death", "... and that was all", is_empty(near->connections));
+}
+
 static void killed_before(void)
 {
     chapter("killed before the connection stands");
@@ -482,6 +508,7 @@ int main(int argc, char **argv)
     parent.remote = near->remote;
     parent.address = address_of(near->room) + PAGE;
     killed();
+    answer_under_way();
     killed_before();
     ended();
     any_moment();
