@@ -53,6 +53,15 @@ fn compile_against_own(folder: &str, name: &str, language: &str, library: &str) 
     remember(&compiler, &source, &options, &[library, "-ldl"])
 }
 
+/// Compiles `c/dat2/<name>.c` against the distribution's header and registry of uDAPL 2.0.
+pub fn compile_dat2(name: &str) -> Verdict<PathBuf> {
+    if !Path::new("/usr/include/dat2/udat.h").exists() {
+        return failed("/usr/include/dat2/udat.h is missing: run ci/install, which installs libdapl-dev");
+    }
+    let source = package().join("c/dat2").join(format!("{name}.c"));
+    remember(&program("gcc")?, &source, &["-std=gnu11".into(), "-DDAT_EXTENSIONS".into()], &["-ldat2"])
+}
+
 /// Compiles a program of the folder `examples/c`.
 pub fn compile_example(name: &str) -> Verdict<PathBuf> {
     compile_source(&package().join("../../examples/c").join(format!("{name}.c")), &[])
