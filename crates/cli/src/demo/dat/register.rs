@@ -38,7 +38,7 @@ pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
         what: "1 MiB of both registered for themselves, then the same memory once more for the peer: written to and \
                read from through the second region, seen in the first"
             .to_owned(),
-        figures: vec![Figure::latency("region on a region, made and freed", again)],
+        figures: vec![Figure::latency("region on region and back", again)],
     })
 }
 
