@@ -101,6 +101,7 @@ functions! {
         Handle, c_int, RegionDescription, u64, Handle, c_uint, *mut Handle, *mut u32, *mut u32, *mut u64, *mut u64,
     );
     dat_lmr_free: fn(Handle);
+    dat_lmr_sync_rdma_read: fn(Handle, *const LocalTriplet, u64);
     dat_lmr_sync_rdma_write: fn(Handle, *const LocalTriplet, u64);
     dat_rmr_create: fn(Handle, *mut Handle);
     dat_rmr_bind: fn(Handle, *const LocalTriplet, c_uint, Handle, u64, c_uint, *mut u32);

@@ -172,6 +172,16 @@ impl Region {
             unsafe { (library.functions.dat_lmr_sync_rdma_write)(self.adapter.handle, &raw const piece, 1) };
         library.check("dat_lmr_sync_rdma_write", answer)
     }
+
+    /// Brings what this program has stored there into the view of peers that read.
+    pub(crate) fn sync_reads(&self, from: usize, length: usize) -> Result<(), DatError> {
+        let piece = self.piece(from, length);
+        let library = &self.adapter.library;
+        // SAFETY: as above.
+        let answer =
+            unsafe { (library.functions.dat_lmr_sync_rdma_read)(self.adapter.handle, &raw const piece, 1) };
+        library.check("dat_lmr_sync_rdma_read", answer)
+    }
 }
 
 impl Drop for Region {

@@ -1,4 +1,5 @@
-//! Memory that is not coherent: what a peer wrote is not seen until the program asks for it.
+//! Memory that is not coherent: what a peer wrote is not seen until the program asks for it, and what the program stored is
+//! not read until it says so.
 
 use super::{Line, NONCOHERENT, Stage};
 use crate::dat::{Privileges, Region, Remote};
@@ -28,11 +29,19 @@ pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
     line.write(&region, 0, remote)?;
     line.post_advertisement(remote)?; // The message comes after the bytes.
     line.finish()?;
+    stage.exchange.meet()?; // The target has stored other bytes, and has told nobody.
+    line.read(&region, 0, remote)?;
+    region.buffer().check(0..LARGE, 9, 0)?;
+    stage.exchange.meet()?;
+    stage.exchange.meet()?;
+    line.read(&region, 0, remote)?;
+    region.buffer().check(0..LARGE, 11, 0)?;
     stage.exchange.meet()?;
     Ok(Done {
         what: format!(
             "on the adapter {NONCOHERENT} 1 MiB written, and a message behind it: the target saw none of the bytes, \
-             after dat_lmr_sync_rdma_write of 64 KiB those and no others, then all"
+             after dat_lmr_sync_rdma_write of 64 KiB those and no others, then all; what it stored itself was not \
+             read before dat_lmr_sync_rdma_read"
         ),
         figures: Vec::new(),
     })
@@ -51,5 +60,10 @@ pub(super) fn serve(stage: &mut Stage) -> Outcome<()> {
     region.buffer().check(PART..LARGE, 10, PART)?;
     region.sync_writes(0, LARGE)?;
     region.buffer().check(0..LARGE, 9, 0)?;
+    region.buffer().fill(0..LARGE, 11);
+    stage.exchange.meet()?;
+    stage.exchange.meet()?;
+    region.sync_reads(0, LARGE)?;
+    stage.exchange.meet()?;
     stage.exchange.meet()
 }
