@@ -122,6 +122,7 @@ impl ConnectionRequest {
 
     /// What it is. `INVALID_HANDLE|CR` once it is decided.
     pub fn facts(&self) -> DatResult<RequestFacts> {
+        self.adapter.check_process()?;
         let inner = self.lock();
         let undecided = inner.as_ref().ok_or(GONE)?;
         Ok(RequestFacts {
@@ -140,6 +141,7 @@ impl ConnectionRequest {
     /// `INVALID_STATE` if it is in another state than UNCONNECTED, or the one in which its request left it.
     pub fn accept(&self, endpoint: Option<&Arc<Endpoint>>, private_data: &[u8]) -> DatResult<()> {
         const ENDPOINT: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
+        self.adapter.check_process()?;
         let mut inner = self.lock();
         let Undecided { request, endpoint: brought } = inner.take().ok_or(GONE)?;
         let mut request = Some(request);
@@ -173,6 +175,7 @@ impl ConnectionRequest {
 
     /// Rejects, with private data (2.0; 1.2 has none). Errors: `INVALID_HANDLE|CR`, `INVALID_PARAMETER|ARG2` for too much.
     pub fn reject(&self, private_data: &[u8]) -> DatResult<()> {
+        self.adapter.check_process()?;
         if private_data.len() > DATA_MAX {
             return Err(DatError::argument(2));
         }
@@ -185,6 +188,7 @@ impl ConnectionRequest {
     /// Hands the request to whoever listens at another connection qualifier of this host, as if it had come there.
     /// `INVALID_PARAMETER|ARG2` if nobody does; then everything is as before.
     pub fn hand_off(&self, conn_qual: u64) -> DatResult<()> {
+        self.adapter.check_process()?;
         let endpoint = {
             let mut inner = self.lock();
             let Undecided { request, endpoint } = inner.take().ok_or(GONE)?;
@@ -223,6 +227,8 @@ impl Member for ConnectionRequest {
 
 impl Drop for ConnectionRequest {
     fn drop(&mut self) {
-        self.end();
+        if self.adapter.check_process().is_ok() {
+            self.end();
+        }
     }
 }

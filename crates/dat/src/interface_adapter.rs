@@ -154,6 +154,7 @@ impl InterfaceAdapter {
     /// endpoints, those before zones, and dispatchers last, and wakes whoever waits on one. Closed already:
     /// `INVALID_HANDLE|IA`.
     pub fn close(&self, graceful: bool) -> DatResult<()> {
+        self.check_process()?;
         if graceful {
             if self.is_closed() {
                 return Err(ADAPTER_HANDLE);
@@ -204,6 +205,12 @@ impl InterfaceAdapter {
     #[inline]
     pub(crate) fn check_open(&self) -> DatResult<()> {
         if self.is_closed() || !self.context.is_current() { Err(ADAPTER_HANDLE) } else { Ok(()) }
+    }
+
+    /// `INVALID_HANDLE|IA` in children of the process that opened it: threads that are not there may have its locks.
+    #[inline]
+    pub(crate) fn check_process(&self) -> DatResult<()> {
+        if self.context.is_current() { Ok(()) } else { Err(ADAPTER_HANDLE) }
     }
 
     /// Takes an object in; `INVALID_HANDLE|IA` once the adapter is closed.

@@ -199,6 +199,7 @@ impl PublicServicePoint {
 
     /// What it is. `INVALID_HANDLE|PSP` once it is freed.
     pub fn facts(&self) -> DatResult<PublicPointFacts> {
+        self.point.adapter.check_process()?;
         if self.point.is_freed() {
             return Err(NO_PUBLIC);
         }
@@ -211,6 +212,7 @@ impl PublicServicePoint {
 
     /// Gives it back: its qualifier is free, and later requests are refused. Requests the program knows of stay.
     pub fn free(&self) -> DatResult<()> {
+        self.point.adapter.check_process()?;
         if self.point.end() { Ok(()) } else { Err(NO_PUBLIC) }
     }
 
@@ -316,6 +318,7 @@ impl ReservedServicePoint {
 
     /// What it is. `INVALID_HANDLE|RSP` once it is freed.
     pub fn facts(&self) -> DatResult<ReservedPointFacts> {
+        self.point.adapter.check_process()?;
         if self.point.is_freed() {
             return Err(NO_RESERVED);
         }
@@ -328,6 +331,7 @@ impl ReservedServicePoint {
 
     /// Gives it back. The endpoint becomes UNCONNECTED, unless the request has come: then that decides.
     pub fn free(&self) -> DatResult<()> {
+        self.point.adapter.check_process()?;
         if self.release() { Ok(()) } else { Err(NO_RESERVED) }
     }
 

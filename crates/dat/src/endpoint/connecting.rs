@@ -141,6 +141,7 @@ impl Endpoint {
         private_data: &[u8],
         qos: u32,
     ) -> DatResult<()> {
+        self.adapter.check_process()?;
         let remote = {
             let core = other.core();
             if core.freed {
@@ -164,6 +165,7 @@ impl Endpoint {
         flags: u32,
         arguments: &Arguments,
     ) -> DatResult<MutexGuard<'_, Core>> {
+        self.adapter.check_process()?;
         let core = self.core();
         if core.freed {
             return Err(NO_ENDPOINT);
@@ -267,6 +269,7 @@ impl Endpoint {
     /// Without effect if the endpoint is disconnected; `INVALID_STATE` with the state if it never was connected.
     pub fn disconnect(&self, graceful: bool) -> DatResult<()> {
         use EndpointState as S;
+        self.adapter.check_process()?;
         let mut core = self.core();
         if core.freed {
             return Err(NO_ENDPOINT);

@@ -112,6 +112,7 @@ impl Endpoint {
 
     /// What it is.
     pub fn facts(&self) -> DatResult<EndpointFacts> {
+        self.adapter.check_process()?;
         let core = self.core();
         if core.freed {
             return Err(GONE);
@@ -133,6 +134,7 @@ impl Endpoint {
 
     /// State, and whether nothing is outstanding: receives, requests.
     pub fn status(&self) -> DatResult<(EndpointState, bool, bool)> {
+        self.adapter.check_process()?;
         let core = self.core();
         if core.freed {
             return Err(GONE);
@@ -146,6 +148,7 @@ impl Endpoint {
     /// Errors: `INVALID_STATE` with the state; `INVALID_PARAMETER|ARG3` for values that cannot be; `INVALID_HANDLE` for
     /// objects that do not fit.
     pub fn modify(&self, change: EndpointChange) -> DatResult<()> {
+        self.adapter.check_process()?;
         let old = {
             let mut core = self.core();
             if core.freed {
@@ -206,6 +209,7 @@ impl Endpoint {
     /// From DISCONNECTED back to UNCONNECTED: what was outstanding is gone, uncollected completions too. In UNCONNECTED nothing
     /// happens, and posted receives stay.
     pub fn reset(&self) -> DatResult<()> {
+        self.adapter.check_process()?;
         let mut core = self.core();
         if core.freed {
             return Err(GONE);
@@ -226,6 +230,7 @@ impl Endpoint {
 
     /// Gives the endpoint back; a connection ends abruptly. `INVALID_STATE` while a service point or a request has it.
     pub fn free(&self) -> DatResult<()> {
+        self.adapter.check_process()?;
         use EndpointState as S;
         {
             let core = self.core();

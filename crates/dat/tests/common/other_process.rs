@@ -129,7 +129,7 @@ struct Servant {
     side: Side,
     requests: Arc<EventDispatcher>,
     conn_qual: u64,
-    _point: Arc<PublicServicePoint>,
+    point: Arc<PublicServicePoint>,
     request: Option<Arc<ConnectionRequest>>,
 }
 
@@ -138,7 +138,7 @@ impl Servant {
         let side = Side::new(&Plan::default());
         let requests = EventDispatcher::create(&side.adapter, 64, None, Streams::CONNECTION_REQUEST).unwrap();
         let (conn_qual, point) = PublicServicePoint::create_any(&side.adapter, &requests, false).unwrap();
-        Self { side, requests, conn_qual, _point: point, request: None }
+        Self { side, requests, conn_qual, point, request: None }
     }
 
     fn next_request(&self) -> Arc<ConnectionRequest> {
@@ -197,12 +197,19 @@ impl Servant {
                 // SAFETY: the child leaves by `_exit`.
                 let pid = unsafe { libc::fork() };
                 if pid == 0 {
-                    let _ = side.endpoint.disconnect(false);
-                    let _ = side.endpoint.free();
-                    let _ = self._point.free();
-                    let _ = side.adapter.close(false);
+                    // Threads that are not here may hold the locks of these.
+                    let refused = [
+                        side.endpoint.disconnect(false),
+                        side.endpoint.free(),
+                        side.endpoint.reset(),
+                        side.endpoint.status().map(drop),
+                        side.endpoint.connect(side.adapter.address(), 1, PATIENCE, b"", 0, 0),
+                        self.point.free(),
+                        side.adapter.close(false),
+                    ];
+                    let good = refused.iter().all(Result::is_err);
                     // SAFETY: ends the child.
-                    unsafe { libc::_exit(7) };
+                    unsafe { libc::_exit(if good { 7 } else { 1 }) };
                 }
                 let mut status = 0;
                 // SAFETY: waits for the child made above.
