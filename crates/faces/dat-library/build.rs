@@ -6,11 +6,8 @@ use std::{fs, io};
 use nonic_library_folder::{folder, link, make_names, source};
 
 /// The library's name, and the names that lead to it, each by the one before.
-const NAMES: [(&str, &str); 3] = [
-    ("libdat.so.1.0.2", "../libdat.so"),
-    ("libdat.so.1", "libdat.so.1.0.2"),
-    ("libdat.so", "libdat.so.1"),
-];
+const NAMES: [(&str, &str); 3] =
+    [("libdat.so.1.0.2", "../libdat.so"), ("libdat.so.1", "libdat.so.1.0.2"), ("libdat.so", "libdat.so.1")];
 
 fn main() -> io::Result<()> {
     link("libdat.so.1", &source("exports.map"));
