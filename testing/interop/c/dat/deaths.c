@@ -333,6 +333,37 @@ static void forks(void)
         CHECK_EQ("fork", "... and its parent's connection stands", state(), DAT_EP_STATE_CONNECTED);
         CHECK("fork", "... and works", talks());
     }
+    // A child that uses what is its parent's: it is refused or served out of its own copies, and the parent notices nothing.
+    fflush(stdout);
+    pid_t meddler = fork();
+    REQUIRE(meddler >= 0);
+    if (meddler == 0) {
+        DAT_EVENT event;
+        DAT_EP_STATE seen;
+        DAT_EP_PARAM param;
+        DAT_LMR_TRIPLET p = piece(near->local, near->room, 8);
+        DAT_RMR_TRIPLET t = target(near->remote, address_of(near->room), 8);
+        DAT_EP_HANDLE made;
+        alarm(10);
+        dat_ep_get_status(near->ep, &seen, NULL, NULL);
+        dat_ep_query(near->ep, DAT_EP_FIELD_ALL, &param);
+        dat_evd_dequeue(near->receives, &event);
+        dat_ep_post_recv(near->ep, 1, &p, cookie(1), 0);
+        dat_ep_post_send(near->ep, 1, &p, cookie(2), 0);
+        dat_ep_post_rdma_write(near->ep, 1, &p, cookie(3), &t, 0);
+        dat_lmr_sync_rdma_write(near->ia, &p, 1);
+        dat_ep_create(near->ia, near->pz, near->receives, near->requests, near->connections, NULL, &made);
+        dat_ep_disconnect(near->ep, DAT_CLOSE_ABRUPT_FLAG);
+        dat_ep_free(near->ep);
+        dat_lmr_free(near->lmr);
+        dat_ia_close(near->ia, DAT_CLOSE_ABRUPT_FLAG);
+        exit(0);
+    }
+    int how_it_ended;
+    REQUIRE(waitpid(meddler, &how_it_ended, 0) == meddler);
+    CHECK_EQ("fork", "a child that uses its parent's objects ends", how_it_ended, 0);
+    CHECK_EQ("fork", "... and its parent's connection stands", state(), DAT_EP_STATE_CONNECTED);
+    CHECK("fork", "... and works", talks());
     // While a child lives, too; and the peer's end is seen though the child has copies of everything.
     int hold[2];
     REQUIRE(pipe(hold) == 0);

@@ -267,6 +267,59 @@ static void thresholds(void)
     REQUIRE(at_far(send_bytes, 0, 8, 0) == 0 && CALL(near, received, 1, 8, 303) == 0);
 }
 
+// Completions that wait while their dispatcher changes its size, and dispatchers that change before the connection.
+static void completions_stay(void)
+{
+    chapter("completions in a dispatcher that is resized");
+    for (int i = 0; i < 12; i++)
+        REQUIRE(CALL(near, receive, i * 64, 64, 500 + i) == 0);
+    for (int i = 0; i < 12; i++)
+        REQUIRE(at_far(send_bytes, 0, 8, 0) == 0);
+    int before = facts(near->receives).evd_qlen;
+    CHECK_DONE("evd", "to more", dat_evd_resize(near->receives, 2 * before));
+    CHECK_EQ("evd", "one comes out", next_done(near->receives).cookie, 500);
+    CHECK_TYPE("evd", "to fewer than wait", dat_evd_resize(near->receives, 10), DAT_INVALID_STATE);
+    CHECK_DONE("evd", "to just as many", dat_evd_resize(near->receives, 11));
+    bool order = true;
+    for (unsigned i = 1; i < 12; i++) {
+        struct done d = next_done(near->receives);
+        order &= d.status == 0 && d.length == 8 && d.cookie == 500 + i;
+    }
+    CHECK("evd", "... and all come out, in order", order && is_empty(near->receives));
+    CHECK_DONE("evd", "to what it was", dat_evd_resize(near->receives, before));
+    CHECK("evd", "... and it works", talks());
+
+    chapter("an endpoint that is given other dispatchers");
+    struct end kept = *near;
+    DAT_EP_PARAM change;
+    part();
+    CALL(near, make_endpoint);
+    change.recv_evd_handle = near->receives = dispatcher(32, NULL, DAT_EVD_DTO_FLAG);
+    change.request_evd_handle = near->requests = dispatcher(32, NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
+    change.connect_evd_handle = near->connections = dispatcher(32, NULL, DAT_EVD_CONNECTION_FLAG);
+    DAT_RETURN code = dat_ep_modify(near->ep, DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE | DAT_EP_FIELD_CONNECT_EVD_HANDLE, &change);
+    CHECK_DONE("ep", "before it connects it is", code);
+    REQUIRE(CALL(near, receive, 0, 64, 600) == 0);
+    DAT_EP_PARAM back = {.recv_evd_handle = kept.receives};
+    CHECK_CODE("ep", "... but not with receives posted", dat_ep_modify(near->ep, DAT_EP_FIELD_RECV_EVD_HANDLE, &back), BAD_STATE(EP_NOTREADY));
+    DAT_CONN_QUAL service = (DAT_CONN_QUAL)at_far(listen_any);
+    MUST(ask(near, service, PATIENCE, 0, NULL));
+    REQUIRE(at_far(accept_next) == 0);
+    CHECK_EQ("ep", "events of the connection come there", CALL(near, next_connection), DAT_CONNECTION_EVENT_ESTABLISHED);
+    REQUIRE(at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(stop_listening) == 0);
+    REQUIRE(at_far(send_bytes, 0, 8, 0) == 0);
+    CHECK_EQ("ep", "... and the receive that was posted before", next_done(near->receives).cookie, 600);
+    CHECK("ep", "... and all others", talks());
+    CHECK("ep", "... and nothing where they were", is_empty(kept.receives) && is_empty(kept.requests) && is_empty(kept.connections));
+    part();
+    MUST(dat_evd_free(near->receives));
+    MUST(dat_evd_free(near->requests));
+    MUST(dat_evd_free(near->connections));
+    *near = kept;
+    near->ep = DAT_HANDLE_NULL;
+    connect_ends();
+}
+
 // An endpoint whose receives wake only for solicited sends.
 static void solicited(void)
 {
@@ -590,6 +643,7 @@ int main(int argc, char **argv)
     one_waiter();
     resizing();
     thresholds();
+    completions_stay();
     solicited();
     merged();
     overflow();
