@@ -129,16 +129,16 @@ static void attributes(void)
 static void registry(void)
 {
     chapter("the registry");
-    DAT_PROVIDER_INFO infos[64], *list[64];
+    DAT_PROVIDER_INFO infos[512], *list[512];
     DAT_COUNT n = -7;
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < 512; i++)
         list[i] = &infos[i];
-    CHECK_CODE("registry", "no place for the number", dat_registry_list_providers(64, NULL, list), BAD_ARGUMENT(2));
-    CHECK_CODE("registry", "no list", dat_registry_list_providers(64, &n, NULL), BAD_ARGUMENT(3));
+    CHECK_CODE("registry", "no place for the number", dat_registry_list_providers(512, NULL, list), BAD_ARGUMENT(2));
+    CHECK_CODE("registry", "no list", dat_registry_list_providers(512, &n, NULL), BAD_ARGUMENT(3));
     CHECK_CODE("registry", "a list of none tells how many there are", dat_registry_list_providers(0, &n, NULL), BAD_ARGUMENT(1));
-    CHECK("registry", "... at least ours", n >= 1 && n <= 64);
+    CHECK("registry", "... at least ours", n >= 1 && n <= 512);
     DAT_COUNT total = n;
-    CHECK_DONE("registry", "the list", dat_registry_list_providers(64, &n, list));
+    CHECK_DONE("registry", "the list", dat_registry_list_providers(512, &n, list));
     CHECK_EQ("registry", "... has as many", n, total);
     bool ours = false;
     for (int i = 0; i < n; i++)
