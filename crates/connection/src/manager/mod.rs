@@ -2,6 +2,7 @@
 
 mod asking;
 mod channels;
+mod hearing;
 mod serving;
 mod timers;
 
@@ -9,13 +10,14 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{AsFd, PacketSocket, Ready, Received, wait_readable};
+use nonic_sys::{AsFd, PacketSocket, Ready, wait_readable};
 
-use crate::shared::{Attempt, Command, DOOR, DOORBELL, ListenerCore, Shared, Task, ThreadKeeper, lock};
+use crate::shared::{Attempt, Command, DOOR, DOORBELL, ListenerCore, Shared, Task, ThreadKeeper};
 use crate::sinks::{ConnectionSink, End};
-use crate::wire::{Inquiry, LONGEST, Message, ProcessName, Refusal};
+use crate::wire::{Inquiry, Message, ProcessName, Refusal};
 use asking::Lane;
 use channels::Channel;
+use hearing::{Heard, accept_on, hear, listens};
 use timers::{Timer, TimerKey, Timers};
 
 /// How long a connection that says nothing is kept.
@@ -382,51 +384,4 @@ impl Manager {
             self.end(number, End::Lost);
         }
     }
-}
-
-/// What a socket has to say.
-enum Heard {
-    Message(Message),
-    Nothing,
-    HungUp,
-}
-
-fn hear(socket: &PacketSocket) -> Heard {
-    let mut bytes = [0; LONGEST + 1];
-    let mut received = socket.receive(&mut bytes);
-    if matches!(received, Received::HungUp) && socket.is_hung_up() {
-        // A process that ends with something unread resets its sockets. That shows once, and before what it had sent. On a
-        // socket that has not hung up it was a message too long to be one of ours.
-        received = socket.receive(&mut bytes);
-    }
-    match received {
-        Received::Message(length, _) => match Message::parse(&bytes[..length]) {
-            Ok(message) => Heard::Message(message),
-            Err(error) => {
-                tracing::warn!(%error, "a connection is closed that sends what makes no sense");
-                Heard::HungUp
-            }
-        },
-        Received::Nothing => Heard::Nothing,
-        Received::HungUp => Heard::HungUp,
-    }
-}
-
-/// Accepts on a listening socket; `None` if nobody waits. An error is the lack of something.
-fn accept_on(socket: &PacketSocket) -> std::io::Result<Option<PacketSocket>> {
-    loop {
-        match socket.accept() {
-            Ok(socket) => return Ok(Some(socket)),
-            Err(error) => match error.kind() {
-                std::io::ErrorKind::WouldBlock => return Ok(None),
-                std::io::ErrorKind::Interrupted | std::io::ErrorKind::ConnectionAborted => {}
-                _ => return Err(error),
-            },
-        }
-    }
-}
-
-/// Whether a listener still takes requests.
-fn listens(listener: &ListenerCore) -> bool {
-    lock(&listener.socket).is_some()
 }

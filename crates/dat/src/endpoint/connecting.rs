@@ -1,4 +1,4 @@
-//! Connecting and disconnecting.
+//! Connecting: asking, accepting, and being established.
 //!
 //! State changes and their events are made under the endpoint's lock, so that events come in the order of the states. The
 //! queue pair goes to error before an endpoint is DISCONNECTED, so that completions of what was outstanding come before that
@@ -10,35 +10,26 @@ use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use nonic_connection::{Connection, ConnectionSink, DATA_MAX, End};
-use nonic_device::QpState;
 
-use super::link::{describe, ready_to_transfer, to_error};
+use super::link::{describe, ready_to_transfer};
 use super::{Core, Endpoint, forbidden_by};
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
-use crate::event::AsyncObject;
 use crate::introduction::{Introduction, SPACE};
-use crate::values::{AsyncError, ConnectionEvent, EndpointState};
+use crate::values::{ConnectionEvent, EndpointState};
 
-const NO_ENDPOINT: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
-/// `DAT_EP_TRANSFER_TO_ERROR`.
-const TRANSFER_TO_ERROR: i32 = 0;
-/// How soon a graceful disconnect looks again whether requests are still under way, at first and at last.
-const FIRST_LOOK: Duration = Duration::from_micros(50);
-const LONGEST_PAUSE: Duration = Duration::from_millis(5);
-/// How often it is looked for what a peer that failed said about requests under way: for 20 ms.
-const LAST_LOOKS: u32 = 10;
+pub(super) const NO_ENDPOINT: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
 
 /// What an endpoint knows of its connection.
 #[derive(Debug, Default)]
 pub(crate) struct Connecting {
     /// Which connection of all of this process; 0: none.
-    number: u64,
+    pub(super) number: u64,
     /// Its hold on the connection manager.
-    connection: Option<Connection>,
+    pub(super) connection: Option<Connection>,
     /// Number of the first packet this side sends.
     packet: u32,
     local_port: u64,
-    remote: Option<(SocketAddr, u64)>,
+    pub(super) remote: Option<(SocketAddr, u64)>,
     /// What the peer said when it accepted; events point to it.
     private_data: Option<Arc<[u8]>>,
 }
@@ -97,7 +88,7 @@ impl ConnectionSink for Follower {
     }
 }
 
-fn state_error(state: EndpointState) -> DatError {
+pub(super) fn state_error(state: EndpointState) -> DatError {
     DatError::state(Subtype::State(forbidden_by(state)))
 }
 
@@ -265,80 +256,13 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Ends a connection or the attempt at one. Gracefully: after the requests that are under way; no new ones are taken.
-    /// Without effect if the endpoint is disconnected; `INVALID_STATE` with the state if it never was connected.
-    pub fn disconnect(&self, graceful: bool) -> DatResult<()> {
-        use EndpointState as S;
-        self.adapter.check_process()?;
-        let mut core = self.core();
-        if core.freed {
-            return Err(NO_ENDPOINT);
-        }
-        match self.state() {
-            S::Disconnected => {}
-            S::DisconnectPending if graceful => {}
-            S::Connected if graceful => {
-                self.set_state(&mut core, S::DisconnectPending);
-                self.disconnect_when_idle(&mut core, FIRST_LOOK);
-            }
-            S::Connected | S::DisconnectPending | S::ActiveConnectionPending | S::CompletionPending => {
-                self.finish(&mut core, ConnectionEvent::Disconnected, &[]);
-            }
-            state => return Err(state_error(state)),
-        }
-        Ok(())
-    }
-
-    /// Disconnects if no request is under way, or looks again after a while.
-    fn disconnect_when_idle(&self, core: &mut Core, pause: Duration) {
-        let (requests_idle, _) = self.pair().map_or((true, true), |pair| pair.idle());
-        if requests_idle {
-            return self.finish(core, ConnectionEvent::Disconnected, &[]);
-        }
-        let (endpoint, number) = (Weak::clone(&self.this), core.connecting.number);
-        nonic_connection::run_after(pause, move || {
-            if let Some(endpoint) = endpoint.upgrade()
-                && let Some(mut core) = endpoint.core_of(number)
-                && endpoint.state() == EndpointState::DisconnectPending
-            {
-                endpoint.disconnect_when_idle(&mut core, (pause * 2).min(LONGEST_PAUSE));
-            }
-        });
-    }
-
     /// The lock, if the endpoint still has the connection of this number.
-    fn core_of(&self, number: u64) -> Option<MutexGuard<'_, Core>> {
+    pub(super) fn core_of(&self, number: u64) -> Option<MutexGuard<'_, Core>> {
         let core = self.core();
         (!core.freed && core.connecting.number == number).then_some(core)
     }
 
-    /// There is no connection, or no more, and an event says why.
-    fn finish(&self, core: &mut Core, kind: ConnectionEvent, data: &[u8]) {
-        if let Some(pair) = self.pair() {
-            to_error(pair);
-        }
-        let was_connected =
-            matches!(self.state(), EndpointState::Connected | EndpointState::DisconnectPending);
-        self.set_state(core, EndpointState::Disconnected);
-        core.connecting.remote = None;
-        if let Some(connection) = core.connecting.connection.take()
-            && kind == ConnectionEvent::Broken
-        {
-            // The peer learns by its queue pair first, which knows why.
-            self.adapter.context().catch_up();
-            connection.fail();
-        }
-        self.show(core, kind, data);
-        // It takes no more from the shared queue: programs wait for this before they free the endpoint.
-        if was_connected
-            && core.setup.shared_receives.is_some()
-            && let Some(this) = self.this()
-        {
-            self.adapter.raise(AsyncError::EndpointBroken, AsyncObject::Endpoint(&this), TRANSFER_TO_ERROR);
-        }
-    }
-
-    fn show(&self, core: &mut Core, kind: ConnectionEvent, data: &[u8]) {
+    pub(super) fn show(&self, core: &mut Core, kind: ConnectionEvent, data: &[u8]) {
         let data: Arc<[u8]> = data.into();
         core.connecting.private_data = Some(Arc::clone(&data));
         if let (Some(dispatcher), Some(this)) = (&core.setup.connect, self.this()) {
@@ -365,91 +289,16 @@ impl Endpoint {
         ready
     }
 
-    /// The connection, or the attempt at it, has ended elsewhere.
-    fn take_end(&self, number: u64, end: End<'_>) {
-        use EndpointState as S;
-        // What the peer said about requests before may still be on its way.
-        if self.pair().is_some_and(|pair| !pair.idle().0) {
-            self.adapter.context().catch_up();
-        }
-        let Some(mut core) = self.core_of(number) else { return };
-        // A peer that has sent something had seen the reply, though it ended before it said so.
-        if matches!(end, End::Lost | End::Disconnected)
-            && self.pair().is_some_and(|pair| pair.has_heard_peer())
-        {
-            self.establish_now(&mut core);
-        }
-        // There is nothing left to end.
-        let connection = core.connecting.connection.take();
-        if matches!(self.state(), S::Connected | S::DisconnectPending) && end == End::Lost {
-            self.break_when_told(&mut core, FIRST_LOOK, LAST_LOOKS);
-            drop(core);
-            drop(connection);
-            return;
-        }
-        let (kind, data): (_, &[u8]) = match (self.state(), end) {
-            (S::ActiveConnectionPending, End::Rejected(data)) => (ConnectionEvent::PeerRejected, data),
-            (S::ActiveConnectionPending, End::TimedOut) => (ConnectionEvent::TimedOut, &[]),
-            (S::ActiveConnectionPending, _) => (ConnectionEvent::NonPeerRejected, &[]),
-            (S::CompletionPending, _) => (ConnectionEvent::AcceptCompletionError, &[]),
-            (S::Connected | S::DisconnectPending, _) => (ConnectionEvent::Disconnected, &[]),
-            _ => return,
-        };
-        self.finish(&mut core, kind, data);
-        drop(core);
-        drop(connection);
-    }
-
-    /// The connection has failed at the other side. What that side says about requests under way it said before, but by
-    /// another way: it is looked for, so that they fail for their own reasons, but not for long.
-    fn break_when_told(&self, core: &mut Core, pause: Duration, looks: u32) {
-        let told = self.pair().is_none_or(|pair| pair.idle().0 || pair.state() == QpState::Error);
-        if told || looks == 0 {
-            return self.finish(core, ConnectionEvent::Broken, &[]);
-        }
-        let (endpoint, number) = (Weak::clone(&self.this), core.connecting.number);
-        nonic_connection::run_after(pause, move || {
-            if let Some(endpoint) = endpoint.upgrade()
-                && let Some(mut core) = endpoint.core_of(number)
-                && matches!(endpoint.state(), EndpointState::Connected | EndpointState::DisconnectPending)
-            {
-                endpoint.break_when_told(&mut core, (pause * 2).min(LONGEST_PAUSE), looks - 1);
-            }
-        });
-    }
-
     /// A receive is about to be shown: the peer knows of the connection, whether or not that has been told. Harmless at any
     /// other time.
     pub(crate) fn establish(&self) {
         self.establish_now(&mut self.core());
     }
 
-    fn establish_now(&self, core: &mut Core) {
+    pub(super) fn establish_now(&self, core: &mut Core) {
         if self.state() == EndpointState::CompletionPending && !core.freed {
             self.show(core, ConnectionEvent::Established, &[]);
             self.set_state(core, EndpointState::Connected);
-        }
-    }
-
-    /// The connection ends as one that has failed. Harmless when there is none.
-    pub(crate) fn break_connection(&self) {
-        self.break_now(&mut self.core());
-    }
-
-    /// The queue pair has failed, or a failure is about to be shown: of this connection, or of one that has been reset since.
-    pub(crate) fn break_if_failed(&self) {
-        let mut core = self.core();
-        if self.pair().is_some_and(|pair| pair.state() == QpState::Error) {
-            self.break_now(&mut core);
-        }
-    }
-
-    fn break_now(&self, core: &mut Core) {
-        // What has failed was connected.
-        self.establish_now(core);
-        if matches!(self.state(), EndpointState::Connected | EndpointState::DisconnectPending) && !core.freed
-        {
-            self.finish(core, ConnectionEvent::Broken, &[]);
         }
     }
 }

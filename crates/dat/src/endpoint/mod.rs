@@ -6,6 +6,7 @@
 mod attributes;
 mod completing;
 mod connecting;
+mod disconnecting;
 mod lifetime;
 mod link;
 #[allow(unsafe_code)]

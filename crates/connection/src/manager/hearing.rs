@@ -1,0 +1,55 @@
+//! What comes by a socket: whole messages, checked, or the end.
+
+use std::io;
+
+use nonic_sys::{PacketSocket, Received};
+
+use crate::shared::{ListenerCore, lock};
+use crate::wire::{LONGEST, Message};
+
+/// What a socket has to say.
+pub(super) enum Heard {
+    Message(Message),
+    Nothing,
+    HungUp,
+}
+
+pub(super) fn hear(socket: &PacketSocket) -> Heard {
+    let mut bytes = [0; LONGEST + 1];
+    let mut received = socket.receive(&mut bytes);
+    if matches!(received, Received::HungUp) && socket.is_hung_up() {
+        // A process that ends with something unread resets its sockets. That shows once, and before what it had sent. On a
+        // socket that has not hung up it was a message too long to be one of ours.
+        received = socket.receive(&mut bytes);
+    }
+    match received {
+        Received::Message(length, _) => match Message::parse(&bytes[..length]) {
+            Ok(message) => Heard::Message(message),
+            Err(error) => {
+                tracing::warn!(%error, "a connection is closed that sends what makes no sense");
+                Heard::HungUp
+            }
+        },
+        Received::Nothing => Heard::Nothing,
+        Received::HungUp => Heard::HungUp,
+    }
+}
+
+/// Accepts on a listening socket; `None` if nobody waits. An error is the lack of something.
+pub(super) fn accept_on(socket: &PacketSocket) -> io::Result<Option<PacketSocket>> {
+    loop {
+        match socket.accept() {
+            Ok(socket) => return Ok(Some(socket)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => return Ok(None),
+                io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
+/// Whether a listener still takes requests.
+pub(super) fn listens(listener: &ListenerCore) -> bool {
+    lock(&listener.socket).is_some()
+}
