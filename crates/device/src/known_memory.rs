@@ -20,11 +20,7 @@ impl Context {
     /// lock; holds for this moment only.
     #[inline]
     pub fn registered(&self, key: Key, range: AddressRange) -> Option<(ZoneId, Access)> {
-        let entry = self.engine().party().segment.keys().view().read(key.index())?;
-        let view = self.engine().party().segment.keys().view();
-        let known = entry.local_tag == key.tag() && !view.is_window(key.index());
-        (known && range.offset_within(entry.base, entry.length).is_some())
-            .then_some((entry.zone, entry.access))
+        self.engine().party().segment.keys().view().region_around(key, range)
     }
 
     /// Where the program shares this memory: `None` if it does not, or not as a whole. Memory that was adopted is private to

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nonic_sys::{AtomicU64, SharedMapping, SharedWords};
 
-use crate::{Access, AdoptedPages, Key, PlainReason, RegionAddress, ZoneId};
+use crate::{Access, AddressRange, AdoptedPages, Key, PlainReason, RegionAddress, ZoneId};
 
 /// Where a region's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +189,15 @@ impl KeyTableView {
             KIND_SHADOW => Translation::Shadow { shadow: number, offset },
             _ => return None,
         })
+    }
+
+    /// Zone and rights of the region with the local key `key`, if the whole range is inside it, in whatever zone. For who only
+    /// wants to know: nothing is reached by it.
+    #[inline]
+    pub fn region_around(&self, key: Key, range: AddressRange) -> Option<(ZoneId, Access)> {
+        let entry = self.protection(key.index())?;
+        let inside = entry.local_tag == key.tag() && range.offset_within(entry.base, entry.length).is_some();
+        (inside && !entry.is_window).then_some((entry.zone, entry.access))
     }
 
     /// Whether an entry is live at `index`, whatever it says.
