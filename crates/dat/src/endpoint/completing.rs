@@ -1,6 +1,7 @@
 //! What becomes of completions on their way to the program.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use nonic_device::{Completion, CompletionOpcode, Status};
 
@@ -67,12 +68,10 @@ impl Endpoint {
     /// The event of a completion, if it is one of the many that only have to be shown. `this` is the endpoint's own `Arc`.
     #[inline]
     pub(crate) fn plain_event<'a>(self: &'a Arc<Self>, completion: &Completion) -> Option<Event<'a>> {
-        let wiring = self.wiring()?;
-        if !completion.status.is_success()
-            || completion.opcode == CompletionOpcode::Bind
-            || self.state() != EndpointState::Connected
-            || wiring.tags.is_some()
-        {
+        let plain = completion.status.is_success()
+            && completion.opcode != CompletionOpcode::Bind
+            && self.is_plain.load(Ordering::Acquire);
+        if !plain {
             return None;
         }
         Some(Event::Transfer {

@@ -1,6 +1,6 @@
 //! Making, changing, resetting and freeing endpoints.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use nonic_device::QueuePair;
@@ -61,6 +61,7 @@ impl Endpoint {
             membership: Membership::new(MemberKind::Endpoint),
             adapter: Arc::clone(adapter),
             state: AtomicU32::new(EndpointState::Unconnected as u32),
+            is_plain: AtomicBool::new(false),
             wiring: OnceLock::new(),
             core: Mutex::new(Core { setup, attributes, connecting: Connecting::default(), freed: false }),
         });

@@ -16,7 +16,7 @@ mod watermarks;
 mod wiring;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use nonic_device::QueuePair;
@@ -111,6 +111,8 @@ pub struct Endpoint {
     adapter: Arc<InterfaceAdapter>,
     /// [`EndpointState`], for posting. Written under `core`.
     state: AtomicU32,
+    /// It is connected, and its completions have only to be shown.
+    is_plain: AtomicBool,
     /// The queue pair and what posting needs besides.
     wiring: OnceLock<Box<Wiring>>,
     core: Mutex<Core>,
@@ -150,6 +152,8 @@ impl Endpoint {
     /// Moves it to a state. `core` is the proof that the caller may.
     pub(crate) fn set_state(&self, core: &mut Core, state: EndpointState) {
         let _ = core;
+        let numbered = self.wiring().is_none_or(|wiring| wiring.tags.is_some());
+        self.is_plain.store(state == EndpointState::Connected && !numbered, Ordering::Release);
         self.state.store(state as u32, Ordering::Release);
     }
 

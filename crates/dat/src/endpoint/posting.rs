@@ -8,7 +8,7 @@ use nonic_device::{
 };
 
 use super::attributes::PIECES_MAX;
-use super::wiring::Wiring;
+use super::wiring::{Tags, Wiring};
 use super::{Endpoint, forbidden_by};
 use crate::error::{DatError, DatResult, Kind, Resource, StateKind, Subtype};
 use crate::remote_region::RemoteRegion;
@@ -99,10 +99,12 @@ impl Endpoint {
         flags: CompletionFlags,
     ) -> DatResult<()> {
         let wiring = self.requesting()?;
-        let flags = request_flags(wiring, flags, FLAGS)?;
+        let (flags, silent) = request_flags(wiring, flags, FLAGS)?;
         let mut collected = Pieces::new();
         collect(pieces, wiring.limits.send_pieces, wiring.limits.message, &mut collected)?;
-        post(wiring, Operation::Send { immediate: None }, &collected, cookie, flags)
+        let operation = Operation::Send { immediate: None };
+        let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
+        post(wiring, &request, silent)
     }
 
     /// Writes local memory to the peer's. `LENGTH_ERROR` if it is longer than the segment there.
@@ -115,14 +117,16 @@ impl Endpoint {
         flags: CompletionFlags,
     ) -> DatResult<()> {
         let wiring = self.requesting()?;
-        let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
+        let (flags, silent) = request_flags(wiring, flags, RDMA_FLAGS)?;
         let mut collected = Pieces::new();
         let total = collect(pieces, wiring.limits.write_pieces, wiring.limits.rdma, &mut collected)?;
         if total > remote.length {
             return Err(TOO_LONG);
         }
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
-        post(wiring, Operation::Write { remote, immediate: None }, &collected, cookie, flags)
+        let operation = Operation::Write { remote, immediate: None };
+        let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
+        post(wiring, &request, silent)
     }
 
     /// Reads the peer's segment to local memory. `LENGTH_ERROR` if that is shorter.
@@ -135,7 +139,7 @@ impl Endpoint {
         flags: CompletionFlags,
     ) -> DatResult<()> {
         let wiring = self.requesting()?;
-        let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
+        let (flags, silent) = request_flags(wiring, flags, RDMA_FLAGS)?;
         let mut collected = Pieces::new();
         let total = collect(pieces, wiring.limits.read_pieces, wiring.limits.rdma, &mut collected)?;
         if total < remote.length {
@@ -145,7 +149,9 @@ impl Endpoint {
             cut(&mut collected, remote.length);
         }
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
-        post(wiring, Operation::Read { remote }, &collected, cookie, flags)
+        let operation = Operation::Read { remote };
+        let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
+        post(wiring, &request, silent)
     }
 
     /// Writes as [`Self::post_rdma_write`] does and tells the peer with a word, which uses up one of its receives.
@@ -158,14 +164,16 @@ impl Endpoint {
         flags: CompletionFlags,
     ) -> DatResult<()> {
         let wiring = self.requesting()?;
-        let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
+        let (flags, silent) = request_flags(wiring, flags, RDMA_FLAGS)?;
         let mut collected = Pieces::new();
         let total = collect(pieces, wiring.limits.write_pieces, wiring.limits.rdma, &mut collected)?;
         if total > remote.length {
             return Err(TOO_LONG);
         }
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
-        post(wiring, Operation::Write { remote, immediate: Some(immediate) }, &collected, cookie, flags)
+        let operation = Operation::Write { remote, immediate: Some(immediate) };
+        let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
+        post(wiring, &request, silent)
     }
 
     /// Changes a word of eight bytes of the peer's in one step, and stores what it was before in local memory.
@@ -180,7 +188,7 @@ impl Endpoint {
     ) -> DatResult<()> {
         const WORD: u64 = 8;
         let wiring = self.requesting()?;
-        let flags = request_flags(wiring, flags, RDMA_FLAGS)?;
+        let (flags, silent) = request_flags(wiring, flags, RDMA_FLAGS)?;
         if result.length != WORD || remote.length < WORD {
             return Err(TOO_LONG);
         }
@@ -191,7 +199,8 @@ impl Endpoint {
             AtomicChange::Add(add) => Operation::FetchAdd { remote, add },
             AtomicChange::Swap { compare, swap } => Operation::CompareSwap { remote, compare, swap },
         };
-        post(wiring, operation, &collected, cookie, flags)
+        let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
+        post(wiring, &request, silent)
     }
 
     /// Posts a receive, in any state.
@@ -298,21 +307,18 @@ fn request_flags(wiring: &Wiring, flags: CompletionFlags, argument: u8) -> DatRe
     Ok((flags, silent))
 }
 
+/// Posts a request, whose id is the consumer's cookie; `silent`: it does not notify.
 #[inline]
-fn post(
-    wiring: &Wiring,
-    operation: Operation,
-    pieces: &Pieces,
-    cookie: u64,
-    (flags, silent): (SendFlags, bool),
-) -> DatResult<()> {
-    let request = SendRequest { id: cookie, operation, flags, pieces, destination: None };
+fn post(wiring: &Wiring, request: &SendRequest<'_>, silent: bool) -> DatResult<()> {
     match &wiring.tags {
-        None => post_one(wiring, &request),
-        Some(tags) => {
-            tags.requests.post(cookie, silent, |id| post_one(wiring, &SendRequest { id, ..request }))
-        }
+        None => post_one(wiring, request),
+        Some(tags) => post_numbered(wiring, tags, request, silent),
     }
+}
+
+#[cold]
+fn post_numbered(wiring: &Wiring, tags: &Tags, request: &SendRequest<'_>, silent: bool) -> DatResult<()> {
+    tags.requests.post(request.id, silent, |id| post_one(wiring, &SendRequest { id, ..*request }))
 }
 
 #[inline]
