@@ -448,6 +448,11 @@ static void extensions(void)
 
 static void not_there(void)
 {
+    DAT_EP_PARAM ep;
+    REQUIRE(dat_ep_query(here, DAT_EP_FIELD_ALL, &ep));
+    CHECK("without a peer there is an address to look at all the same, and it says nothing",
+          ep.ep_state == DAT_EP_STATE_DISCONNECTED && ep.remote_ia_address_ptr &&
+          ep.remote_ia_address_ptr->sa_family == AF_UNSPEC);
     DAT_PROVIDER *table = DAT_HANDLE_TO_PROVIDER(pz);
     const DAT_RETURN refusal = DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, 0);
     CHECK("the table has the name of the adapter", !strcmp(table->device_name, "nonic"));

@@ -1,5 +1,6 @@
 //! What makes 2.0 another version: its layouts, its masks, and what it adds.
 
+use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -191,7 +192,7 @@ impl Version for V2 {
             comm: abi::Comm { domain: libc::AF_INET, r#type: libc::SOCK_STREAM, protocol: 0 },
             local_ia_address_ptr: words.local.0,
             local_port_qual: words.local.1,
-            remote_ia_address_ptr: words.remote.0,
+            remote_ia_address_ptr: if words.remote.0 == 0 { Nowhere::place() } else { words.remote.0 },
             remote_port_qual: words.remote.1,
             pz_handle: words.zone,
             recv_evd_handle: words.receive,
@@ -342,6 +343,20 @@ fn ep_attributes(attributes: &EndpointAttributes) -> abi::EpAttr {
         ep_transport_specific: ptr::null(),
         ep_provider_specific_count: 0,
         ep_provider_specific: ptr::null(),
+    }
+}
+
+/// The address of a peer that is not there, or no more. As in OFED it can be looked at: `dtest` does so without asking whether
+/// the connection that it has just made still stands.
+struct Nowhere(UnsafeCell<[u64; size_of::<libc::sockaddr_storage>() / 8]>);
+
+// SAFETY: only programs look at it or write to it; the library knows where it lies and no more.
+unsafe impl Sync for Nowhere {}
+
+impl Nowhere {
+    fn place() -> usize {
+        static NOWHERE: Nowhere = Nowhere(UnsafeCell::new([0; size_of::<libc::sockaddr_storage>() / 8]));
+        NOWHERE.0.get().expose_provenance()
     }
 }
 
