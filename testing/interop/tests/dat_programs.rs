@@ -21,7 +21,9 @@ fn main() -> ExitCode {
     for (sentence, program, alone) in CASES {
         suite.test(format!("{sentence}, between processes"), move || run(program, AS_IT_COMES, &[], &[]));
         if *alone {
-            suite.test(format!("{sentence}, within one process"), move || run(program, AS_IT_COMES, &["alone"], &[]));
+            suite.test(format!("{sentence}, within one process"), move || {
+                run(program, AS_IT_COMES, &["alone"], &[])
+            });
         }
     }
     for environment in ways().into_iter().skip(1).chain([ONE_CPU]) {

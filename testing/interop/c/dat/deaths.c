@@ -478,7 +478,7 @@ static void restless_child(void)
 
 static void any_moment(void)
 {
-    enum { ROUNDS = 40 };
+    enum { ROUNDS = 24 };
     chapter("killed at any moment");
     size_t before = 0;
     int64_t begun = 0, answered = 0;
