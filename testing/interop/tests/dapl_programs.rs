@@ -229,35 +229,35 @@ struct Transactions {
 
 const TRANSACTIONS: &[Transactions] = &[
     Transactions {
-        options: "-i 200 -V",
+        options: "-i 1000 -V",
         threads: 1,
         endpoints: 1,
         operations: "client SR server SR",
         everywhere: true,
     },
     Transactions {
-        options: "-i 1000 -P",
+        options: "-i 5000 -P",
         threads: 1,
         endpoints: 1,
         operations: "client SR 64 1 server SR 64 1",
         everywhere: false,
     },
     Transactions {
-        options: "-i 200 -V",
+        options: "-i 1000 -V",
         threads: 4,
         endpoints: 1,
         operations: "client SR 1024 3 server SR 1536 2 client SR 4096 2 server SR 2048 4",
         everywhere: false,
     },
     Transactions {
-        options: "-i 100 -V",
+        options: "-i 300 -V",
         threads: 1,
         endpoints: 10,
         operations: "client SR 256 4 server SR 256 4",
         everywhere: false,
     },
     Transactions {
-        options: "-i 100 -V",
+        options: "-i 300 -V",
         threads: 2,
         endpoints: 4,
         operations: "client RW 4096 1 server RR 2048 2 client RR 8192 1 server RW 1024 4 client SR 256 1 server SR 256 1",
@@ -271,7 +271,7 @@ const TRANSACTIONS: &[Transactions] = &[
         everywhere: false,
     },
     Transactions {
-        options: "-i 500",
+        options: "-i 3000",
         threads: 1,
         endpoints: 1,
         operations: "client SR 256 1 -f server SR 256 1 -f client SR 1024 1 -f server SR 1024 1 -f",
@@ -285,14 +285,14 @@ const TRANSACTIONS: &[Transactions] = &[
         everywhere: false,
     },
     Transactions {
-        options: "-i 20",
+        options: "-i 50",
         threads: 16,
         endpoints: 4,
         operations: "client SR 64 1 server SR 64 1 client RW 64 1 server RW 64 1",
         everywhere: false,
     },
     Transactions {
-        options: "-i 100 -r",
+        options: "-i 1000 -r",
         threads: 1,
         endpoints: 2,
         operations: "client SR 256 1 server SR 256 1",
