@@ -43,7 +43,8 @@ static void triple(struct series *s, const char *format)
 typedef double (*measurement)(int iterations);
 
 // One row: nanoseconds, and the ratio to the limit if there is one. A goal of 0 is none. The median.
-static double row(const char *name, measurement call, const char *limit_name, measurement limit, int iterations, double goal)
+static double row(const char *name, measurement call, const char *limit_name, measurement limit, int iterations,
+                  double goal)
 {
     struct series time = {0}, ratio = {0}, base = {0};
     iterations = (int)(iterations * quick) + 1;
@@ -205,7 +206,8 @@ static double bind_window(int iterations)
     DAT_RMR_CONTEXT context;
     int64_t began = now_ns();
     for (int i = 0; i < iterations; i++) {
-        MUST(dat_rmr_bind(rmr, &p, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, near->ep, cookie(1), DAT_COMPLETION_DEFAULT_FLAG, &context));
+        MUST(dat_rmr_bind(rmr, &p, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, near->ep, cookie(1), DAT_COMPLETION_DEFAULT_FLAG,
+                          &context));
         poll_one(near->requests);
     }
     return since(began, iterations);
@@ -224,7 +226,8 @@ static double region_on_region(int iterations)
     while (done < iterations) {
         int64_t began = now_ns();
         for (int i = 0; i < BATCH; i++)
-            MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_LMR, base, 0, near->pz, ALL_PRIVILEGES, &made[i], &local, &remote, NULL, NULL));
+            MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_LMR, base, 0, near->pz, ALL_PRIVILEGES, &made[i], &local,
+                                &remote, NULL, NULL));
         took += now_ns() - began;
         for (int i = 0; i < BATCH; i++)
             MUST(dat_lmr_free(made[i]));
@@ -240,7 +243,8 @@ static double plain_region(int iterations)
     int64_t took = 0;
     for (int i = 0; i < iterations; i++) {
         int64_t began = now_ns();
-        MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, what, PAGE, near->pz, ALL_PRIVILEGES, &made, NULL, NULL, NULL, NULL));
+        MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, what, PAGE, near->pz, ALL_PRIVILEGES, &made, NULL, NULL,
+                            NULL, NULL));
         took += now_ns() - began;
         MUST(dat_lmr_free(made));
     }
@@ -468,7 +472,8 @@ int main(int argc, char **argv)
     there_context = (DAT_RMR_CONTEXT)at_far(far_context);
     there = (uint64_t)at_far(far_address);
     MUST(dat_rmr_create(near->pz, &rmr));
-    printf("%-46s%10s%10s%10s   %-16s%10s  %7s%7s%7s\n", "nanoseconds", "least", "median", "most", "limit", "median", "ratio:", "", "");
+    printf("%-46s%10s%10s%10s   %-16s%10s  %7s%7s%7s\n", "nanoseconds", "least", "median", "most", "limit", "median",
+           "ratio:", "", "");
     row("send of 8 B, there and back, both polling", ping, "verbs", ping_verbs, 20000, 1.5);
     row("RDMA write of 8 B to its completion", write_small, "verbs", verbs_write_small, 100000, 1.5);
     row("RDMA write of 1 MiB to its completion", write_large, "verbs", verbs_write_large, 200, 1.1);

@@ -70,7 +70,8 @@ void verbs_echo(int iterations)
 void verbs_write(int iterations, unsigned length)
 {
     for (int i = 0; i < iterations; i++) {
-        REQUIRE(post(n.qp, 1, IBV_WR_RDMA_WRITE, piece(large->addr, length, large->lkey), there.address, there.rkey) == 0);
+        REQUIRE(post(n.qp, 1, IBV_WR_RDMA_WRITE, piece(large->addr, length, large->lkey), there.address,
+                     there.rkey) == 0);
         poll_one(n.send_cq);
     }
 }

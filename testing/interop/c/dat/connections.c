@@ -119,17 +119,21 @@ static void private_data(void)
     CHECK_EQ("connect", "any number of bytes travels whole, with its size, both ways", wrong, 0);
     unsigned char bytes[2048];
     CALL(near, make_endpoint);
-    CHECK_CODE("connect", "more than the most is refused", ask(near, service, PATIENCE, most + 1, bytes), BAD_ARGUMENT(5));
+    CHECK_CODE("connect", "more than the most is refused", ask(near, service, PATIENCE, most + 1, bytes),
+               BAD_ARGUMENT(5));
     CHECK_CODE("connect", "so is less than none", ask(near, service, PATIENCE, -1, bytes), BAD_ARGUMENT(5));
     CHECK_CODE("connect", "so is a size without bytes", ask(near, service, PATIENCE, 8, NULL), BAD_ARGUMENT(6));
-    CHECK("connect", "... and nothing was asked", state() == DAT_EP_STATE_UNCONNECTED && nothing_happened() && at_far(no_request));
+    CHECK("connect", "... and nothing was asked", state() == DAT_EP_STATE_UNCONNECTED && nothing_happened() &&
+          at_far(no_request));
     MUST(dat_ep_free(near->ep));
     ask_service(service, 0, 0);
     REQUIRE(at_far(take_request) == 0);
-    CHECK_EQ("connect", "an answer of more than the most is refused", at_far(accept_held, most + 1, 0), -(int64_t)BAD_ARGUMENT(3));
+    CHECK_EQ("connect", "an answer of more than the most is refused", at_far(accept_held, most + 1, 0),
+             -(int64_t)BAD_ARGUMENT(3));
     at_far(drop_endpoint);
     CHECK_EQ("connect", "... and the request is still there", at_far(accept_held, 0, 0), 0);
-    CHECK("connect", "... and accepted", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
+    CHECK("connect", "... and accepted", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+          at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
     REQUIRE(talks());
     part();
     at_far(stop_listening);
@@ -148,18 +152,29 @@ static void asking(void)
     struct sockaddr *here = address_of_end(near);
 #define CONNECT(address, timeout, size, data, qos, flags)                                                            \
     dat_ep_connect(near->ep, (DAT_IA_ADDRESS_PTR)(address), service, timeout, size, data, qos, flags)
-    CHECK_CODE("connect", "no time", CONNECT(here, 0, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG), BAD_ARGUMENT(4));
-    CHECK_CODE("connect", "no address", CONNECT(NULL, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG), ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED));
-    CHECK_CODE("connect", "an address of another family", CONNECT(&other, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG), ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED));
+    CHECK_CODE("connect", "no time", CONNECT(here, 0, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+               BAD_ARGUMENT(4));
+    CHECK_CODE("connect", "no address",
+               CONNECT(NULL, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT,
+                       DAT_CONNECT_DEFAULT_FLAG), ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED));
+    CHECK_CODE("connect", "an address of another family",
+               CONNECT(&other, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT,
+                       DAT_CONNECT_DEFAULT_FLAG), ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED));
     DAT_QOS classes[] = {DAT_QOS_HIGH_THROUGHPUT, DAT_QOS_LOW_LATENCY, DAT_QOS_ECONOMY, DAT_QOS_PREMIUM};
     for (int i = 0; i < 4; i++)
-        CHECK_CODE("connect", "another class of service", CONNECT(here, PATIENCE, 0, NULL, classes[i], DAT_CONNECT_DEFAULT_FLAG), ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
-    CHECK_CODE("connect", "several paths", CONNECT(here, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_MULTIPATH_FLAG), ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
-    CHECK("connect", "... and nothing was asked", state() == DAT_EP_STATE_UNCONNECTED && nothing_happened() && at_far(no_request));
+        CHECK_CODE("connect", "another class of service",
+                   CONNECT(here, PATIENCE, 0, NULL, classes[i],
+                           DAT_CONNECT_DEFAULT_FLAG), ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
+    CHECK_CODE("connect", "several paths",
+               CONNECT(here, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT,
+                       DAT_CONNECT_MULTIPATH_FLAG), ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
+    CHECK("connect", "... and nothing was asked", state() == DAT_EP_STATE_UNCONNECTED && nothing_happened() &&
+          at_far(no_request));
     // Nobody there.
     DAT_RETURN code = CONNECT(&far_away, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
     CHECK("connect", "a host that is not this one is unreachable, at once or by an event",
-          (code == DAT_SUCCESS && next_is() == DAT_CONNECTION_EVENT_UNREACHABLE && state() == DAT_EP_STATE_DISCONNECTED) ||
+          (code == DAT_SUCCESS && next_is() == DAT_CONNECTION_EVENT_UNREACHABLE &&
+           state() == DAT_EP_STATE_DISCONNECTED) ||
               code == ERROR(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE));
     CALL(near, drop_endpoint);
     CALL(near, make_endpoint);
@@ -169,14 +184,18 @@ static void asking(void)
     CHECK_CODE("connect", "which does not connect", ask(near, service, PATIENCE, 0, NULL), BAD_STATE(EP_DISCONNECTED));
     CHECK_DONE("connect", "until it is reset", dat_ep_reset(near->ep));
     // By the loopback address, and any family of it.
-    CHECK_DONE("connect", "the loopback address serves", CONNECT(&loopback, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+    CHECK_DONE("connect", "the loopback address serves",
+               CONNECT(&loopback, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
     CHECK_EQ("connect", "the endpoint waits", state(), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
-    CHECK_CODE("connect", "... and does not ask twice", ask(near, service, PATIENCE, 0, NULL), BAD_STATE(EP_ACTCONNPENDING));
+    CHECK_CODE("connect", "... and does not ask twice", ask(near, service, PATIENCE, 0, NULL),
+               BAD_STATE(EP_ACTCONNPENDING));
     CHECK_CODE("connect", "... is not reset", dat_ep_reset(near->ep), BAD_STATE(EP_ACTCONNPENDING));
     DAT_LMR_TRIPLET p = piece(near->local, near->room, 8);
-    CHECK_CODE("connect", "... and sends nothing", dat_ep_post_send(near->ep, 1, &p, cookie(1), 0), BAD_STATE(EP_ACTCONNPENDING));
+    CHECK_CODE("connect", "... and sends nothing", dat_ep_post_send(near->ep, 1, &p, cookie(1), 0),
+               BAD_STATE(EP_ACTCONNPENDING));
     REQUIRE(at_far(take_request) == 0 && at_far(accept_held, 0, 0) == 0);
-    REQUIRE(next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
+    REQUIRE(next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+            at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
     DAT_EP_PARAM f = facts();
     CHECK("connect", "connected, it knows where to",
           f.ep_state == DAT_EP_STATE_CONNECTED && f.remote_port_qual == service && f.remote_ia_address_ptr &&
@@ -194,7 +213,8 @@ static void asking(void)
     CHECK_EQ("connect", "... and the endpoint is disconnected", state(), DAT_EP_STATE_DISCONNECTED);
     REQUIRE(at_far(take_request) == 0);
     CHECK_EQ("connect", "who accepts then", at_far(accept_held, 0, 0), 0);
-    CHECK_EQ("connect", "... is told that it was too late", at_far(next_connection), DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+    CHECK_EQ("connect", "... is told that it was too late", at_far(next_connection),
+             DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
     CHECK_EQ("connect", "... and is disconnected", at_far(state_of), DAT_EP_STATE_DISCONNECTED);
     at_far(drop_endpoint);
     CALL(near, drop_endpoint);
@@ -215,11 +235,13 @@ static void asking(void)
     DAT_EP_HANDLE bare;
     MUST(dat_ep_create(near->ia, DAT_HANDLE_NULL, near->receives, near->requests, near->connections, NULL, &bare));
     near->ep = bare;
-    CHECK_CODE("connect", "an endpoint without a zone does not connect", ask(near, service, PATIENCE, 0, NULL), BAD_STATE(EP_NOTREADY));
+    CHECK_CODE("connect", "an endpoint without a zone does not connect", ask(near, service, PATIENCE, 0, NULL),
+               BAD_STATE(EP_NOTREADY));
     MUST(dat_ep_free(bare));
     MUST(dat_ep_create(near->ia, near->pz, near->receives, near->requests, DAT_HANDLE_NULL, NULL, &bare));
     near->ep = bare;
-    CHECK_CODE("connect", "nor one without a connect dispatcher", ask(near, service, PATIENCE, 0, NULL), BAD_HANDLE(EVD_CONN));
+    CHECK_CODE("connect", "nor one without a connect dispatcher", ask(near, service, PATIENCE, 0, NULL),
+               BAD_HANDLE(EVD_CONN));
     CHECK_EQ("connect", "... and both stay unconnected", state(), DAT_EP_STATE_UNCONNECTED);
     MUST(dat_ep_free(bare));
     near->ep = DAT_HANDLE_NULL;
@@ -241,7 +263,8 @@ static void answering(void)
     MUST(dat_psp_query(psp, DAT_PSP_FIELD_ALL, &point));
     CHECK("psp", "a service point says what it is",
           point.ia_handle == near->ia && point.conn_qual == service && point.evd_handle == near->arrivals && point.psp_flags == DAT_PSP_CONSUMER_FLAG);
-    CHECK_CODE("psp", "a query of fields that do not exist", dat_psp_query(psp, (DAT_PSP_PARAM_MASK)0x10, &point), BAD_ARGUMENT(2));
+    CHECK_CODE("psp", "a query of fields that do not exist", dat_psp_query(psp, (DAT_PSP_PARAM_MASK)0x10, &point),
+               BAD_ARGUMENT(2));
     CHECK_CODE("psp", "a query into nothing", dat_psp_query(psp, DAT_PSP_FIELD_ALL, NULL), BAD_ARGUMENT(3));
     CHECK_CODE("psp", "a dispatcher that it feeds cannot go", dat_evd_free(near->arrivals), BAD_STATE(EVD_IN_USE));
     ask_service(service, 3, 5);
@@ -257,7 +280,8 @@ static void answering(void)
     CHECK("cr", "... and what came with it", request.private_data_size == 3 && filled(request.private_data, 3, 5) &&
                                                  request.local_ep_handle == DAT_HANDLE_NULL && request.remote_ia_address_ptr &&
                                                  request.remote_port_qual != 0);
-    CHECK_CODE("cr", "a query of fields that do not exist", dat_cr_query(cr, (DAT_CR_PARAM_MASK)0x20, &request), BAD_ARGUMENT(2));
+    CHECK_CODE("cr", "a query of fields that do not exist", dat_cr_query(cr, (DAT_CR_PARAM_MASK)0x20, &request),
+               BAD_ARGUMENT(2));
     CHECK_CODE("cr", "a query into nothing", dat_cr_query(cr, DAT_CR_FIELD_ALL, NULL), BAD_ARGUMENT(3));
     CALL(near, make_endpoint);
     passive = near->ep;
@@ -281,7 +305,8 @@ static void answering(void)
         seen[i] = event.event_data.connect_event_data.ep_handle;
         int size = event.event_data.connect_event_data.private_data_size;
         CHECK("connect", "each side is told, the asking one with the answer",
-              (seen[i] == active && size == 4 && memcmp(event.event_data.connect_event_data.private_data, bytes, 4) == 0) ||
+              (seen[i] == active && size == 4 &&
+               memcmp(event.event_data.connect_event_data.private_data, bytes, 4) == 0) ||
                   (seen[i] == passive && size == 0));
     }
     CHECK("connect", "... both", seen[0] != seen[1]);
@@ -294,9 +319,14 @@ static void answering(void)
     // The same number again.
     MUST(dat_psp_create(near->ia, service, near->arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
     DAT_PSP_HANDLE again = (void *)0x1234;
-    CHECK_EQ("psp", "a number in use, of this end", DAT_GET_TYPE(dat_psp_create(near->ia, service, near->arrivals, DAT_PSP_CONSUMER_FLAG, &again)), DAT_CONN_QUAL_IN_USE);
-    CHECK_CODE("psp", "flags that do not exist", dat_psp_create(near->ia, service + 1, near->arrivals, (DAT_PSP_FLAGS)2, &again), BAD_ARGUMENT(4));
-    CHECK_TYPE("psp", "no place for it", dat_psp_create(near->ia, service + 1, near->arrivals, DAT_PSP_CONSUMER_FLAG, NULL), DAT_INVALID_PARAMETER);
+    CHECK_EQ("psp", "a number in use, of this end",
+             DAT_GET_TYPE(dat_psp_create(near->ia, service, near->arrivals, DAT_PSP_CONSUMER_FLAG,
+                                         &again)), DAT_CONN_QUAL_IN_USE);
+    CHECK_CODE("psp", "flags that do not exist",
+               dat_psp_create(near->ia, service + 1, near->arrivals, (DAT_PSP_FLAGS)2, &again), BAD_ARGUMENT(4));
+    CHECK_TYPE("psp", "no place for it",
+               dat_psp_create(near->ia, service + 1, near->arrivals, DAT_PSP_CONSUMER_FLAG,
+                              NULL), DAT_INVALID_PARAMETER);
     CHECK("psp", "... and nothing was made", again == (void *)0x1234);
     CHECK_EQ("psp", "nor has it the other end", -at_far(listen_at, (int64_t)service, 0), DAT_CONN_QUAL_IN_USE);
     MUST(dat_psp_free(psp));
@@ -308,7 +338,8 @@ static void answering(void)
         CHECK_EQ("psp", "a number may have 64 bits", at_far(listen_at, (int64_t)wide[i], 0), 0);
         ask_service(wide[i], 0, 0);
         REQUIRE(at_far(accept_next) == 0);
-        CHECK("psp", "... and is found", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && facts().remote_port_qual == wide[i]);
+        CHECK("psp", "... and is found", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+              facts().remote_port_qual == wide[i]);
         REQUIRE(at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
         part();
         at_far(stop_listening);
@@ -332,7 +363,8 @@ static void rejecting(void)
     MUST(dat_psp_create_any(near->ia, &own, near->arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
     ask_service(service, 40, 2);
     REQUIRE(at_far(take_request) == 40);
-    CHECK("cr", "it is not handed to where nobody listens", DAT_GET_TYPE((DAT_RETURN)-at_far(hand_on_held, NOBODY_LISTENS)) == DAT_INVALID_PARAMETER);
+    CHECK("cr", "it is not handed to where nobody listens",
+          DAT_GET_TYPE((DAT_RETURN)-at_far(hand_on_held, NOBODY_LISTENS)) == DAT_INVALID_PARAMETER);
     CHECK_EQ("cr", "it is handed on", at_far(hand_on_held, (int64_t)own), 0);
     CHECK_EQ("cr", "... and is gone there", at_far(reject_held), -(int64_t)BAD_HANDLE(CR));
     DAT_EP_HANDLE active = near->ep;
@@ -341,12 +373,14 @@ static void rejecting(void)
     CALL(near, make_endpoint);
     DAT_EP_HANDLE passive = near->ep;
     CHECK_DONE("cr", "... and is accepted there", dat_cr_accept(cr, passive, 0, NULL));
-    CHECK("cr", "... by both", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && next_is() == DAT_CONNECTION_EVENT_ESTABLISHED);
+    CHECK("cr", "... by both", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+          next_is() == DAT_CONNECTION_EVENT_ESTABLISHED);
     DAT_LMR_TRIPLET p = piece(near->local, near->room, 64), q = piece(near->local, near->room + PAGE, 64);
     fill(near->room, 64, 3);
     MUST(dat_ep_post_recv(passive, 1, &q, cookie(1), 0));
     MUST(dat_ep_post_send(active, 1, &p, cookie(2), 0));
-    CHECK("cr", "... and talk", next_done(near->receives).status == 0 && next_done(near->requests).status == 0 && filled(near->room + PAGE, 64, 3));
+    CHECK("cr", "... and talk", next_done(near->receives).status == 0 && next_done(near->requests).status == 0 &&
+          filled(near->room + PAGE, 64, 3));
     MUST(dat_ep_free(active));
     MUST(dat_ep_free(passive));
     near->ep = DAT_HANDLE_NULL;
@@ -413,7 +447,8 @@ static int64_t accept_own(struct end *e, const int64_t *a)
     MUST(dat_cr_query(held, DAT_CR_FIELD_ALL, &p));
     e->ep = p.local_ep_handle;
     if (a[0]) { // the provider made it: it has neither zone nor dispatchers
-        DAT_EP_PARAM now, wanted = {.pz_handle = e->pz, .recv_evd_handle = e->receives, .request_evd_handle = e->requests, .connect_evd_handle = e->connections};
+        DAT_EP_PARAM now, wanted = {.pz_handle = e->pz, .recv_evd_handle = e->receives,
+                                    .request_evd_handle = e->requests, .connect_evd_handle = e->connections};
         MUST(dat_ep_query(e->ep, DAT_EP_FIELD_ALL, &now));
         if (now.ep_state != DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING || now.pz_handle || now.recv_evd_handle)
             return 1;
@@ -421,7 +456,8 @@ static int64_t accept_own(struct end *e, const int64_t *a)
             return 2;
         if (dat_ep_free(e->ep) != BAD_STATE(EP_TENTCONNPENDING) || dat_ep_reset(e->ep) != BAD_STATE(EP_TENTCONNPENDING))
             return 3;
-        MUST(dat_ep_modify(e->ep, DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE | DAT_EP_FIELD_CONNECT_EVD_HANDLE, &wanted));
+        MUST(dat_ep_modify(e->ep, DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE |
+                           DAT_EP_FIELD_REQUEST_EVD_HANDLE | DAT_EP_FIELD_CONNECT_EVD_HANDLE, &wanted));
     }
     if (dat_cr_accept(held, e->ep, 0, NULL) == DAT_SUCCESS)
         return 4;
@@ -432,7 +468,8 @@ static void other_points(void)
 {
     chapter("reserved service points");
     DAT_CONN_QUAL service = (DAT_CONN_QUAL)at_far(listen_any);
-    CHECK_EQ("rsp", "a number in use", DAT_GET_TYPE((DAT_RETURN)-at_far(reserve, (int64_t)service)), DAT_CONN_QUAL_IN_USE);
+    CHECK_EQ("rsp", "a number in use", DAT_GET_TYPE((DAT_RETURN)-at_far(reserve, (int64_t)service)),
+             DAT_CONN_QUAL_IN_USE);
     CHECK_EQ("rsp", "... leaves the endpoint unconnected", at_far(state_of), DAT_EP_STATE_UNCONNECTED);
     at_far(drop_endpoint);
     at_far(stop_listening);
@@ -443,7 +480,8 @@ static void other_points(void)
     CHECK_EQ("rsp", "... and does not disconnect", -at_far(disconnect_far, 0), BAD_STATE(EP_RESERVED));
     ask_service(service, 5, 5);
     REQUIRE(at_far(take_request) == 5);
-    CHECK_EQ("rsp", "a request makes it wait for the answer", at_far(state_of), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+    CHECK_EQ("rsp", "a request makes it wait for the answer", at_far(state_of),
+             DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
     CHECK_EQ("rsp", "... during which it is not freed", at_far(free_far), BAD_STATE(EP_PASSCONNPENDING));
     CHECK_EQ("rsp", "... nor connects", at_far(ask_far), BAD_STATE(EP_PASSCONNPENDING));
     CHECK_EQ("rsp", "... nor disconnects", -at_far(disconnect_far, 0), BAD_STATE(EP_PASSCONNPENDING));
@@ -454,7 +492,8 @@ static void other_points(void)
     CALL(near, drop_endpoint);
     near->ep = first;
     CHECK_EQ("rsp", "the first is accepted with the endpoint it brings, and no other", at_far(accept_own, 0), 0);
-    CHECK("rsp", "... and stands", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && talks());
+    CHECK("rsp", "... and stands", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+          at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && talks());
     CHECK_EQ("rsp", "the point is freed after all", at_far(reserve, 0), 0);
     part();
     REQUIRE(at_far(reserve, (int64_t)service) == 0);
@@ -475,8 +514,10 @@ static void other_points(void)
     REQUIRE(at_far(listen_at, (int64_t)service, DAT_PSP_PROVIDER_FLAG) == 0);
     ask_service(service, 0, 0);
     REQUIRE(at_far(take_request) == 0);
-    CHECK_EQ("psp", "a request brings an endpoint, which is given zone and dispatchers and then accepted with none", at_far(accept_own, 1), 0);
-    CHECK("psp", "... and stands", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && talks());
+    CHECK_EQ("psp", "a request brings an endpoint, which is given zone and dispatchers and then accepted with none",
+             at_far(accept_own, 1), 0);
+    CHECK("psp", "... and stands", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+          at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && talks());
     part();
     ask_service(service, 0, 0);
     REQUIRE(at_far(take_request) == 0 && at_far(reject_held) == 0);
@@ -492,22 +533,32 @@ static void duplicates(void)
     chapter("connecting as another endpoint is");
     DAT_CONN_QUAL service = (DAT_CONN_QUAL)at_far(listen_any);
     ask_service(service, 0, 0);
-    REQUIRE(at_far(accept_next) == 0 && next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
+    REQUIRE(at_far(accept_next) == 0 && next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+            at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
     DAT_EP_HANDLE first = near->ep, far_first = (DAT_EP_HANDLE)(intptr_t)at_far(take_endpoint);
     unsigned char bytes[16];
     fill(bytes, 16, 4);
     CALL(near, make_endpoint);
     CHECK_CODE("dup", "no time", dat_ep_dup_connect(near->ep, first, 0, 0, NULL, DAT_QOS_BEST_EFFORT), BAD_ARGUMENT(3));
-    CHECK_TYPE("dup", "too many bytes", dat_ep_dup_connect(near->ep, first, PATIENCE, most + 1, bytes, DAT_QOS_BEST_EFFORT), DAT_INVALID_PARAMETER);
-    CHECK_CODE("dup", "another class of service", dat_ep_dup_connect(near->ep, first, PATIENCE, 0, NULL, DAT_QOS_PREMIUM), ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
-    CHECK_CODE("dup", "as one that is not connected", dat_ep_dup_connect(near->ep, near->ep, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT), BAD_STATE(EP_UNCONNECTED));
-    CHECK_CODE("dup", "by one that is", dat_ep_dup_connect(first, first, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT), BAD_STATE(EP_CONNECTED));
+    CHECK_TYPE("dup", "too many bytes",
+               dat_ep_dup_connect(near->ep, first, PATIENCE, most + 1, bytes,
+                                  DAT_QOS_BEST_EFFORT), DAT_INVALID_PARAMETER);
+    CHECK_CODE("dup", "another class of service",
+               dat_ep_dup_connect(near->ep, first, PATIENCE, 0, NULL, DAT_QOS_PREMIUM), ERROR(DAT_MODEL_NOT_SUPPORTED,
+                                                            0));
+    CHECK_CODE("dup", "as one that is not connected",
+               dat_ep_dup_connect(near->ep, near->ep, PATIENCE, 0, NULL,
+                                  DAT_QOS_BEST_EFFORT), BAD_STATE(EP_UNCONNECTED));
+    CHECK_CODE("dup", "by one that is", dat_ep_dup_connect(first, first, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT),
+               BAD_STATE(EP_CONNECTED));
     CHECK("dup", "... and nothing was asked", at_far(no_request) && state() == DAT_EP_STATE_UNCONNECTED);
-    CHECK_DONE("dup", "to where the first is", dat_ep_dup_connect(near->ep, first, PATIENCE, 16, bytes, DAT_QOS_BEST_EFFORT));
+    CHECK_DONE("dup", "to where the first is",
+               dat_ep_dup_connect(near->ep, first, PATIENCE, 16, bytes, DAT_QOS_BEST_EFFORT));
     REQUIRE(at_far(take_request) == 16);
     CHECK("dup", "... with bytes", at_far(private_is, 16, 4));
     REQUIRE(at_far(accept_held, 0, 0) == 0);
-    CHECK("dup", "... and stands beside it", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && talks());
+    CHECK("dup", "... and stands beside it", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+          at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && talks());
     part();
     near->ep = first;
     at_far(put_endpoint, (int64_t)(intptr_t)far_first);
@@ -533,13 +584,15 @@ static void ending(void)
         flushed &= d.status == DAT_DTO_ERR_FLUSHED && d.cookie == 600u + i && at_far(received) == DAT_DTO_ERR_FLUSHED;
     }
     CHECK("end", "... and the receives of both are flushed, in order", flushed);
-    CHECK("end", "... both are disconnected", state() == DAT_EP_STATE_DISCONNECTED && at_far(state_of) == DAT_EP_STATE_DISCONNECTED);
+    CHECK("end", "... both are disconnected", state() == DAT_EP_STATE_DISCONNECTED &&
+          at_far(state_of) == DAT_EP_STATE_DISCONNECTED);
     CHECK_DONE("end", "once more is no error", dat_ep_disconnect(near->ep, DAT_CLOSE_ABRUPT_FLAG));
     CHECK_DONE("end", "... either way", dat_ep_disconnect(near->ep, DAT_CLOSE_GRACEFUL_FLAG));
     CHECK("end", "... and no event", is_empty(near->connections));
     CHECK_EQ("end", "a receive posted now", CALL(near, receive, 0, 64, 650), 0);
     CHECK_EQ("end", "... is flushed", CALL(near, received), DAT_DTO_ERR_FLUSHED);
-    CHECK_EQ("end", "a send posted now is taken and flushed", CALL(near, send_bytes, 0, 8, DAT_COMPLETION_SUPPRESS_FLAG), DAT_DTO_ERR_FLUSHED);
+    CHECK_EQ("end", "a send posted now is taken and flushed",
+             CALL(near, send_bytes, 0, 8, DAT_COMPLETION_SUPPRESS_FLAG), DAT_DTO_ERR_FLUSHED);
     CHECK_EQ("end", "so is a write", CALL(near, write_there, 0, 8, 1, 1, 0), DAT_DTO_ERR_FLUSHED);
     CHECK_EQ("end", "and a read", CALL(near, read_there, 0, 8, 1, 1, 0), DAT_DTO_ERR_FLUSHED);
     DAT_BOOLEAN idle[2] = {DAT_FALSE, DAT_FALSE};
@@ -548,14 +601,16 @@ static void ending(void)
     CHECK_DONE("end", "it is reset", dat_ep_reset(near->ep));
     CHECK_EQ("end", "... to its beginning", state(), DAT_EP_STATE_UNCONNECTED);
     CHECK_DONE("end", "reset again is nothing", dat_ep_reset(near->ep));
-    CHECK_CODE("end", "an unconnected one does not disconnect", dat_ep_disconnect(near->ep, DAT_CLOSE_ABRUPT_FLAG), BAD_STATE(EP_UNCONNECTED));
+    CHECK_CODE("end", "an unconnected one does not disconnect", dat_ep_disconnect(near->ep, DAT_CLOSE_ABRUPT_FLAG),
+               BAD_STATE(EP_UNCONNECTED));
     CHECK_CODE("end", "... nor send", (DAT_RETURN)-CALL(near, send_bytes, 0, 8, 0), BAD_STATE(EP_UNCONNECTED));
     // The same endpoint once more, with a receive posted before.
     at_far(drop_endpoint);
     DAT_CONN_QUAL service = (DAT_CONN_QUAL)at_far(listen_any);
     REQUIRE(CALL(near, receive, 0, 64, 42) == 0);
     MUST(ask(near, service, PATIENCE, 0, NULL));
-    REQUIRE(at_far(accept_next) == 0 && next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
+    REQUIRE(at_far(accept_next) == 0 && next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+            at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
     CHECK_EQ("end", "it connects again", at_far(send_bytes, 0, 16, 0), 0);
     CHECK_EQ("end", "... and has the receive that was posted before", CALL(near, received, 1, 16, 42), 0);
     CHECK("end", "... and works", talks());
@@ -585,9 +640,11 @@ static void ending(void)
     MUST(dat_ep_post_send(near->ep, 1, &p, cookie(1), 0));
     MUST(dat_ep_disconnect(near->ep, DAT_CLOSE_GRACEFUL_FLAG));
     CHECK_EQ("end", "while something is outstanding the end is pending", state(), DAT_EP_STATE_DISCONNECT_PENDING);
-    CHECK_CODE("end", "... and nothing new is taken", dat_ep_post_send(near->ep, 1, &p, cookie(2), 0), BAD_STATE(EP_DISCPENDING));
+    CHECK_CODE("end", "... and nothing new is taken", dat_ep_post_send(near->ep, 1, &p, cookie(2), 0),
+               BAD_STATE(EP_DISCPENDING));
     CHECK_CODE("end", "... nor a reset", dat_ep_reset(near->ep), BAD_STATE(EP_DISCPENDING));
-    CHECK_DONE("end", "... a second graceful one changes nothing", dat_ep_disconnect(near->ep, DAT_CLOSE_GRACEFUL_FLAG));
+    CHECK_DONE("end", "... a second graceful one changes nothing",
+               dat_ep_disconnect(near->ep, DAT_CLOSE_GRACEFUL_FLAG));
     CHECK_EQ("end", "... at all", state(), DAT_EP_STATE_DISCONNECT_PENDING);
     CHECK_DONE("end", "an abrupt one ends it", dat_ep_disconnect(near->ep, DAT_CLOSE_ABRUPT_FLAG));
     CHECK_EQ("end", "... the send is flushed", next_done(near->requests).status, DAT_DTO_ERR_FLUSHED);
@@ -620,15 +677,19 @@ static void modifying(void)
               before.ep_attr.max_request_dtos >= 16 && before.ep_attr.max_recv_iov >= 4 && before.ep_attr.max_request_iov >= 4 &&
               before.ep_attr.qos == DAT_QOS_BEST_EFFORT);
     wanted = before;
-    uint64_t never[] = {DAT_EP_FIELD_IA_HANDLE, DAT_EP_FIELD_EP_STATE, DAT_EP_FIELD_LOCAL_IA_ADDRESS_PTR, DAT_EP_FIELD_LOCAL_PORT_QUAL,
+    uint64_t never[] = {DAT_EP_FIELD_IA_HANDLE, DAT_EP_FIELD_EP_STATE, DAT_EP_FIELD_LOCAL_IA_ADDRESS_PTR,
+                        DAT_EP_FIELD_LOCAL_PORT_QUAL,
                         DAT_EP_FIELD_REMOTE_IA_ADDRESS_PTR, DAT_EP_FIELD_REMOTE_PORT_QUAL, 1ull << 40};
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        CHECK_CODE("ep", "what is not the program's is not changed", dat_ep_modify(near->ep, (DAT_EP_PARAM_MASK)never[i], &wanted), BAD_ARGUMENT(2));
+        CHECK_CODE("ep", "what is not the program's is not changed",
+                   dat_ep_modify(near->ep, (DAT_EP_PARAM_MASK)never[i], &wanted), BAD_ARGUMENT(2));
     CHECK_CODE("ep", "nor by nothing", dat_ep_modify(near->ep, DAT_EP_FIELD_PZ_HANDLE, NULL), BAD_ARGUMENT(3));
     wanted.ep_attr.max_recv_dtos = -5;
-    CHECK_TYPE("ep", "nor to what makes no sense", dat_ep_modify(near->ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, &wanted), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("ep", "nor to what makes no sense",
+               dat_ep_modify(near->ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, &wanted), DAT_INVALID_PARAMETER);
     wanted.pz_handle = near->receives;
-    CHECK_TYPE("ep", "nor to a zone that is none", dat_ep_modify(near->ep, DAT_EP_FIELD_PZ_HANDLE, &wanted), DAT_INVALID_HANDLE);
+    CHECK_TYPE("ep", "nor to a zone that is none", dat_ep_modify(near->ep, DAT_EP_FIELD_PZ_HANDLE, &wanted),
+               DAT_INVALID_HANDLE);
     now = facts();
     CHECK("ep", "... and nothing was",
           now.pz_handle == before.pz_handle && now.ep_attr.max_recv_dtos == before.ep_attr.max_recv_dtos &&
@@ -639,16 +700,21 @@ static void modifying(void)
     wanted.ep_attr.max_recv_dtos = 40;
     wanted.ep_attr.max_request_dtos = 50;
     CHECK_DONE("ep", "zone and sizes are changed before it connects",
-               dat_ep_modify(near->ep, DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS | DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, &wanted));
+               dat_ep_modify(near->ep, DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS |
+                             DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, &wanted));
     now = facts();
-    CHECK("ep", "... and say so", now.pz_handle == zone && now.ep_attr.max_recv_dtos >= 40 && now.ep_attr.max_request_dtos >= 50);
+    CHECK("ep", "... and say so", now.pz_handle == zone && now.ep_attr.max_recv_dtos >= 40 &&
+          now.ep_attr.max_request_dtos >= 50);
     CHECK_CODE("ep", "a zone that it refers to stays", dat_pz_free(zone), BAD_STATE(PZ_IN_USE));
     MUST(dat_ep_free(near->ep));
     MUST(dat_pz_free(zone));
     connect_ends();
-    CHECK_CODE("ep", "a connected one is not given another zone", dat_ep_modify(near->ep, DAT_EP_FIELD_PZ_HANDLE, &before), BAD_STATE(EP_CONNECTED));
-    CHECK_CODE("ep", "... nor other dispatchers", dat_ep_modify(near->ep, DAT_EP_FIELD_RECV_EVD_HANDLE, &before), BAD_STATE(EP_CONNECTED));
-    CHECK_CODE("ep", "a query of fields that do not exist", dat_ep_query(near->ep, (DAT_EP_PARAM_MASK)(1ull << 40), &now), BAD_ARGUMENT(2));
+    CHECK_CODE("ep", "a connected one is not given another zone",
+               dat_ep_modify(near->ep, DAT_EP_FIELD_PZ_HANDLE, &before), BAD_STATE(EP_CONNECTED));
+    CHECK_CODE("ep", "... nor other dispatchers", dat_ep_modify(near->ep, DAT_EP_FIELD_RECV_EVD_HANDLE, &before),
+               BAD_STATE(EP_CONNECTED));
+    CHECK_CODE("ep", "a query of fields that do not exist",
+               dat_ep_query(near->ep, (DAT_EP_PARAM_MASK)(1ull << 40), &now), BAD_ARGUMENT(2));
     CHECK_CODE("ep", "a query into nothing", dat_ep_query(near->ep, DAT_EP_FIELD_ALL, NULL), BAD_ARGUMENT(3));
     CHECK("ep", "... and it works", talks());
     part();
@@ -668,8 +734,11 @@ static void modifying(void)
     NO_ENDPOINT("fewer than none", a.max_request_dtos = -3);
     NO_ENDPOINT("receives that complete in silence", a.recv_completion_flags = DAT_COMPLETION_SUPPRESS_FLAG);
     a = before.ep_attr;
-    CHECK_CODE("ep", "receives without a dispatcher for them", dat_ep_create(near->ia, near->pz, NULL, near->requests, near->connections, &a, &made), BAD_ARGUMENT(6));
-    CHECK_CODE("ep", "no place for the handle", dat_ep_create(near->ia, near->pz, near->receives, near->requests, near->connections, NULL, NULL), BAD_ARGUMENT(7));
+    CHECK_CODE("ep", "receives without a dispatcher for them",
+               dat_ep_create(near->ia, near->pz, NULL, near->requests, near->connections, &a, &made), BAD_ARGUMENT(6));
+    CHECK_CODE("ep", "no place for the handle",
+               dat_ep_create(near->ia, near->pz, near->receives, near->requests, near->connections, NULL,
+                             NULL), BAD_ARGUMENT(7));
     CHECK("ep", "... and nothing was made", made == (void *)0x1234);
     a.max_message_size = 0;
     a.max_rdma_size = 0;
@@ -684,7 +753,8 @@ int main(int argc, char **argv)
     begin(argc, argv);
     MUST(dat_ia_query(near->ia, NULL, 0, NULL, DAT_PROVIDER_FIELD_ALL, &provider));
     most = provider.max_private_data_size;
-    CHECK("connect", "there is room for 64 bytes of private data, and no more than fit here", most >= 64 && most <= 512);
+    CHECK("connect", "there is room for 64 bytes of private data, and no more than fit here", most >= 64 &&
+          most <= 512);
     private_data();
     asking();
     answering();

@@ -132,7 +132,8 @@ static void connected_to(enum step step)
     MUST(dat_cr_accept(cr, near->ep, 0, NULL));
     must_be(DAT_CONNECTION_EVENT_ESTABLISHED);
     take_word();
-    CHECK("death", "what was sent is received", CALL(near, received, 1, 4, 1) == 0 && memcmp(near->room, "last", 4) == 0);
+    CHECK("death", "what was sent is received", CALL(near, received, 1, 4, 1) == 0 &&
+          memcmp(near->room, "last", 4) == 0);
 }
 
 // What who is left sees.
@@ -211,10 +212,12 @@ static void answer_under_way(void)
     CHECK_DONE("death", "a request of a process that stands still is accepted", dat_cr_accept(cr, near->ep, 0, NULL));
     CHECK_EQ("death", "... which takes its time", state(), DAT_EP_STATE_COMPLETION_PENDING);
     DAT_LMR_TRIPLET p = piece(near->local, near->room, 8);
-    CHECK_CODE("death", "meanwhile nothing is sent", dat_ep_post_send(near->ep, 1, &p, cookie(1), 0), BAD_STATE(EP_COMPLPENDING));
+    CHECK_CODE("death", "meanwhile nothing is sent", dat_ep_post_send(near->ep, 1, &p, cookie(1), 0),
+               BAD_STATE(EP_COMPLPENDING));
     CHECK_CODE("death", "... nor reset", dat_ep_reset(near->ep), BAD_STATE(EP_COMPLPENDING));
     CHECK_CODE("death", "... nor connected", ask(near, parent.service, PATIENCE, 0, NULL), BAD_STATE(EP_COMPLPENDING));
-    CHECK("death", "... and nothing has happened", is_empty(near->connections) && is_empty(near->requests) && is_empty(near->receives));
+    CHECK("death", "... and nothing has happened", is_empty(near->connections) && is_empty(near->requests) &&
+          is_empty(near->receives));
     CHECK_DONE("death", "it is given up", dat_ep_disconnect(near->ep, DAT_CLOSE_ABRUPT_FLAG));
     CHECK_EQ("death", "... with its event", next_is(), DISCONNECTED);
     CHECK_EQ("death", "... and flushes", CALL(near, received), DAT_DTO_ERR_FLUSHED);
@@ -278,7 +281,8 @@ static void killed_before(void)
     end_child(SIGKILL);
     CALL(near, make_endpoint);
     CHECK_DONE("death", "and is accepted, though who handed it on is dead", dat_cr_accept(cr, near->ep, 0, NULL));
-    CHECK("death", "... and stands", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED && next_is() == DAT_CONNECTION_EVENT_ESTABLISHED);
+    CHECK("death", "... and stands", next_is() == DAT_CONNECTION_EVENT_ESTABLISHED &&
+          next_is() == DAT_CONNECTION_EVENT_ESTABLISHED);
     MUST(dat_ep_free(active));
     must_be(DISCONNECTED);
     CALL(near, drop_endpoint);
@@ -468,7 +472,8 @@ static void restless_child(void)
     open_end(e);
     for (;;) {
         CALL(e, make_endpoint);
-        if (ask(e, parent.service, DAT_TIMEOUT_INFINITE, 0, NULL) || CALL(e, next_connection) != DAT_CONNECTION_EVENT_ESTABLISHED ||
+        if (ask(e, parent.service, DAT_TIMEOUT_INFINITE, 0, NULL) ||
+            CALL(e, next_connection) != DAT_CONNECTION_EVENT_ESTABLISHED ||
             CALL(e, write_there, 0, PAGE, parent.remote, (int64_t)parent.address, 0))
             _exit(1);
         CALL(e, hang_up);

@@ -55,16 +55,21 @@ static void making(void)
     MUST(dat_ia_query(near->ia, NULL, DAT_IA_FIELD_ALL, &limits, DAT_PROVIDER_FIELD_ALL, &provider));
     CHECK_CODE("evd", "no room", dat_evd_create(near->ia, 0, NULL, DAT_EVD_DTO_FLAG, &made), BAD_ARGUMENT(2));
     CHECK_CODE("evd", "less than none", dat_evd_create(near->ia, -1, NULL, DAT_EVD_DTO_FLAG, &made), BAD_ARGUMENT(2));
-    CHECK_CODE("evd", "more than there can be", dat_evd_create(near->ia, limits.max_evd_qlen + 1, NULL, DAT_EVD_DTO_FLAG, &made),
+    CHECK_CODE("evd", "more than there can be",
+               dat_evd_create(near->ia, limits.max_evd_qlen + 1, NULL, DAT_EVD_DTO_FLAG, &made),
                ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD));
     CHECK_CODE("evd", "no stream", dat_evd_create(near->ia, 8, NULL, (DAT_EVD_FLAGS)0, &made), BAD_ARGUMENT(4));
-    CHECK_CODE("evd", "streams that do not exist", dat_evd_create(near->ia, 8, NULL, (DAT_EVD_FLAGS)0x2000, &made), BAD_ARGUMENT(4));
+    CHECK_CODE("evd", "streams that do not exist", dat_evd_create(near->ia, 8, NULL, (DAT_EVD_FLAGS)0x2000, &made),
+               BAD_ARGUMENT(4));
     CHECK_CODE("evd", "asynchronous errors beside others",
-               dat_evd_create(near->ia, 8, NULL, (DAT_EVD_FLAGS)(DAT_EVD_ASYNC_FLAG | DAT_EVD_DTO_FLAG), &made), BAD_ARGUMENT(4));
-    CHECK_TYPE("evd", "no place for the handle", dat_evd_create(near->ia, 8, NULL, DAT_EVD_DTO_FLAG, NULL), DAT_INVALID_PARAMETER);
+               dat_evd_create(near->ia, 8, NULL, (DAT_EVD_FLAGS)(DAT_EVD_ASYNC_FLAG | DAT_EVD_DTO_FLAG),
+                              &made), BAD_ARGUMENT(4));
+    CHECK_TYPE("evd", "no place for the handle", dat_evd_create(near->ia, 8, NULL, DAT_EVD_DTO_FLAG, NULL),
+               DAT_INVALID_PARAMETER);
     CHECK("evd", "... and nothing was made", made == (void *)0x1234);
     // Every pair of streams, as the provider's table says.
-    static const unsigned stream[6] = {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_CR_FLAG, DAT_EVD_DTO_FLAG, DAT_EVD_CONNECTION_FLAG,
+    static const unsigned stream[6] = {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_CR_FLAG, DAT_EVD_DTO_FLAG,
+                                       DAT_EVD_CONNECTION_FLAG,
                                        DAT_EVD_RMR_BIND_FLAG, DAT_EVD_ASYNC_FLAG};
     for (int i = 0; i < 5; i++)
         for (int k = 0; k < 5; k++) {
@@ -74,13 +79,15 @@ static void making(void)
             DAT_EVD_PARAM p = facts(made);
             CHECK("evd", "... and the dispatcher tells which",
                   p.evd_flags == (DAT_EVD_FLAGS)(stream[i] | stream[k]) && p.evd_qlen >= 8 && p.ia_handle == near->ia &&
-                      p.cno_handle == NULL && p.evd_state == (DAT_EVD_STATE)(DAT_EVD_STATE_ENABLED | DAT_EVD_STATE_WAITABLE));
+                      p.cno_handle == NULL && p.evd_state == (DAT_EVD_STATE)(DAT_EVD_STATE_ENABLED |
+                                                            DAT_EVD_STATE_WAITABLE));
             MUST(dat_evd_free(made));
         }
     DAT_EVD_PARAM p;
     CHECK_CODE("evd", "a query of fields that do not exist", dat_evd_query(near->receives, 0x20, &p), BAD_ARGUMENT(2));
     CHECK_CODE("evd", "a query into nothing", dat_evd_query(near->receives, DAT_EVD_FIELD_ALL, NULL), BAD_ARGUMENT(3));
-    CHECK_CODE("evd", "a dispatcher that an endpoint feeds cannot go", dat_evd_free(near->receives), BAD_STATE(EVD_IN_USE));
+    CHECK_CODE("evd", "a dispatcher that an endpoint feeds cannot go", dat_evd_free(near->receives),
+               BAD_STATE(EVD_IN_USE));
     CHECK_CODE("evd", "... whichever way", dat_evd_free(near->connections), BAD_STATE(EVD_IN_USE));
     CHECK("evd", "... and goes on", talks());
 }
@@ -247,7 +254,8 @@ static void resizing(void)
 static void thresholds(void)
 {
     chapter("thresholds");
-    CHECK_TYPE("evd", "above the queue", wait_for(near->receives, 0, facts(near->receives).evd_qlen + 1), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("evd", "above the queue", wait_for(near->receives, 0, facts(near->receives).evd_qlen + 1),
+               DAT_INVALID_PARAMETER);
     for (int i = 0; i < 4; i++)
         REQUIRE(CALL(near, receive, i * 64, 64, 300 + i) == 0);
     struct waiter w = {.evd = near->receives, .timeout = DAT_TIMEOUT_INFINITE, .threshold = 3};
@@ -258,7 +266,8 @@ static void thresholds(void)
     REQUIRE(at_far(send_bytes, 0, 8, 0) == 0);
     end_wait(&w);
     CHECK_DONE("evd", "the third does", w.code);
-    CHECK("evd", "... and two are left", w.more == 2 && w.event.event_data.dto_completion_event_data.user_cookie.as_64 == 300);
+    CHECK("evd", "... and two are left", w.more == 2 &&
+          w.event.event_data.dto_completion_event_data.user_cookie.as_64 == 300);
     CHECK_CODE("evd", "three do not come again", wait_for(near->receives, 1000, 3), ERROR(DAT_TIMEOUT_EXPIRED, 0));
     CHECK_EQ("evd", "... and no event was taken", more, 2);
     CHECK_DONE("evd", "two are there", wait_for(near->receives, 0, 2));
@@ -297,20 +306,24 @@ static void completions_stay(void)
     change.recv_evd_handle = near->receives = dispatcher(32, NULL, DAT_EVD_DTO_FLAG);
     change.request_evd_handle = near->requests = dispatcher(32, NULL, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
     change.connect_evd_handle = near->connections = dispatcher(32, NULL, DAT_EVD_CONNECTION_FLAG);
-    DAT_RETURN code = dat_ep_modify(near->ep, DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE | DAT_EP_FIELD_CONNECT_EVD_HANDLE, &change);
+    DAT_RETURN code = dat_ep_modify(near->ep, DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE |
+                                    DAT_EP_FIELD_CONNECT_EVD_HANDLE, &change);
     CHECK_DONE("ep", "before it connects it is", code);
     REQUIRE(CALL(near, receive, 0, 64, 600) == 0);
     DAT_EP_PARAM back = {.recv_evd_handle = kept.receives};
-    CHECK_CODE("ep", "... but not with receives posted", dat_ep_modify(near->ep, DAT_EP_FIELD_RECV_EVD_HANDLE, &back), BAD_STATE(EP_NOTREADY));
+    CHECK_CODE("ep", "... but not with receives posted", dat_ep_modify(near->ep, DAT_EP_FIELD_RECV_EVD_HANDLE, &back),
+               BAD_STATE(EP_NOTREADY));
     DAT_CONN_QUAL service = (DAT_CONN_QUAL)at_far(listen_any);
     MUST(ask(near, service, PATIENCE, 0, NULL));
     REQUIRE(at_far(accept_next) == 0);
-    CHECK_EQ("ep", "events of the connection come there", CALL(near, next_connection), DAT_CONNECTION_EVENT_ESTABLISHED);
+    CHECK_EQ("ep", "events of the connection come there", CALL(near, next_connection),
+             DAT_CONNECTION_EVENT_ESTABLISHED);
     REQUIRE(at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(stop_listening) == 0);
     REQUIRE(at_far(send_bytes, 0, 8, 0) == 0);
     CHECK_EQ("ep", "... and the receive that was posted before", next_done(near->receives).cookie, 600);
     CHECK("ep", "... and all others", talks());
-    CHECK("ep", "... and nothing where they were", is_empty(kept.receives) && is_empty(kept.requests) && is_empty(kept.connections));
+    CHECK("ep", "... and nothing where they were", is_empty(kept.receives) && is_empty(kept.requests) &&
+          is_empty(kept.connections));
     part();
     MUST(dat_evd_free(near->receives));
     MUST(dat_evd_free(near->requests));
@@ -354,7 +367,8 @@ static void solicited(void)
     begin_wait(&w);
     at_far(hang_up);
     end_wait(&w);
-    CHECK("evd", "a flush counts as solicited", w.code == DAT_SUCCESS && w.event.event_data.dto_completion_event_data.status == DAT_DTO_ERR_FLUSHED);
+    CHECK("evd", "a flush counts as solicited", w.code == DAT_SUCCESS &&
+          w.event.event_data.dto_completion_event_data.status == DAT_DTO_ERR_FLUSHED);
     part();
     MUST(dat_evd_free(near->receives));
     near->receives = kept.receives;
@@ -376,7 +390,8 @@ static void merged(void)
     DAT_LMR_TRIPLET p = piece(near->local, near->room, 64);
     MUST(dat_rmr_create(near->pz, &rmr));
     MUST(post(all, 1));
-    MUST(dat_rmr_bind(rmr, &p, DAT_MEM_PRIV_REMOTE_READ_FLAG, near->ep, cookie(2), DAT_COMPLETION_DEFAULT_FLAG, &context));
+    MUST(dat_rmr_bind(rmr, &p, DAT_MEM_PRIV_REMOTE_READ_FLAG, near->ep, cookie(2), DAT_COMPLETION_DEFAULT_FLAG,
+                      &context));
     REQUIRE(at_far(receive, 0, 64, 1) == 0);
     MUST(dat_ep_post_send(near->ep, 1, &p, cookie(3), DAT_COMPLETION_DEFAULT_FLAG));
     REQUIRE(at_far(received) == 0);
@@ -485,11 +500,13 @@ static void notification(void)
     DAT_EVD_HANDLE hint = &nobody, second;
     MUST(dat_cno_create(near->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
     MUST(dat_cno_create(near->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &other));
-    CHECK_TYPE("cno", "no place for one", dat_cno_create(near->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, NULL), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("cno", "no place for one", dat_cno_create(near->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, NULL),
+               DAT_INVALID_PARAMETER);
     memset(&p, 0x5a, sizeof p);
     MUST(dat_cno_query(cno, DAT_CNO_FIELD_ALL, &p));
     CHECK("cno", "it has an adapter and no agent", p.ia_handle == near->ia && p.agent.proxy_agent_func == NULL);
-    CHECK_CODE("cno", "a query of fields that do not exist", dat_cno_query(cno, (DAT_CNO_PARAM_MASK)8, &p), BAD_ARGUMENT(2));
+    CHECK_CODE("cno", "a query of fields that do not exist", dat_cno_query(cno, (DAT_CNO_PARAM_MASK)8, &p),
+               BAD_ARGUMENT(2));
     CHECK_CODE("cno", "a query into nothing", dat_cno_query(cno, DAT_CNO_FIELD_ALL, NULL), BAD_ARGUMENT(3));
     CHECK_TYPE("cno", "no place for the hint", dat_cno_wait(cno, 0, NULL), DAT_INVALID_PARAMETER);
     CHECK_CODE("cno", "nothing comes in 5 ms", dat_cno_wait(cno, 5000, &hint), DAT_QUEUE_EMPTY);
@@ -629,7 +646,8 @@ static void closing(void)
     end_wait(&c);
     CHECK_TYPE("ia", "who waited for events is told", w.code, DAT_ABORT);
     CHECK_TYPE("ia", "... and for asynchronous ones", a.code, DAT_ABORT);
-    CHECK_CODE("ia", "who waited for a notification is told that there is nothing any more", c.code, BAD_STATE(CNO_DEAD));
+    CHECK_CODE("ia", "who waited for a notification is told that there is nothing any more", c.code,
+               BAD_STATE(CNO_DEAD));
     CHECK("ia", "... and has no dispatcher", c.hint == DAT_HANDLE_NULL);
 }
 

@@ -160,7 +160,8 @@ static void make_all(DAT_HANDLE *objects)
     MUST(dat_evd_create(near->ia, 8, NULL, DAT_EVD_DEFAULT_FLAG & ~DAT_EVD_ASYNC_FLAG, &objects[EVD]));
     MUST(dat_cno_create(near->ia, NO_AGENT, &objects[CNO]));
     MUST(dat_ep_create(near->ia, near->pz, near->receives, near->requests, near->connections, NULL, &objects[EP]));
-    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, here, PAGE, near->pz, ALL_PRIVILEGES, &objects[LMR], NULL, NULL, NULL, NULL));
+    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, here, PAGE, near->pz, ALL_PRIVILEGES, &objects[LMR], NULL,
+                        NULL, NULL, NULL));
     MUST(dat_rmr_create(near->pz, &objects[RMR]));
     MUST(dat_srq_create(near->ia, near->pz, &srq_attributes, &objects[SRQ]));
     MUST(dat_psp_create_any(near->ia, &number, near->arrivals, DAT_PSP_CONSUMER_FLAG, &objects[PSP]));
@@ -230,16 +231,20 @@ static void rubbish(void)
         const char *what;
         DAT_HANDLE h;
     } list[] = {
-        {"NULL", NULL}, {"999", (void *)999}, {"1000", (void *)1000}, {"65536", (void *)65536}, {"all ones", (void *)-1l},
+        {"NULL", NULL}, {"999", (void *)999}, {"1000", (void *)1000}, {"65536", (void *)65536}, {"all ones",
+                                                            (void *)-1l},
         {"a top bit", (void *)(1ul << 63)}, {"not canonical", (void *)0xdeadbeefcafebabe}, {"unmapped", unmapped},
-        {"unreadable", unreadable}, {"zeros", zeros}, {"ones", ones}, {"stack", stack}, {"a function", (void *)dat_strerror},
+        {"unreadable", unreadable}, {"zeros", zeros}, {"ones", ones}, {"stack", stack}, {"a function",
+                                                            (void *)dat_strerror},
         {"a string", (void *)"not a handle"}, {"odd", (char *)zeros + 1}, {"the room", near->room},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         all_refuse(list[i].h, list[i].what, -1);
         DAT_CONTEXT context = {.as_64 = 1};
-        CHECK_TYPE("handles", "no context for what is no handle", dat_set_consumer_context(list[i].h, context), DAT_INVALID_HANDLE);
-        CHECK_TYPE("handles", "... and none from it", dat_get_consumer_context(list[i].h, &context), DAT_INVALID_HANDLE);
+        CHECK_TYPE("handles", "no context for what is no handle", dat_set_consumer_context(list[i].h, context),
+                   DAT_INVALID_HANDLE);
+        CHECK_TYPE("handles", "... and none from it", dat_get_consumer_context(list[i].h, &context),
+                   DAT_INVALID_HANDLE);
         CHECK_TYPE("handles", "... and no type", dat_get_handle_type(list[i].h, &out.type), DAT_INVALID_HANDLE);
         CHECK_EQ("handles", "... and nothing was written", context.as_64, 1);
     }
@@ -248,7 +253,8 @@ static void rubbish(void)
     DAT_EVD_PARAM none;
     memset(&none, 0x5a, sizeof none);
     CHECK_DONE("handles", "a query of no dispatcher", dat_evd_query(NULL, DAT_EVD_FIELD_ALL, &none));
-    CHECK("handles", "... is zeros", none.evd_qlen == 0 && none.evd_state == 0 && none.ia_handle == NULL && none.evd_flags == 0);
+    CHECK("handles", "... is zeros", none.evd_qlen == 0 && none.evd_state == 0 && none.ia_handle == NULL &&
+          none.evd_flags == 0);
 }
 
 static void other_kinds(void)
@@ -334,37 +340,63 @@ static void among_arguments(void)
     DAT_CONN_QUAL q;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         DAT_HANDLE h = bad[i], made = (void *)0x1234;
-        CHECK_CODE("handles", "a zone of an endpoint", dat_ep_create(near->ia, h, near->receives, near->requests, near->connections, NULL, &made), BAD_HANDLE(PZ));
-        CHECK_CODE("handles", "its receive dispatcher", dat_ep_create(near->ia, near->pz, h, near->requests, near->connections, NULL, &made), BAD_HANDLE(EVD_RECV));
-        CHECK_CODE("handles", "its request dispatcher", dat_ep_create(near->ia, near->pz, near->receives, h, near->connections, NULL, &made), BAD_HANDLE(EVD_REQUEST));
-        CHECK_CODE("handles", "its connect dispatcher", dat_ep_create(near->ia, near->pz, near->receives, near->requests, h, NULL, &made), BAD_HANDLE(EVD_CONN));
-        CHECK_CODE("handles", "its shared receive queue", dat_ep_create_with_srq(near->ia, near->pz, near->receives, near->requests, near->connections, h, &attributes, &made), BAD_HANDLE(SRQ));
-        CHECK_CODE("handles", "the zone of a shared receive queue", dat_srq_create(near->ia, h, &srq_attributes, &made), BAD_HANDLE(PZ));
-        CHECK_CODE("handles", "the dispatcher of a service point", dat_psp_create(near->ia, 4711, h, DAT_PSP_CONSUMER_FLAG, &made), BAD_HANDLE(EVD_CR));
-        CHECK_CODE("handles", "... of any number", dat_psp_create_any(near->ia, &q, h, DAT_PSP_CONSUMER_FLAG, &made), BAD_HANDLE(EVD_CR));
-        CHECK_CODE("handles", "... of a reserved one", dat_rsp_create(near->ia, 4711, live[EP], h, &made), BAD_HANDLE(EVD_CR));
+        CHECK_CODE("handles", "a zone of an endpoint",
+                   dat_ep_create(near->ia, h, near->receives, near->requests, near->connections, NULL,
+                                 &made), BAD_HANDLE(PZ));
+        CHECK_CODE("handles", "its receive dispatcher",
+                   dat_ep_create(near->ia, near->pz, h, near->requests, near->connections, NULL,
+                                 &made), BAD_HANDLE(EVD_RECV));
+        CHECK_CODE("handles", "its request dispatcher",
+                   dat_ep_create(near->ia, near->pz, near->receives, h, near->connections, NULL,
+                                 &made), BAD_HANDLE(EVD_REQUEST));
+        CHECK_CODE("handles", "its connect dispatcher",
+                   dat_ep_create(near->ia, near->pz, near->receives, near->requests, h, NULL,
+                                 &made), BAD_HANDLE(EVD_CONN));
+        CHECK_CODE("handles", "its shared receive queue",
+                   dat_ep_create_with_srq(near->ia, near->pz, near->receives, near->requests, near->connections, h,
+                                          &attributes, &made), BAD_HANDLE(SRQ));
+        CHECK_CODE("handles", "the zone of a shared receive queue",
+                   dat_srq_create(near->ia, h, &srq_attributes, &made), BAD_HANDLE(PZ));
+        CHECK_CODE("handles", "the dispatcher of a service point",
+                   dat_psp_create(near->ia, 4711, h, DAT_PSP_CONSUMER_FLAG, &made), BAD_HANDLE(EVD_CR));
+        CHECK_CODE("handles", "... of any number", dat_psp_create_any(near->ia, &q, h, DAT_PSP_CONSUMER_FLAG, &made),
+                   BAD_HANDLE(EVD_CR));
+        CHECK_CODE("handles", "... of a reserved one", dat_rsp_create(near->ia, 4711, live[EP], h, &made),
+                   BAD_HANDLE(EVD_CR));
         CHECK_CODE("handles", "its endpoint", dat_rsp_create(near->ia, 4711, h, near->arrivals, &made), BAD_HANDLE(EP));
         CHECK_CODE("handles", "the endpoint of a request", dat_cr_accept(live[CR], h, 0, NULL), BAD_HANDLE(EP));
-        CHECK_CODE("handles", "an endpoint to connect like", dat_ep_dup_connect(live[EP], h, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT), BAD_HANDLE(EP));
+        CHECK_CODE("handles", "an endpoint to connect like",
+                   dat_ep_dup_connect(live[EP], h, PATIENCE, 0, NULL, DAT_QOS_BEST_EFFORT), BAD_HANDLE(EP));
         if (h != live[CNO]) {
-            CHECK_CODE("handles", "the notification object of a dispatcher", dat_evd_create(near->ia, 8, h, DAT_EVD_DTO_FLAG, &made), BAD_HANDLE(CNO));
+            CHECK_CODE("handles", "the notification object of a dispatcher",
+                       dat_evd_create(near->ia, 8, h, DAT_EVD_DTO_FLAG, &made), BAD_HANDLE(CNO));
             CHECK_CODE("handles", "... of one that changes it", dat_evd_modify_cno(live[EVD], h), BAD_HANDLE(CNO));
         }
         CHECK("handles", "... and nothing was made", made == (void *)0x1234);
     }
     // Dispatchers that do not take the stream.
     DAT_HANDLE made = (void *)0x1234;
-    CHECK_CODE("handles", "receives need a dispatcher of transfers", dat_ep_create(near->ia, near->pz, near->connections, near->requests, near->connections, NULL, &made), BAD_HANDLE(EVD_RECV));
-    CHECK_CODE("handles", "so do requests", dat_ep_create(near->ia, near->pz, near->receives, near->arrivals, near->connections, NULL, &made), BAD_HANDLE(EVD_REQUEST));
-    CHECK_CODE("handles", "connection events need one of theirs", dat_ep_create(near->ia, near->pz, near->receives, near->requests, near->receives, NULL, &made), BAD_HANDLE(EVD_CONN));
-    CHECK_CODE("handles", "requests for connections need one of theirs", dat_psp_create(near->ia, 4711, near->connections, DAT_PSP_CONSUMER_FLAG, &made), BAD_HANDLE(EVD_CR));
+    CHECK_CODE("handles", "receives need a dispatcher of transfers",
+               dat_ep_create(near->ia, near->pz, near->connections, near->requests, near->connections, NULL,
+                             &made), BAD_HANDLE(EVD_RECV));
+    CHECK_CODE("handles", "so do requests",
+               dat_ep_create(near->ia, near->pz, near->receives, near->arrivals, near->connections, NULL,
+                             &made), BAD_HANDLE(EVD_REQUEST));
+    CHECK_CODE("handles", "connection events need one of theirs",
+               dat_ep_create(near->ia, near->pz, near->receives, near->requests, near->receives, NULL,
+                             &made), BAD_HANDLE(EVD_CONN));
+    CHECK_CODE("handles", "requests for connections need one of theirs",
+               dat_psp_create(near->ia, 4711, near->connections, DAT_PSP_CONSUMER_FLAG, &made), BAD_HANDLE(EVD_CR));
     CHECK("handles", "... and nothing was made", made == (void *)0x1234);
     // Objects of another adapter.
     DAT_IA_HANDLE ia;
     DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
     MUST(dat_ia_open((DAT_NAME_PTR)adapter_name(), 8, &async, &ia));
-    CHECK_TYPE("handles", "a zone of another adapter", dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, here, PAGE, near->pz, ALL_PRIVILEGES, &made, NULL, NULL, NULL, NULL), DAT_INVALID_HANDLE);
-    CHECK_TYPE("handles", "a dispatcher of another adapter", dat_psp_create(ia, 4711, near->arrivals, DAT_PSP_CONSUMER_FLAG, &made), DAT_INVALID_HANDLE);
+    CHECK_TYPE("handles", "a zone of another adapter",
+               dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, here, PAGE, near->pz, ALL_PRIVILEGES, &made, NULL, NULL, NULL,
+                              NULL), DAT_INVALID_HANDLE);
+    CHECK_TYPE("handles", "a dispatcher of another adapter",
+               dat_psp_create(ia, 4711, near->arrivals, DAT_PSP_CONSUMER_FLAG, &made), DAT_INVALID_HANDLE);
     CHECK("handles", "... and nothing was made", made == (void *)0x1234);
     MUST(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
 }

@@ -268,7 +268,8 @@ static DAT_RETURN create_shared(struct end *e, void *at, size_t length, unsigned
     what.for_shared_memory.virtual_address = at;
     what.for_shared_memory.shared_memory_id = (DAT_LMR_COOKIE)name;
     *r = UNTOUCHED;
-    return dat_lmr_create(e->ia, DAT_MEM_TYPE_SHARED_VIRTUAL, what, length, e->pz, ALL_PRIVILEGES, &r->handle, &r->local,
+    return dat_lmr_create(e->ia, DAT_MEM_TYPE_SHARED_VIRTUAL, what, length, e->pz, ALL_PRIVILEGES, &r->handle,
+                          &r->local,
                           &r->remote, &r->size, &r->address);
 }
 
@@ -329,7 +330,8 @@ static void shared(void)
     MUST(dat_lmr_free(r.handle));
     publish(near->ia, second.local, common, LENGTH);
     at_far(fill_room, 0, LENGTH, 99);
-    CHECK_EQ("LMR-5", "... which outlives the first", at_far(read_there, 0, 512, second.remote, (int64_t)address_of(common), 0), 0);
+    CHECK_EQ("LMR-5", "... which outlives the first",
+             at_far(read_there, 0, 512, second.remote, (int64_t)address_of(common), 0), 0);
     CHECK("LMR-5", "... with its bytes", at_far(room_filled, 0, 512, 70));
     MUST(dat_lmr_free(second.handle));
     CHECK_EQ("LMR-5", "the far end's goes by itself", at_far(stop_sharing), DAT_SUCCESS);
@@ -396,7 +398,8 @@ static void local_use_refused(const char *id, const char *sentence, DAT_LMR_TRIP
         CHECK_EQ(id, sentence, next_done(near->requests).status, DAT_DTO_ERR_LOCAL_PROTECTION);
         CHECK_EQ(id, "... and breaks the connection", CALL(near, next_connection), DAT_CONNECTION_EVENT_BROKEN);
     } else {
-        CHECK(id, sentence, DAT_GET_TYPE(code) == DAT_PROTECTION_VIOLATION || DAT_GET_TYPE(code) == DAT_PRIVILEGES_VIOLATION ||
+        CHECK(id, sentence, DAT_GET_TYPE(code) == DAT_PROTECTION_VIOLATION ||
+              DAT_GET_TYPE(code) == DAT_PRIVILEGES_VIOLATION ||
                                 DAT_GET_TYPE(code) == DAT_INVALID_PARAMETER || DAT_GET_TYPE(code) == DAT_LENGTH_ERROR);
         CHECK_EQ(id, "... at once, and the connection stands", CALL(near, state_of), DAT_EP_STATE_CONNECTED);
     }
@@ -504,14 +507,17 @@ static void results(void)
     REQUIRE(mprotect(hole + PAGE, PAGE, PROT_NONE) == 0 && munmap(gone, PAGE) == 0);
     DAT_MEM_PRIV_FLAGS all = ALL_PRIVILEGES;
     CHECK_NO_REGION("LMR-16", "memory that is not there: no resources",
-                    ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION), DAT_MEM_TYPE_VIRTUAL, at_address(gone),
+                    ERROR(DAT_INSUFFICIENT_RESOURCES,
+                          DAT_RESOURCE_MEMORY_REGION), DAT_MEM_TYPE_VIRTUAL, at_address(gone),
                     PAGE, near->pz, all);
     CHECK_NO_REGION("LMR-16", "memory with a hole", ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION),
                     DAT_MEM_TYPE_VIRTUAL, at_address(hole), 3 * PAGE, near->pz, all);
     struct region none;
-    CHECK_TYPE("LMR-16", "no bytes: a length error", create(DAT_MEM_TYPE_VIRTUAL, at_address(own(0)), 0, near->pz, all, &none),
+    CHECK_TYPE("LMR-16", "no bytes: a length error",
+               create(DAT_MEM_TYPE_VIRTUAL, at_address(own(0)), 0, near->pz, all, &none),
                DAT_LENGTH_ERROR);
-    CHECK_TYPE("LMR-16", "... of strong order", create(DAT_MEM_TYPE_SO_VIRTUAL, at_address(own(0)), 0, near->pz, all, &none),
+    CHECK_TYPE("LMR-16", "... of strong order",
+               create(DAT_MEM_TYPE_SO_VIRTUAL, at_address(own(0)), 0, near->pz, all, &none),
                DAT_LENGTH_ERROR);
     CHECK("LMR-16", "a range around the end of all addresses",
           create(DAT_MEM_TYPE_VIRTUAL, at_address(own(0)), (DAT_VLEN)-1, near->pz, all, &none) != DAT_SUCCESS);
@@ -521,12 +527,14 @@ static void results(void)
     CHECK_NO_REGION("LMR-16", "... nor one far off", ERROR(DAT_MODEL_NOT_SUPPORTED, 0), (DAT_MEM_TYPE)0x7fffffff,
                     at_address(own(0)), LENGTH, near->pz, all);
     CHECK_NO_REGION("LMR-16", "no zone", BAD_HANDLE(PZ), DAT_MEM_TYPE_VIRTUAL, at_address(own(0)), LENGTH, NULL, all);
-    CHECK_NO_REGION("LMR-16", "an endpoint for a zone", BAD_HANDLE(PZ), DAT_MEM_TYPE_VIRTUAL, at_address(own(0)), LENGTH,
+    CHECK_NO_REGION("LMR-16", "an endpoint for a zone", BAD_HANDLE(PZ), DAT_MEM_TYPE_VIRTUAL, at_address(own(0)),
+                    LENGTH,
                     near->ep, all);
     DAT_REGION_DESCRIPTION zone = {.for_lmr_handle = near->pz};
     CHECK_NO_REGION("LMR-16", "a zone for a region", BAD_HANDLE(LMR), DAT_MEM_TYPE_LMR, zone, LENGTH, near->pz, all);
     struct region r = UNTOUCHED;
-    CHECK_CODE("LMR-16", "no adapter", dat_lmr_create(NULL, DAT_MEM_TYPE_VIRTUAL, at_address(own(0)), LENGTH, near->pz, all,
+    CHECK_CODE("LMR-16", "no adapter",
+               dat_lmr_create(NULL, DAT_MEM_TYPE_VIRTUAL, at_address(own(0)), LENGTH, near->pz, all,
                                                       &r.handle, &r.local, &r.remote, &r.size, &r.address),
                BAD_HANDLE(IA));
     CHECK("LMR-16", "... and nothing was made", memcmp(&r, &UNTOUCHED, sizeof r) == 0);
@@ -551,13 +559,16 @@ static void results(void)
     none = virtual_region(own(0), LENGTH, all);
     DAT_LMR_TRIPLET p = piece(none.local, own(0), 64);
     MUST(dat_rmr_create(near->pz, &rmr));
-    MUST(dat_rmr_bind(rmr, &p, DAT_MEM_PRIV_REMOTE_READ_FLAG, near->ep, cookie(1), DAT_COMPLETION_DEFAULT_FLAG, &context));
-    CHECK_TYPE("LMR-16", "a region to which a bind is on its way cannot go", dat_lmr_free(none.handle), DAT_INVALID_STATE);
+    MUST(dat_rmr_bind(rmr, &p, DAT_MEM_PRIV_REMOTE_READ_FLAG, near->ep, cookie(1), DAT_COMPLETION_DEFAULT_FLAG,
+                      &context));
+    CHECK_TYPE("LMR-16", "a region to which a bind is on its way cannot go", dat_lmr_free(none.handle),
+               DAT_INVALID_STATE);
     REQUIRE(next_done(near->requests).status == 0);
     CHECK_CODE("LMR-16", "... nor one with a bound RMR", dat_lmr_free(none.handle), BAD_STATE(LMR_IN_USE));
     prepare();
     publish(near->ia, none.local, own(0), LENGTH);
-    CHECK_EQ("LMR-16", "... and both still serve", far_reads(context, own(0), 64, SEED) + far_reads(none.remote, own(0), 64, SEED), 0);
+    CHECK_EQ("LMR-16", "... and both still serve",
+             far_reads(context, own(0), 64, SEED) + far_reads(none.remote, own(0), 64, SEED), 0);
     MUST(dat_rmr_free(rmr));
     CHECK_DONE("LMR-16", "... and does when the RMR is gone", dat_lmr_free(none.handle));
 }

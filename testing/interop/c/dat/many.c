@@ -51,7 +51,8 @@ static int64_t grew(struct end *e, const int64_t *a)
     bool good = now.descriptors <= far_before.descriptors + 1 && now.threads <= far_before.threads &&
                 now.mappings <= far_before.mappings + 16 && now.kib <= far_before.kib + a[0];
     if (!good)
-        printf("# descriptors %zu to %zu, threads %ld to %ld, mappings %ld to %ld, KiB %ld to %ld\n", far_before.descriptors,
+        printf("# descriptors %zu to %zu, threads %ld to %ld, mappings %ld to %ld, KiB %ld to %ld\n",
+               far_before.descriptors,
                now.descriptors, far_before.threads, now.threads, far_before.mappings, now.mappings, far_before.kib, now.kib);
     return !good;
 }
@@ -83,7 +84,8 @@ static void connect_and_disconnect(int rounds)
         REQUIRE(CALL(near, next_connection) == DAT_CONNECTION_EVENT_DISCONNECTED);
         CALL(near, drop_endpoint);
         if (alone) {
-            REQUIRE(at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_DISCONNECTED);
+            REQUIRE(at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED &&
+                    at_far(next_connection) == DAT_CONNECTION_EVENT_DISCONNECTED);
             at_far(drop_endpoint);
         }
     }
@@ -118,14 +120,18 @@ static void endpoints(void)
         struct use before = used();
         int64_t began = now_ns();
         int made = 0;
-        while (made < MANY && dat_ep_create(near->ia, near->pz, near->receives, near->requests, near->connections, NULL, &eps[made]) == DAT_SUCCESS)
+        while (made < MANY &&
+               dat_ep_create(near->ia, near->pz, near->receives, near->requests, near->connections, NULL,
+                             &eps[made]) == DAT_SUCCESS)
             made++;
         CHECK_EQ("many", "10,000 endpoints are made", made, MANY);
         struct use after = used();
         printf("# %.2f s, %ld bytes each\n", (now_ns() - began) / 1e9, (after.kib - before.kib) * 1024 / MANY);
         // One for each 4,096 numbers of queue pairs.
         CHECK("many", "... without a descriptor for each", after.descriptors <= before.descriptors + 4);
-        CHECK("many", "... which tell what they are", dat_ep_query(eps[MANY / 2], DAT_EP_FIELD_ALL, &now) == DAT_SUCCESS && now.recv_evd_handle == near->receives);
+        CHECK("many", "... which tell what they are",
+              dat_ep_query(eps[MANY / 2], DAT_EP_FIELD_ALL,
+                           &now) == DAT_SUCCESS && now.recv_evd_handle == near->receives);
         int wrong = 0;
         for (int i = 0; i < made; i++)
             wrong += dat_ep_free(eps[i]) != DAT_SUCCESS;
@@ -196,7 +202,8 @@ static void many_at_once(void)
         MUST(ask(near, service, PATIENCE, 0, NULL));
         eps[i] = near->ep;
         if (alone)
-            REQUIRE(at_far(accept_next) == 0 && (far_eps[i] = far_end.ep) && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
+            REQUIRE(at_far(accept_next) == 0 && (far_eps[i] = far_end.ep) &&
+                    at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
         REQUIRE(CALL(near, next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
     }
     if (!alone)
@@ -243,7 +250,8 @@ static void objects(void)
         MUST(dat_cno_create(near->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
         MUST(dat_evd_create(near->ia, 8, cno, DAT_EVD_DEFAULT_FLAG & ~DAT_EVD_ASYNC_FLAG, &evd));
         MUST(dat_pz_create(near->ia, &pz));
-        MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, PAGE, pz, ALL_PRIVILEGES, &lmr, NULL, NULL, NULL, NULL));
+        MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, PAGE, pz, ALL_PRIVILEGES, &lmr, NULL, NULL, NULL,
+                            NULL));
         base.for_lmr_handle = lmr;
         MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_LMR, base, 0, pz, ALL_PRIVILEGES, &on, NULL, NULL, NULL, NULL));
         MUST(dat_rmr_create(pz, &rmr));

@@ -120,10 +120,12 @@ static void signature(void)
     CHECK_EQ("RMR-2", "... and its last", far_writes(context, own(299), 1, 41), 0);
     collect(near->ia, near->local, own(0), LENGTH);
     CHECK("RMR-2", "... and there they are",
-          own(100)[0] == pattern_byte(0, 40) && own(299)[0] == pattern_byte(0, 41) && own(99)[0] == pattern_byte(99, SEED) &&
+          own(100)[0] == pattern_byte(0, 40) && own(299)[0] == pattern_byte(0, 41) && own(99)[0] == pattern_byte(99,
+                                                            SEED) &&
               own(300)[0] == pattern_byte(300, SEED));
     prepare();
-    refused_there("RMR-2", "one byte behind is out of reach, though its LMR has it", far_writes(context, own(299), 2, 9));
+    refused_there("RMR-2", "one byte behind is out of reach, though its LMR has it",
+                  far_writes(context, own(299), 2, 9));
     refused_there("RMR-2", "... and one before", far_reads(context, own(99), 1));
     CHECK_EQ("RMR-2", "the bind outlives the endpoint it was posted to", far_reads(context, own(100), 200), 0);
 }
@@ -167,20 +169,23 @@ static void privileges(void)
     refused_there("RMR-9", "no privilege does not read", far_reads(c, own(0), 8));
     refused_there("RMR-9", "... nor write", far_writes(c, own(0), 8, 9));
     c = bound(0, LENGTH, DAT_MEM_PRIV_ALL_FLAG);
-    CHECK_EQ("RMR-9", "of all privileges the remote ones count", far_reads(c, own(0), 8) + far_writes(c, own(0), LENGTH, SEED), 0);
+    CHECK_EQ("RMR-9", "of all privileges the remote ones count",
+             far_reads(c, own(0), 8) + far_writes(c, own(0), LENGTH, SEED), 0);
 
     // The privileges of the LMR below.
     DAT_LMR_HANDLE lmr;
     DAT_LMR_CONTEXT local;
     DAT_RMR_CONTEXT remote;
     DAT_REGION_DESCRIPTION what = {.for_va = own(0)};
-    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, what, LENGTH, near->pz, DAT_MEM_PRIV_LOCAL_READ_FLAG, &lmr, &local,
+    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, what, LENGTH, near->pz, DAT_MEM_PRIV_LOCAL_READ_FLAG, &lmr,
+                        &local,
                         &remote, NULL, NULL));
     DAT_LMR_TRIPLET p = piece(local, own(0), 64);
     prepare();
     publish(near->ia, local, own(0), LENGTH);
     c = UNTOUCHED;
-    CHECK_TYPE("RMR-9", "remote write needs local write of the LMR", bind_with(p, WRITE, 1, 0, &c), DAT_PRIVILEGES_VIOLATION);
+    CHECK_TYPE("RMR-9", "remote write needs local write of the LMR", bind_with(p, WRITE, 1, 0, &c),
+               DAT_PRIVILEGES_VIOLATION);
     CHECK_CODE("RMR-13", "... and says which is missing", bind_with(p, BOTH, 1, 0, &c),
                ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE));
     CHECK("RMR-9", "... and nothing was bound", c == UNTOUCHED && facts().lmr_triplet.lmr_context == near->local &&
@@ -197,7 +202,8 @@ static void flags(void)
     chapter("completion flags");
     DAT_RMR_CONTEXT a = UNTOUCHED, b;
     prepare();
-    CHECK_DONE("RMR-4", "a bind that is silent about success", bind_with(part_of_room(0, 64), BOTH, 31, DAT_COMPLETION_SUPPRESS_FLAG, &a));
+    CHECK_DONE("RMR-4", "a bind that is silent about success",
+               bind_with(part_of_room(0, 64), BOTH, 31, DAT_COMPLETION_SUPPRESS_FLAG, &a));
     CHECK_DONE("RMR-4", "... and one that waits for what came before",
                bind_with(part_of_room(64, 64), BOTH, 32, DAT_COMPLETION_BARRIER_FENCE_FLAG, &b));
     struct done d = next_done(near->requests);
@@ -207,7 +213,8 @@ static void flags(void)
     DAT_RMR_CONTEXT c = UNTOUCHED;
     CHECK_TYPE("RMR-4", "unsignalled is refused where the endpoint is not made for it",
                bind_with(part_of_room(0, 64), BOTH, 33, DAT_COMPLETION_UNSIGNALLED_FLAG, &c), DAT_INVALID_PARAMETER);
-    CHECK_TYPE("RMR-4", "so are bits that mean nothing", bind_with(part_of_room(0, 64), BOTH, 33, 0x40, &c), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("RMR-4", "so are bits that mean nothing", bind_with(part_of_room(0, 64), BOTH, 33, 0x40, &c),
+               DAT_INVALID_PARAMETER);
     CHECK("RMR-4", "... and nothing was bound", c == UNTOUCHED && facts().rmr_context == b && is_empty(near->requests));
     CHECK_EQ("RMR-4", "... and what was still serves", far_reads(b, own(64), 64), 0);
 }
@@ -369,13 +376,15 @@ static void failing(void)
     MUST(dat_ep_post_rdma_write(near->ep, 1, &q, cookie(70), &nowhere, DAT_COMPLETION_SUPPRESS_FLAG));
     DAT_RETURN code = bind_with(part_of_room(64, 64), BOTH, 71, DAT_COMPLETION_SUPPRESS_FLAG, &after);
     struct done d = next_done(near->requests);
-    CHECK("RMR-8", "a failure is reported though it was to be silent", d.cookie == 70 && d.status == DAT_DTO_ERR_REMOTE_ACCESS);
+    CHECK("RMR-8", "a failure is reported though it was to be silent", d.cookie == 70 &&
+          d.status == DAT_DTO_ERR_REMOTE_ACCESS);
     CHECK_EQ("RMR-8", "the bind behind it was taken", code, DAT_SUCCESS);
     d = next_done(near->requests);
     CHECK("RMR-8", "... and is flushed", d.cookie == 71 && d.status == DAT_DTO_ERR_FLUSHED && d.ep == rmr);
     CHECK_EQ("RMR-8", "the connection is broken", CALL(near, next_connection), DAT_CONNECTION_EVENT_BROKEN);
     CHECK_EQ("RMR-8", "and the endpoint disconnected", CALL(near, state_of), DAT_EP_STATE_DISCONNECTED);
-    CHECK("RMR-8", "the RMR is bound as before", facts().rmr_context == before && facts().lmr_triplet.virtual_address == address_of(own(0)));
+    CHECK("RMR-8", "the RMR is bound as before", facts().rmr_context == before &&
+          facts().lmr_triplet.virtual_address == address_of(own(0)));
     connect_again();
     CHECK_EQ("RMR-8", "... and serves", far_reads(before, own(0), 64), 0);
     refused_there("RMR-8", "... and the flushed bind does not", far_reads(after, own(64), 64));
@@ -390,7 +399,8 @@ static void states(void)
     CALL(near, hang_up);
     at_far(hang_up);
     drain_end(near);
-    CHECK_DONE("RMR-12", "a disconnected endpoint takes a bind", bind_with(part_of_room(64, 64), BOTH, 81, DEFAULT, &c));
+    CHECK_DONE("RMR-12", "a disconnected endpoint takes a bind",
+               bind_with(part_of_room(64, 64), BOTH, 81, DEFAULT, &c));
     struct done d = next_done(near->requests);
     CHECK("RMR-12", "... and flushes it", d.cookie == 81 && d.status == DAT_DTO_ERR_FLUSHED && d.ep == rmr);
     CHECK("RMR-12", "... and nothing was bound", facts().rmr_context == before);
@@ -400,16 +410,20 @@ static void states(void)
     CHECK("RMR-12", "... and the RMR is bound", facts().rmr_context == before);
     MUST(dat_ep_reset(near->ep));
     c = UNTOUCHED;
-    CHECK_CODE("RMR-12", "an unconnected one does not", bind_with(part_of_room(64, 64), BOTH, 83, DEFAULT, &c), BAD_STATE(EP_UNCONNECTED));
-    CHECK("RMR-12", "... and nothing comes of it", c == UNTOUCHED && is_empty(near->requests) && facts().rmr_context == before);
+    CHECK_CODE("RMR-12", "an unconnected one does not", bind_with(part_of_room(64, 64), BOTH, 83, DEFAULT, &c),
+               BAD_STATE(EP_UNCONNECTED));
+    CHECK("RMR-12", "... and nothing comes of it", c == UNTOUCHED && is_empty(near->requests) &&
+          facts().rmr_context == before);
     // A connection on its way: the far end does not answer yet.
     at_far(drop_endpoint);
     DAT_CONN_QUAL service = (DAT_CONN_QUAL)at_far(listen_any);
     MUST(ask(near, service, DAT_TIMEOUT_INFINITE, 0, NULL));
-    CHECK_CODE("RMR-12", "nor one that is being connected", bind_with(part_of_room(64, 64), BOTH, 84, DEFAULT, &c), BAD_STATE(EP_ACTCONNPENDING));
+    CHECK_CODE("RMR-12", "nor one that is being connected", bind_with(part_of_room(64, 64), BOTH, 84, DEFAULT, &c),
+               BAD_STATE(EP_ACTCONNPENDING));
     REQUIRE(at_far(accept_next) == 0 && CALL(near, next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
     REQUIRE(at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(stop_listening) == 0);
-    CHECK("RMR-12", "... and nothing came of it", c == UNTOUCHED && is_empty(near->requests) && facts().rmr_context == before);
+    CHECK("RMR-12", "... and nothing came of it", c == UNTOUCHED && is_empty(near->requests) &&
+          facts().rmr_context == before);
     CHECK_EQ("RMR-12", "and the bind of old holds", far_reads(before, own(0), 64), 0);
     // Reserved for a service point.
     DAT_EP_HANDLE connected = near->ep;
@@ -420,8 +434,10 @@ static void states(void)
     MUST(dat_psp_free(psp));
     CALL(near, make_endpoint);
     MUST(dat_rsp_create(near->ia, number, near->ep, near->arrivals, &rsp));
-    CHECK_CODE("RMR-12", "nor one that is reserved", bind_with(part_of_room(64, 64), BOTH, 85, DEFAULT, &c), BAD_STATE(EP_RESERVED));
-    CHECK("RMR-12", "... and nothing came of it", c == UNTOUCHED && is_empty(near->requests) && facts().rmr_context == before);
+    CHECK_CODE("RMR-12", "nor one that is reserved", bind_with(part_of_room(64, 64), BOTH, 85, DEFAULT, &c),
+               BAD_STATE(EP_RESERVED));
+    CHECK("RMR-12", "... and nothing came of it", c == UNTOUCHED && is_empty(near->requests) &&
+          facts().rmr_context == before);
     MUST(dat_rsp_free(rsp));
     MUST(dat_ep_free(near->ep));
     near->ep = connected;
@@ -451,11 +467,14 @@ static void results(void)
     for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++)
         CHECK_CODE("RMR-13", beyond[i].sentence, bind_with(beyond[i].p, BOTH, 1, 0, &c), BAD_ARGUMENT(2));
     CHECK_CODE("RMR-13", "no triplet", dat_rmr_bind(rmr, NULL, BOTH, near->ep, cookie(1), 0, &c), BAD_ARGUMENT(2));
-    CHECK_TYPE("RMR-13", "privileges that do not exist", bind_with(good, (DAT_MEM_PRIV_FLAGS)0x44, 1, 0, &c), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("RMR-13", "privileges that do not exist", bind_with(good, (DAT_MEM_PRIV_FLAGS)0x44, 1, 0, &c),
+               DAT_INVALID_PARAMETER);
     CHECK_CODE("RMR-13", "no RMR", dat_rmr_bind(NULL, &good, BOTH, near->ep, cookie(1), 0, &c), BAD_HANDLE(RMR));
-    CHECK_CODE("RMR-13", "an LMR for an RMR", dat_rmr_bind(near->lmr, &good, BOTH, near->ep, cookie(1), 0, &c), BAD_HANDLE(RMR));
+    CHECK_CODE("RMR-13", "an LMR for an RMR", dat_rmr_bind(near->lmr, &good, BOTH, near->ep, cookie(1), 0, &c),
+               BAD_HANDLE(RMR));
     CHECK_CODE("RMR-13", "no endpoint", dat_rmr_bind(rmr, &good, BOTH, NULL, cookie(1), 0, &c), BAD_HANDLE(EP));
-    CHECK_CODE("RMR-13", "a zone for an endpoint", dat_rmr_bind(rmr, &good, BOTH, near->pz, cookie(1), 0, &c), BAD_HANDLE(EP));
+    CHECK_CODE("RMR-13", "a zone for an endpoint", dat_rmr_bind(rmr, &good, BOTH, near->pz, cookie(1), 0, &c),
+               BAD_HANDLE(EP));
 
     DAT_PZ_HANDLE other;
     DAT_RMR_HANDLE foreign_rmr;
@@ -464,12 +483,17 @@ static void results(void)
     DAT_REGION_DESCRIPTION what = {.for_va = own(0)};
     MUST(dat_pz_create(near->ia, &other));
     MUST(dat_rmr_create(other, &foreign_rmr));
-    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, what, LENGTH, other, ALL_PRIVILEGES, &foreign_lmr, &foreign, NULL, NULL, NULL));
-    CHECK_TYPE("RMR-13", "an RMR of another zone", dat_rmr_bind(foreign_rmr, &good, BOTH, near->ep, cookie(1), 0, &c), DAT_PROTECTION_VIOLATION);
-    CHECK_TYPE("RMR-13", "an LMR of another zone", bind_with(piece(foreign, own(0), 64), BOTH, 1, 0, &c), DAT_PROTECTION_VIOLATION);
+    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, what, LENGTH, other, ALL_PRIVILEGES, &foreign_lmr, &foreign,
+                        NULL, NULL, NULL));
+    CHECK_TYPE("RMR-13", "an RMR of another zone", dat_rmr_bind(foreign_rmr, &good, BOTH, near->ep, cookie(1), 0, &c),
+               DAT_PROTECTION_VIOLATION);
+    CHECK_TYPE("RMR-13", "an LMR of another zone", bind_with(piece(foreign, own(0), 64), BOTH, 1, 0, &c),
+               DAT_PROTECTION_VIOLATION);
     DAT_LMR_TRIPLET there = piece(foreign, own(0), 64);
-    CHECK_TYPE("RMR-13", "an endpoint of another zone", dat_rmr_bind(foreign_rmr, &there, BOTH, near->ep, cookie(1), 0, &c), DAT_PROTECTION_VIOLATION);
-    CHECK("RMR-13", "after all that nothing was bound", c == UNTOUCHED && facts().rmr_context == before && is_empty(near->requests));
+    CHECK_TYPE("RMR-13", "an endpoint of another zone",
+               dat_rmr_bind(foreign_rmr, &there, BOTH, near->ep, cookie(1), 0, &c), DAT_PROTECTION_VIOLATION);
+    CHECK("RMR-13", "after all that nothing was bound", c == UNTOUCHED && facts().rmr_context == before &&
+          is_empty(near->requests));
     CHECK_EQ("RMR-13", "... the connection stands", CALL(near, state_of), DAT_EP_STATE_CONNECTED);
     CHECK_EQ("RMR-13", "... and what was bound serves", far_reads(before, own(0), 64), 0);
     CHECK("RMR-13", "... and no byte changed", untouched());
@@ -507,7 +531,8 @@ static void no_stream(void)
     connect_ends();
     CHECK_CODE("RMR-13", "an endpoint whose request dispatcher takes no bind events: model not supported",
                bind_with(part_of_room(0, 64), BOTH, 1, 0, &c), ERROR(DAT_MODEL_NOT_SUPPORTED, 0));
-    CHECK("RMR-13", "... and nothing was bound", c == UNTOUCHED && facts().rmr_context == before && is_empty(near->requests));
+    CHECK("RMR-13", "... and nothing was bound", c == UNTOUCHED && facts().rmr_context == before &&
+          is_empty(near->requests));
     CHECK("RMR-13", "... and the connection works", talks());
     part();
     MUST(dat_evd_free(near->requests));

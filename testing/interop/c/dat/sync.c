@@ -84,7 +84,8 @@ static void incoming(void)
     chapter("incoming writes");
     prepare();
     far_writes(near->remote, own(0), LENGTH, NEW);
-    CHECK("SYNC-4", coherent ? "a coherent adapter shows them at once" : "they are invisible", is_stale(0, LENGTH, OLD, NEW));
+    CHECK("SYNC-4", coherent ? "a coherent adapter shows them at once" : "they are invisible",
+          is_stale(0, LENGTH, OLD, NEW));
     if (!coherent)
         CHECK("SYNC-4", "... however often one looks", filled(own(0), LENGTH, OLD));
     DAT_LMR_TRIPLET p = range(0, LENGTH);
@@ -101,7 +102,9 @@ static void incoming(void)
     CHECK_EQ("SYNC-2", coherent ? "the other is there" : "... and not the other", own(LENGTH - 1)[0],
              coherent ? pattern_byte(0, NEW) : pattern_byte(LENGTH - 1, OLD));
     CHECK("SYNC-7", "... and nothing else changed",
-          filled(own(0), 1001, OLD) && own(1002)[0] == pattern_byte(1002, OLD) && own(LENGTH - 2)[0] == pattern_byte(LENGTH - 2, OLD));
+          filled(own(0), 1001, OLD) && own(1002)[0] == pattern_byte(1002,
+                                                            OLD) && own(LENGTH - 2)[0] == pattern_byte(LENGTH - 2,
+                                                            OLD));
     collect(near->ia, near->local, own(0), LENGTH);
     CHECK_EQ("SYNC-2", "... which the next call shows", own(LENGTH - 1)[0], pattern_byte(0, NEW));
 
@@ -126,7 +129,8 @@ static void outgoing(void)
     chapter("outgoing reads");
     prepare();
     fill(own(0), LENGTH, NEW);
-    CHECK("SYNC-4", coherent ? "a coherent adapter shows local stores to readers at once" : "the far end reads what was published",
+    CHECK("SYNC-4",
+          coherent ? "a coherent adapter shows local stores to readers at once" : "the far end reads what was published",
           far_reads(near->remote, own(0), LENGTH, coherent ? NEW : OLD));
     DAT_LMR_TRIPLET p = range(0, LENGTH);
     CHECK_DONE("SYNC-2", "after the sister call", dat_lmr_sync_rdma_read(near->ia, &p, 1));
@@ -164,10 +168,12 @@ static void batches(void)
     DAT_RMR_CONTEXT plain_remote;
     DAT_REGION_DESCRIPTION memory = {.for_va = own(8 * PAGE)}, base;
     MUST(dat_pz_create(near->ia, &other));
-    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, 4 * PAGE, near->pz, ALL_PRIVILEGES, &plain, &plain_local,
+    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, 4 * PAGE, near->pz, ALL_PRIVILEGES, &plain,
+                        &plain_local,
                         &plain_remote, NULL, NULL));
     base.for_lmr_handle = plain;
-    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_LMR, base, 0, other, DAT_MEM_PRIV_NONE_FLAG, &on, &on_local, NULL, NULL, NULL));
+    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_LMR, base, 0, other, DAT_MEM_PRIV_NONE_FLAG, &on, &on_local, NULL, NULL,
+                        NULL));
     prepare();
     fill(own(8 * PAGE), 4 * PAGE, OLD);
     publish(near->ia, plain_local, own(8 * PAGE), 4 * PAGE);
@@ -193,7 +199,9 @@ static void batches(void)
           filled((unsigned char *)(uintptr_t)segments[SEGMENTS - 1].virtual_address, 100, SEGMENTS - 1) &&
               filled((unsigned char *)(uintptr_t)segments[SEGMENTS - 2].virtual_address, 100, SEGMENTS - 2));
     CHECK_DONE("SYNC-5", "a segment of no bytes does no harm",
-               dat_lmr_sync_rdma_write(near->ia, &(DAT_LMR_TRIPLET){.lmr_context = near->local, .virtual_address = address_of(own(0))}, 1));
+               dat_lmr_sync_rdma_write(near->ia,
+                                       &(DAT_LMR_TRIPLET){.lmr_context = near->local,
+                                                          .virtual_address = address_of(own(0))}, 1));
     MUST(dat_lmr_free(on));
     MUST(dat_lmr_free(plain));
     MUST(dat_pz_free(other));
@@ -215,7 +223,8 @@ static void through_windows(void)
     far_writes(context, own(PAGE), 512, NEW);
     CHECK("SYNC-4", coherent ? "an RMR shows its bytes" : "an RMR leads to the same stale memory",
           own(PAGE)[0] == (coherent ? pattern_byte(0, NEW) : pattern_byte(PAGE, OLD)));
-    CHECK("SYNC-7", "what is in the adapter is read back by the peer, collected or not", far_reads(near->remote, own(PAGE), 512, NEW));
+    CHECK("SYNC-7", "what is in the adapter is read back by the peer, collected or not",
+          far_reads(near->remote, own(PAGE), 512, NEW));
     CHECK_DONE("SYNC-2", "the call names the LMR below", dat_lmr_sync_rdma_write(near->ia, &p, 1));
     CHECK("SYNC-2", "... and shows them", filled(own(PAGE), 512, NEW));
     MUST(dat_rmr_free(rmr));
@@ -252,7 +261,8 @@ static void local_writes(void)
         prepare();
         far_writes(near->remote, own(0), 64, NEW);
         publish(near->ia, near->local, own(0), LENGTH);
-        CHECK("SYNC-7", "publishing does not undo a write that was not collected", far_reads(near->remote, own(0), 64, NEW));
+        CHECK("SYNC-7", "publishing does not undo a write that was not collected",
+              far_reads(near->remote, own(0), 64, NEW));
         collect(near->ia, near->local, own(0), LENGTH);
         CHECK("SYNC-7", "... which is collected after that", filled(own(0), 64, NEW));
     }
@@ -264,7 +274,8 @@ static void refusals(void)
     DAT_LMR_HANDLE gone;
     DAT_LMR_CONTEXT stale;
     DAT_REGION_DESCRIPTION memory = {.for_va = own(0)};
-    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, PAGE, near->pz, ALL_PRIVILEGES, &gone, &stale, NULL, NULL, NULL));
+    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, PAGE, near->pz, ALL_PRIVILEGES, &gone, &stale, NULL,
+                        NULL, NULL));
     MUST(dat_lmr_free(gone));
     const struct {
         const char *sentence;
@@ -290,7 +301,8 @@ static void refusals(void)
             DAT_LMR_TRIPLET segments[] = {range(0, 64), range(PAGE, 64), wrong[i].p, range(0, 64)};
             CHECK_CODE("SYNC-8", wrong[i].sentence, calls[c](near->ia, segments, 4), BAD_ARGUMENT(2));
             CHECK("SYNC-8", "... and what was good is as it was",
-                  is_stale(0, 64, OLD, NEW) && far_sees(own(PAGE)) == (coherent ? pattern_byte(0, NEW) : pattern_byte(PAGE, OLD)));
+                  is_stale(0, 64, OLD,
+                           NEW) && far_sees(own(PAGE)) == (coherent ? pattern_byte(0, NEW) : pattern_byte(PAGE, OLD)));
         }
     for (int c = 0; c < 2; c++) {
         DAT_LMR_TRIPLET p = range(0, 64);
@@ -313,7 +325,8 @@ static void *sync_for_ever(void *argument)
     uintptr_t number = (uintptr_t)argument, refused = 0;
     for (size_t i = 0; !__atomic_load_n(&stop, __ATOMIC_ACQUIRE); i++) {
         DAT_LMR_TRIPLET p = range((i * 64) % (LENGTH - 512), 512);
-        refused += (number ? dat_lmr_sync_rdma_read(near->ia, &p, 1) : dat_lmr_sync_rdma_write(near->ia, &p, 1)) != DAT_SUCCESS;
+        refused += (number ? dat_lmr_sync_rdma_read(near->ia, &p, 1) : dat_lmr_sync_rdma_write(near->ia, &p,
+                                                            1)) != DAT_SUCCESS;
     }
     return (void *)refused;
 }

@@ -105,7 +105,8 @@ static void lanes(void)
     for (int i = 0; i < THREADS; i++) {
         CALL(near, make_lane, i, 1);
         MUST(ask(near, service, PATIENCE, 0, NULL));
-        REQUIRE(at_far(accept_lane, i) == 0 && CALL(near, next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
+        REQUIRE(at_far(accept_lane, i) == 0 && CALL(near, next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED &&
+                at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
     }
     int64_t far_wrong = 0;
     if (alone) {
@@ -151,7 +152,8 @@ static void *feed(void *argument)
 
 static void many_feed(bool waits)
 {
-    chapter(waits ? "a dispatcher that four threads feed and one waits for" : "a dispatcher that four threads feed and one looks at");
+    chapter(waits
+            ? "a dispatcher that four threads feed and one waits for" : "a dispatcher that four threads feed and one looks at");
     pthread_t ids[THREADS];
     uintptr_t wrong = 0, next[THREADS] = {0};
     MUST(dat_evd_create(near->ia, 32, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, &fed));
@@ -270,7 +272,8 @@ static void *use_what_goes(void *argument)
         DAT_EP_HANDLE ep = __atomic_load_n(&going, __ATOMIC_ACQUIRE);
         DAT_EP_PARAM param;
         DAT_LMR_PARAM lmr;
-        DAT_RETURN codes[] = {dat_ep_post_recv(ep, 1, &p, cookie(1), 0), dat_ep_post_rdma_write(ep, 1, &p, cookie(2), &t, 0),
+        DAT_RETURN codes[] = {dat_ep_post_recv(ep, 1, &p, cookie(1), 0),
+                              dat_ep_post_rdma_write(ep, 1, &p, cookie(2), &t, 0),
                               dat_ep_query(ep, DAT_EP_FIELD_ALL, &param), dat_ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG),
                               dat_lmr_query(__atomic_load_n(&going_lmr, __ATOMIC_ACQUIRE), DAT_LMR_FIELD_ALL, &lmr),
                               dat_lmr_sync_rdma_write(near->ia, &p, 1)};
@@ -298,7 +301,8 @@ static void going_away(void)
         DAT_LMR_HANDLE lmr;
         DAT_LMR_CONTEXT context;
         MUST(dat_ep_create(near->ia, near->pz, events, events, events, NULL, &ep));
-        MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, PAGE, near->pz, ALL_PRIVILEGES, &lmr, &context, NULL, NULL, NULL));
+        MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, PAGE, near->pz, ALL_PRIVILEGES, &lmr, &context,
+                            NULL, NULL, NULL));
         __atomic_store_n(&going_context, context, __ATOMIC_RELEASE);
         __atomic_store_n(&going_lmr, lmr, __ATOMIC_RELEASE);
         __atomic_store_n(&going, ep, __ATOMIC_RELEASE);

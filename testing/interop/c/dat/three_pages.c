@@ -61,7 +61,8 @@ static void life(const char *id, const char *name, DAT_MEM_TYPE type, DAT_REGION
     // dat_lmr_create
     fill(memory, LENGTH, 1);
     CHECK_DONE(id, "the memory is registered",
-               dat_lmr_create(near->ia, type, what, length, near->pz, ALL_PRIVILEGES, &lmr, &local, &remote, &size, &address));
+               dat_lmr_create(near->ia, type, what, length, near->pz, ALL_PRIVILEGES, &lmr, &local, &remote, &size,
+                              &address));
     CHECK(id, "... all of it", address <= address_of(memory) && address + size >= address_of(memory) + LENGTH);
     publish(near->ia, local, memory, LENGTH);
 
@@ -81,7 +82,8 @@ static void life(const char *id, const char *name, DAT_MEM_TYPE type, DAT_REGION
     CHECK("SYNC-2", "... and the new bytes are there", filled(memory, LENGTH, 2));
 
     // bound anew
-    MUST(dat_rmr_bind(rmr, &half, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, near->ep, cookie(8), DAT_COMPLETION_DEFAULT_FLAG, &second));
+    MUST(dat_rmr_bind(rmr, &half, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, near->ep, cookie(8), DAT_COMPLETION_DEFAULT_FLAG,
+                      &second));
     struct done d = next_done(near->requests);
     CHECK("RMR-3", "it is bound anew, with an event", d.status == 0 && d.cookie == 8 && d.ep == rmr);
     CHECK("RMR-2", "... under another context", second != first);
@@ -114,7 +116,8 @@ static void life(const char *id, const char *name, DAT_MEM_TYPE type, DAT_REGION
     CHECK_DONE("LMR-14", "the region is freed", dat_lmr_free(lmr));
     advertise(remote, memory, PAGE, 7);
     refused("LMR-14", "and its context with it", memory, 5, 0);
-    CHECK_CODE("SYNC-8", "there is nothing to synchronize any more", dat_lmr_sync_rdma_write(near->ia, &whole, 1), BAD_ARGUMENT(2));
+    CHECK_CODE("SYNC-8", "there is nothing to synchronize any more", dat_lmr_sync_rdma_write(near->ia, &whole, 1),
+               BAD_ARGUMENT(2));
 }
 
 int main(int argc, char **argv)
@@ -125,11 +128,14 @@ int main(int argc, char **argv)
     unsigned char *memory = near->room + 100 * PAGE + 40;
     unsigned char *common = fresh_pages(LENGTH, MAP_SHARED);
     life("LMR-2", "plain memory", DAT_MEM_TYPE_VIRTUAL, (DAT_REGION_DESCRIPTION){.for_va = memory}, LENGTH, memory);
-    life("LMR-3", "strongly ordered memory", DAT_MEM_TYPE_SO_VIRTUAL, (DAT_REGION_DESCRIPTION){.for_va = memory}, LENGTH, memory);
+    life("LMR-3", "strongly ordered memory", DAT_MEM_TYPE_SO_VIRTUAL, (DAT_REGION_DESCRIPTION){.for_va = memory},
+         LENGTH, memory);
     DAT_LMR_HANDLE base;
     DAT_REGION_DESCRIPTION below = {.for_va = memory}, shared;
-    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, below, LENGTH, near->pz, ALL_PRIVILEGES, &base, NULL, NULL, NULL, NULL));
-    life("LMR-4", "a region on a region", DAT_MEM_TYPE_LMR, (DAT_REGION_DESCRIPTION){.for_lmr_handle = base}, 0, memory);
+    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, below, LENGTH, near->pz, ALL_PRIVILEGES, &base, NULL, NULL,
+                        NULL, NULL));
+    life("LMR-4", "a region on a region", DAT_MEM_TYPE_LMR, (DAT_REGION_DESCRIPTION){.for_lmr_handle = base}, 0,
+         memory);
     MUST(dat_lmr_free(base));
     shared.for_shared_memory.virtual_address = common;
     shared.for_shared_memory.shared_memory_id = (DAT_LMR_COOKIE)name;

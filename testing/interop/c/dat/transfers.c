@@ -19,7 +19,8 @@ static bool nothing_happened(void)
 
 static void sizes(void)
 {
-    static const size_t list[] = {0, 1, 7, 8, 63, 64, 65, 255, 4095, 4096, 4097, 16384, 65535, 65536, 262144, LARGE / 2};
+    static const size_t list[] = {0, 1, 7, 8, 63, 64, 65, 255, 4095, 4096, 4097, 16384, 65535, 65536, 262144,
+                                  LARGE / 2};
     chapter("sizes");
     int64_t wrong = 0;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -28,7 +29,8 @@ static void sizes(void)
         fill(near->room, n, seed);
         at_far(fill_room, 0, n + 64, 1);
         REQUIRE(at_far(receive, 0, n, 5) == 0);
-        wrong += CALL(near, send_bytes, 0, n, 0) != 0 || at_far(received, 1, n, 5) != 0 || !at_far(room_filled, 0, n, seed);
+        wrong += CALL(near, send_bytes, 0, n, 0) != 0 || at_far(received, 1, n, 5) != 0 || !at_far(room_filled, 0, n,
+                                                            seed);
         at_far(fill_room, 0, n + 64, 1);
         publish(near->ia, near->local, near->room, n);
         wrong += CALL(near, write_there, 0, n, there_context, there, 0) != 0;
@@ -65,9 +67,12 @@ static void pieces(void)
     REQUIRE(CALL(near, read_there, 2 * PAGE, 10, there_context, there, 0) == 0);
     CHECK("dto", "... in order", memcmp(near->room + 2 * PAGE, whole, 10) == 0);
     // Scattered.
-    DAT_LMR_TRIPLET into[] = {piece(near->local, near->room + 3 * PAGE, 4), piece(near->local, near->room + 3 * PAGE + 100, 60)};
+    DAT_LMR_TRIPLET into[] = {piece(near->local, near->room + 3 * PAGE, 4),
+                              piece(near->local, near->room + 3 * PAGE + 100, 60)};
     memset(near->room + 3 * PAGE, 0, 200);
-    MUST(dat_ep_post_rdma_read(near->ep, 1, into, cookie(2), &(DAT_RMR_TRIPLET){.rmr_context = there_context, .target_address = there, .segment_length = 4}, 0));
+    MUST(dat_ep_post_rdma_read(near->ep, 1, into, cookie(2),
+                               &(DAT_RMR_TRIPLET){.rmr_context = there_context, .target_address = there,
+                                                  .segment_length = 4}, 0));
     REQUIRE(next_done(near->requests).status == 0);
     MUST(dat_ep_post_recv(near->ep, 2, into, cookie(3), 0));
     at_far(fill_room, 0, 40, 8);
@@ -76,7 +81,8 @@ static void pieces(void)
     unsigned char got[40];
     memcpy(got, near->room + 3 * PAGE, 4);
     memcpy(got + 4, near->room + 3 * PAGE + 100, 36);
-    CHECK("dto", "... in order, and no byte more", filled(got, 40, 8) && near->room[3 * PAGE + 136] == 0 && near->room[3 * PAGE + 4] == 0);
+    CHECK("dto", "... in order, and no byte more", filled(got, 40, 8) && near->room[3 * PAGE + 136] == 0 &&
+          near->room[3 * PAGE + 4] == 0);
     REQUIRE(at_far(receive, 0, 64, 1) == 0);
     CHECK_DONE("dto", "no piece at all is a message", dat_ep_post_send(near->ep, 0, NULL, cookie(4), 0));
     CHECK("dto", "... of no bytes", next_done(near->requests).status == 0 && at_far(received, 1, 0, 1) == 0);
@@ -88,22 +94,34 @@ static void pieces(void)
     for (size_t i = 0; i < 4096; i++)
         many[i] = piece(near->local, near->room, 1);
     t.segment_length = 4096;
-    CHECK_TYPE("dto", "more pieces than the endpoint takes", dat_ep_post_send(near->ep, now.ep_attr.max_request_iov + 1, many, cookie(1), 0), DAT_INVALID_PARAMETER);
-    CHECK_TYPE("dto", "... of a receive", dat_ep_post_recv(near->ep, now.ep_attr.max_recv_iov + 1, many, cookie(1), 0), DAT_INVALID_PARAMETER);
-    CHECK_TYPE("dto", "... of a write", dat_ep_post_rdma_write(near->ep, now.ep_attr.max_rdma_write_iov + 1, many, cookie(1), &t, 0), DAT_INVALID_PARAMETER);
-    CHECK_TYPE("dto", "... of a read", dat_ep_post_rdma_read(near->ep, now.ep_attr.max_rdma_read_iov + 1, many, cookie(1), &t, 0), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("dto", "more pieces than the endpoint takes",
+               dat_ep_post_send(near->ep, now.ep_attr.max_request_iov + 1, many, cookie(1), 0), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("dto", "... of a receive", dat_ep_post_recv(near->ep, now.ep_attr.max_recv_iov + 1, many, cookie(1), 0),
+               DAT_INVALID_PARAMETER);
+    CHECK_TYPE("dto", "... of a write",
+               dat_ep_post_rdma_write(near->ep, now.ep_attr.max_rdma_write_iov + 1, many, cookie(1), &t,
+                                      0), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("dto", "... of a read",
+               dat_ep_post_rdma_read(near->ep, now.ep_attr.max_rdma_read_iov + 1, many, cookie(1), &t,
+                                     0), DAT_INVALID_PARAMETER);
     CHECK_CODE("dto", "fewer than none", dat_ep_post_send(near->ep, -1, many, cookie(1), 0), BAD_ARGUMENT(2));
     CHECK_CODE("dto", "pieces that are not there", dat_ep_post_send(near->ep, 1, NULL, cookie(1), 0), BAD_ARGUMENT(3));
     CHECK_CODE("dto", "... of a receive", dat_ep_post_recv(near->ep, 1, NULL, cookie(1), 0), BAD_ARGUMENT(3));
-    CHECK_CODE("dto", "no target of a write", dat_ep_post_rdma_write(near->ep, 1, many, cookie(1), NULL, 0), BAD_ARGUMENT(5));
-    CHECK_CODE("dto", "no source of a read", dat_ep_post_rdma_read(near->ep, 1, many, cookie(1), NULL, 0), BAD_ARGUMENT(5));
+    CHECK_CODE("dto", "no target of a write", dat_ep_post_rdma_write(near->ep, 1, many, cookie(1), NULL, 0),
+               BAD_ARGUMENT(5));
+    CHECK_CODE("dto", "no source of a read", dat_ep_post_rdma_read(near->ep, 1, many, cookie(1), NULL, 0),
+               BAD_ARGUMENT(5));
     CHECK("dto", "... and nothing was posted", nothing_happened());
     // More here than there.
     at_far(fill_room, 0, 128, 1);
     t.segment_length = 63;
     many[0].segment_length = 64;
-    CHECK_TYPE("dto", "a write of more than its target has", dat_ep_post_rdma_write(near->ep, 1, many, cookie(1), &t, 0), DAT_LENGTH_ERROR);
-    CHECK_TYPE("dto", "a read of less than its source", dat_ep_post_rdma_read(near->ep, 1, &(DAT_LMR_TRIPLET){.lmr_context = near->local, .virtual_address = address_of(near->room), .segment_length = 62}, cookie(1), &t, 0), DAT_LENGTH_ERROR);
+    CHECK_TYPE("dto", "a write of more than its target has",
+               dat_ep_post_rdma_write(near->ep, 1, many, cookie(1), &t, 0), DAT_LENGTH_ERROR);
+    CHECK_TYPE("dto", "a read of less than its source",
+               dat_ep_post_rdma_read(near->ep, 1,
+                                     &(DAT_LMR_TRIPLET){.lmr_context = near->local,
+                                                        .virtual_address = address_of(near->room), .segment_length = 62}, cookie(1), &t, 0), DAT_LENGTH_ERROR);
     CHECK("dto", "... and nothing was posted", nothing_happened() && at_far(room_filled, 0, 128, 1));
     REQUIRE(talks());
 }
@@ -115,24 +133,31 @@ static void flags(void)
     DAT_RMR_TRIPLET t = target(there_context, there, 64);
     for (int i = 0; i < 6; i++)
         MUST(dat_ep_post_rdma_write(near->ep, 1, &p, cookie(i), &t, DAT_COMPLETION_SUPPRESS_FLAG));
-    MUST(dat_ep_post_rdma_read(near->ep, 1, &p, cookie(6), &t, DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG));
+    MUST(dat_ep_post_rdma_read(near->ep, 1, &p, cookie(6), &t, DAT_COMPLETION_SUPPRESS_FLAG |
+                               DAT_COMPLETION_BARRIER_FENCE_FLAG));
     MUST(dat_ep_post_rdma_write(near->ep, 1, &p, cookie(7), &t, DAT_COMPLETION_DEFAULT_FLAG));
     struct done d = next_done(near->requests);
-    CHECK("dto", "what is to be silent is, and the next one covers it", d.cookie == 7 && d.status == 0 && d.length == 64 && is_empty(near->requests));
+    CHECK("dto", "what is to be silent is, and the next one covers it", d.cookie == 7 && d.status == 0 &&
+          d.length == 64 && is_empty(near->requests));
     DAT_BOOLEAN idle[2] = {DAT_FALSE, DAT_FALSE};
     MUST(dat_ep_get_status(near->ep, NULL, &idle[0], &idle[1]));
     CHECK("dto", "... and nothing is outstanding", idle[0] == DAT_TRUE && idle[1] == DAT_TRUE);
-    CHECK_TYPE("dto", "unsignalled, where the endpoint is not made for it", dat_ep_post_send(near->ep, 1, &p, cookie(1), DAT_COMPLETION_UNSIGNALLED_FLAG), DAT_INVALID_PARAMETER);
-    CHECK_TYPE("dto", "bits that mean nothing", dat_ep_post_send(near->ep, 1, &p, cookie(1), (DAT_COMPLETION_FLAGS)0x40), DAT_INVALID_PARAMETER);
-    CHECK_TYPE("dto", "a receive that is to be silent", dat_ep_post_recv(near->ep, 1, &p, cookie(1), DAT_COMPLETION_SUPPRESS_FLAG), DAT_INVALID_PARAMETER);
-    CHECK_TYPE("dto", "... or means nothing", dat_ep_post_recv(near->ep, 1, &p, cookie(1), (DAT_COMPLETION_FLAGS)0x40), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("dto", "unsignalled, where the endpoint is not made for it",
+               dat_ep_post_send(near->ep, 1, &p, cookie(1), DAT_COMPLETION_UNSIGNALLED_FLAG), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("dto", "bits that mean nothing",
+               dat_ep_post_send(near->ep, 1, &p, cookie(1), (DAT_COMPLETION_FLAGS)0x40), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("dto", "a receive that is to be silent",
+               dat_ep_post_recv(near->ep, 1, &p, cookie(1), DAT_COMPLETION_SUPPRESS_FLAG), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("dto", "... or means nothing", dat_ep_post_recv(near->ep, 1, &p, cookie(1), (DAT_COMPLETION_FLAGS)0x40),
+               DAT_INVALID_PARAMETER);
     CHECK("dto", "... and nothing was posted", nothing_happened());
     // More in silence than the queue has places.
     int64_t refused = 0;
     for (int i = 0; i < 2000; i++) {
         DAT_RETURN code;
         bool last = i % 8 == 7;
-        while ((code = dat_ep_post_rdma_write(near->ep, 1, &p, cookie(i), &t, last ? 0 : DAT_COMPLETION_SUPPRESS_FLAG)) != DAT_SUCCESS &&
+        while ((code = dat_ep_post_rdma_write(near->ep, 1, &p, cookie(i), &t,
+                                              last ? 0 : DAT_COMPLETION_SUPPRESS_FLAG)) != DAT_SUCCESS &&
                DAT_GET_TYPE(code) == DAT_INSUFFICIENT_RESOURCES)
             sched_yield();
         refused += code != DAT_SUCCESS;
@@ -179,7 +204,8 @@ static void failures(void)
     at_far(fill_room, 0, 128, 1);
     fill(near->room, 128, 2);
     REQUIRE(at_far(receive, 0, 63, 1) == 0 && at_far(receive, 0, 128, 2) == 0);
-    CHECK_EQ("dto", "a message longer than its receive", CALL(near, send_bytes, 0, 64, 0), DAT_DTO_ERR_REMOTE_RESPONDER);
+    CHECK_EQ("dto", "a message longer than its receive", CALL(near, send_bytes, 0, 64, 0),
+             DAT_DTO_ERR_REMOTE_RESPONDER);
     CHECK_EQ("dto", "... fails the receive", at_far(received), DAT_DTO_ERR_LOCAL_LENGTH);
     CHECK_EQ("dto", "... flushes the next", at_far(received), DAT_DTO_ERR_FLUSHED);
     CHECK("dto", "... breaks both ends", both_broken());
@@ -203,7 +229,8 @@ static void failures(void)
     }
     CHECK("dto", "... and what was behind it is flushed in order", order && is_empty(near->requests));
     CHECK("dto", "... and moves nothing", at_far(room_filled, 0, 128, 1));
-    CHECK("dto", "... both ends are broken", CALL(near, next_connection) == DAT_CONNECTION_EVENT_BROKEN && at_far(next_connection) == DAT_CONNECTION_EVENT_BROKEN);
+    CHECK("dto", "... both ends are broken", CALL(near, next_connection) == DAT_CONNECTION_EVENT_BROKEN &&
+          at_far(next_connection) == DAT_CONNECTION_EVENT_BROKEN);
     CHECK("dto", "... once", is_empty(near->connections));
     connect_again();
     bad = target(there_context, there + ROOM - 63, 64);
@@ -214,7 +241,8 @@ static void failures(void)
     connect_again();
     bad = target(there_context, (uint64_t)-32, 64);
     MUST(dat_ep_post_rdma_write(near->ep, 1, &p, cookie(1), &bad, 0));
-    CHECK_EQ("dto", "a write around the end of all addresses", next_done(near->requests).status, DAT_DTO_ERR_REMOTE_ACCESS);
+    CHECK_EQ("dto", "a write around the end of all addresses", next_done(near->requests).status,
+             DAT_DTO_ERR_REMOTE_ACCESS);
     CHECK("dto", "... breaks it", both_broken());
     connect_again();
     // A number of times.
@@ -264,7 +292,8 @@ static DAT_RETURN post_shared(DAT_SRQ_HANDLE srq, size_t at, size_t length, uint
 static void high_watermarks(DAT_EP_HANDLE *eps, int64_t *far_eps, DAT_SRQ_HANDLE srq)
 {
     DAT_COUNT used = -7, span = -7;
-    CHECK_DONE("ep", "an endpoint tells how many shared receives it has in use", dat_ep_recv_query(eps[1], &used, &span));
+    CHECK_DONE("ep", "an endpoint tells how many shared receives it has in use",
+               dat_ep_recv_query(eps[1], &used, &span));
     CHECK("ep", "... none", used == 0 && span == 0);
     CHECK_CODE("ep", "a soft mark below none", dat_ep_set_watermark(eps[1], -5, 9), BAD_ARGUMENT(2));
     CHECK_CODE("ep", "a hard mark below none", dat_ep_set_watermark(eps[1], 5, -9), BAD_ARGUMENT(3));
@@ -272,7 +301,8 @@ static void high_watermarks(DAT_EP_HANDLE *eps, int64_t *far_eps, DAT_SRQ_HANDLE
     at_far(put_endpoint, far_eps[1]);
     for (int i = 0; i < 2; i++)
         REQUIRE(at_far(send_bytes, 0, 16, 0) == 0);
-    CHECK("ep", "two are used", dat_ep_recv_query(eps[1], &used, &span) == DAT_SUCCESS && used == 2 && is_empty(near->async));
+    CHECK("ep", "two are used", dat_ep_recv_query(eps[1], &used, &span) == DAT_SUCCESS && used == 2 &&
+          is_empty(near->async));
     REQUIRE(at_far(send_bytes, 0, 16, 0) == 0);
     CHECK("ep", "the third passes the soft mark", next_event(near->async, &event));
     CHECK("ep", "... which is told of the endpoint",
@@ -281,7 +311,8 @@ static void high_watermarks(DAT_EP_HANDLE *eps, int64_t *far_eps, DAT_SRQ_HANDLE
     REQUIRE(at_far(send_bytes, 0, 16, 0) == 0);
     for (int i = 0; i < 4; i++)
         REQUIRE(next_done(near->receives).status == 0);
-    CHECK("ep", "... once, and it goes on", is_empty(near->async) && dat_ep_recv_query(eps[1], &used, &span) == DAT_SUCCESS && used == 0);
+    CHECK("ep", "... once, and it goes on", is_empty(near->async) &&
+          dat_ep_recv_query(eps[1], &used, &span) == DAT_SUCCESS && used == 0);
     near->ep = eps[1];
     CHECK_DONE("ep", "a hard mark is set", dat_ep_set_watermark(eps[1], DAT_WATERMARK_INFINITE, 1));
     REQUIRE(at_far(send_bytes, 0, 16, 0) == 0);
@@ -294,9 +325,11 @@ static void high_watermarks(DAT_EP_HANDLE *eps, int64_t *far_eps, DAT_SRQ_HANDLE
     MUST(dat_ep_query(eps[0], DAT_EP_FIELD_ALL, &like));
     drain(near->async);
     DAT_CONN_QUAL service = (DAT_CONN_QUAL)at_far(listen_any);
-    MUST(dat_ep_create_with_srq(near->ia, near->pz, near->receives, near->requests, near->connections, srq, &like.ep_attr, &near->ep));
+    MUST(dat_ep_create_with_srq(near->ia, near->pz, near->receives, near->requests, near->connections, srq,
+                                &like.ep_attr, &near->ep));
     MUST(ask(near, service, PATIENCE, 0, NULL));
-    REQUIRE(at_far(accept_next) == 0 && CALL(near, next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
+    REQUIRE(at_far(accept_next) == 0 && CALL(near, next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED &&
+            at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
     at_far(stop_listening);
     eps[1] = near->ep;
     far_eps[1] = at_far(take_endpoint);
@@ -310,7 +343,8 @@ static void shared_receives(void)
     DAT_SRQ_ATTR wrong[] = {{0, 2, 0}, {16, 0, 0}, {-1, 2, 0}, {0x7fffffff, 2, 0}, {16, 0x7fffffff, 0}, {16, 2, 5}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         DAT_RETURN code = dat_srq_create(near->ia, near->pz, &wrong[i], &made);
-        CHECK("srq", "sizes that make no sense are refused", DAT_GET_TYPE(code) == DAT_INVALID_PARAMETER || DAT_GET_TYPE(code) == DAT_INSUFFICIENT_RESOURCES);
+        CHECK("srq", "sizes that make no sense are refused", DAT_GET_TYPE(code) == DAT_INVALID_PARAMETER ||
+              DAT_GET_TYPE(code) == DAT_INSUFFICIENT_RESOURCES);
     }
     CHECK_CODE("srq", "no sizes", dat_srq_create(near->ia, near->pz, NULL, &made), BAD_ARGUMENT(3));
     CHECK_CODE("srq", "no place for it", dat_srq_create(near->ia, near->pz, &a, NULL), BAD_ARGUMENT(4));
@@ -319,9 +353,11 @@ static void shared_receives(void)
     DAT_SRQ_PARAM f = srq_facts(srq);
     CHECK("srq", "it says what it is",
           f.ia_handle == near->ia && f.pz_handle == near->pz && f.srq_state == DAT_SRQ_STATE_OPERATIONAL && f.max_recv_dtos >= 16 &&
-              f.max_recv_iov >= 2 && f.low_watermark == 0 && (f.available_dto_count == 0 || f.available_dto_count == DAT_VALUE_UNKNOWN) &&
+              f.max_recv_iov >= 2 && f.low_watermark == 0 && (f.available_dto_count == 0 ||
+                                                            f.available_dto_count == DAT_VALUE_UNKNOWN) &&
               f.outstanding_dto_count == 0);
-    CHECK_CODE("srq", "a query of fields that do not exist", dat_srq_query(srq, (DAT_SRQ_PARAM_MASK)0x100, &f), BAD_ARGUMENT(2));
+    CHECK_CODE("srq", "a query of fields that do not exist", dat_srq_query(srq, (DAT_SRQ_PARAM_MASK)0x100, &f),
+               BAD_ARGUMENT(2));
     CHECK_CODE("srq", "a query into nothing", dat_srq_query(srq, DAT_SRQ_FIELD_ALL, NULL), BAD_ARGUMENT(3));
     // Two endpoints take from it.
     DAT_EP_ATTR attributes;
@@ -336,9 +372,11 @@ static void shared_receives(void)
     MUST(dat_ep_free(near->ep));
     DAT_CONN_QUAL service = (DAT_CONN_QUAL)at_far(listen_any);
     for (int i = 0; i < 2; i++) {
-        MUST(dat_ep_create_with_srq(near->ia, near->pz, near->receives, near->requests, near->connections, srq, &attributes, &near->ep));
+        MUST(dat_ep_create_with_srq(near->ia, near->pz, near->receives, near->requests, near->connections, srq,
+                                    &attributes, &near->ep));
         MUST(ask(near, service, PATIENCE, 0, NULL));
-        REQUIRE(at_far(accept_next) == 0 && CALL(near, next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED && at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
+        REQUIRE(at_far(accept_next) == 0 && CALL(near, next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED &&
+                at_far(next_connection) == DAT_CONNECTION_EVENT_ESTABLISHED);
         eps[i] = near->ep;
         far_eps[i] = at_far(take_endpoint);
     }
@@ -346,24 +384,29 @@ static void shared_receives(void)
     MUST(dat_ep_query(eps[0], DAT_EP_FIELD_ALL, &now));
     CHECK("srq", "an endpoint says which it takes from", now.srq_handle == srq);
     DAT_LMR_TRIPLET p = piece(near->local, near->room, 64);
-    CHECK_TYPE("srq", "... and takes no receives of its own", dat_ep_post_recv(eps[0], 1, &p, cookie(1), 0), DAT_INVALID_STATE);
+    CHECK_TYPE("srq", "... and takes no receives of its own", dat_ep_post_recv(eps[0], 1, &p, cookie(1), 0),
+               DAT_INVALID_STATE);
     CHECK_CODE("srq", "a queue in use cannot go", dat_srq_free(srq), BAD_STATE(SRQ_IN_USE));
     CHECK_CODE("srq", "pieces that are not there", dat_srq_post_recv(srq, 1, NULL, cookie(1)), BAD_ARGUMENT(3));
     CHECK_CODE("srq", "fewer than none", dat_srq_post_recv(srq, -1, &p, cookie(1)), BAD_ARGUMENT(2));
-    CHECK_TYPE("srq", "more pieces than it takes", dat_srq_post_recv(srq, 200, (DAT_LMR_TRIPLET[200]){{0}}, cookie(1)), DAT_INVALID_PARAMETER);
+    CHECK_TYPE("srq", "more pieces than it takes", dat_srq_post_recv(srq, 200, (DAT_LMR_TRIPLET[200]){{0}}, cookie(1)),
+               DAT_INVALID_PARAMETER);
     CHECK_EQ("srq", "... and nothing was posted", srq_facts(srq).outstanding_dto_count, 0);
     for (int i = 0; i < 8; i++)
         MUST(post_shared(srq, i * 64, 64, 500 + i));
     f = srq_facts(srq);
-    CHECK("srq", "it counts", (f.available_dto_count == 8 || f.available_dto_count == DAT_VALUE_UNKNOWN) && f.outstanding_dto_count == 8);
+    CHECK("srq", "it counts", (f.available_dto_count == 8 || f.available_dto_count == DAT_VALUE_UNKNOWN) &&
+          f.outstanding_dto_count == 8);
     for (int i = 0; i < 4; i++) {
         at_far(put_endpoint, far_eps[i % 2]);
         REQUIRE(at_far(send_bytes, 0, 16, 0) == 0);
         struct done d = next_done(near->receives);
-        CHECK("srq", "whoever has a message takes the next receive", d.status == 0 && d.length == 16 && d.cookie == 500u + i && d.ep == eps[i % 2]);
+        CHECK("srq", "whoever has a message takes the next receive", d.status == 0 && d.length == 16 &&
+              d.cookie == 500u + i && d.ep == eps[i % 2]);
     }
     f = srq_facts(srq);
-    CHECK("srq", "... and it counts on", (f.available_dto_count == 4 || f.available_dto_count == DAT_VALUE_UNKNOWN) && f.outstanding_dto_count == 4);
+    CHECK("srq", "... and it counts on", (f.available_dto_count == 4 || f.available_dto_count == DAT_VALUE_UNKNOWN) &&
+          f.outstanding_dto_count == 4);
     // Sizes.
     CHECK_TYPE("srq", "to fewer than are outstanding", dat_srq_resize(srq, 3), DAT_INVALID_STATE);
     CHECK_TYPE("srq", "to none", dat_srq_resize(srq, 0), DAT_INVALID_PARAMETER);
@@ -388,7 +431,8 @@ static void shared_receives(void)
         REQUIRE(next_done(near->receives).status == 0);
     }
     CHECK("srq", "below it there is an event", next_event(near->async, &event));
-    CHECK("srq", "... of this queue, and why", event.event_data.asynch_error_event_data.dat_handle == srq && event.event_data.asynch_error_event_data.reason == 2);
+    CHECK("srq", "... of this queue, and why", event.event_data.asynch_error_event_data.dat_handle == srq &&
+          event.event_data.asynch_error_event_data.reason == 2);
     CHECK("srq", "... once", is_empty(near->async));
     CHECK_DONE("srq", "set where it is passed already", dat_srq_set_lw(srq, left - 2));
     CHECK("srq", "... it is told at once", next_event(near->async, &event) && is_empty(near->async));
