@@ -142,10 +142,11 @@ fn flags_are_those_of_a_bind_and_of_the_endpoint() {
         server.expect_bind(4, TransferStatus::Success);
         // Of a suppressed success nothing is to be seen but what it did.
         let context = bind(CompletionFlags::SUPPRESS).unwrap();
-        server.post_receive(1, 0, 8).unwrap();
-        client.post_send(2, 0, 8).unwrap();
-        client.expect(2, TransferStatus::Success);
-        server.expect(1, TransferStatus::Success);
+        // What is posted behind it begins when it is done.
+        client.post_receive(1, 0, 8).unwrap();
+        server.post_send(2, 0, 8).unwrap();
+        server.expect(2, TransferStatus::Success);
+        client.expect(1, TransferStatus::Success);
         assert!(server.has_nothing());
         assert_eq!(remote.facts().context, context);
         assert_eq!(client.write(far(context, segment)), TransferStatus::Success);
