@@ -9,8 +9,8 @@ use super::attributes::EndpointAttributes;
 use super::completing::kind_of;
 use super::connecting::{self, Connecting};
 use super::wiring::Wiring;
-use super::{Core, Endpoint, EndpointChange, EndpointFacts, EndpointSetup, forbidden_by};
-use crate::error::{DatError, DatResult, HandleKind, StateKind, Subtype};
+use super::{Core, Endpoint, EndpointFacts, EndpointSetup, forbidden_by};
+use crate::error::{DatError, DatResult, HandleKind, Subtype};
 use crate::event_dispatcher::EventDispatcher;
 use crate::interface_adapter::InterfaceAdapter;
 use crate::mark::Mark;
@@ -18,9 +18,7 @@ use crate::members::{Member, MemberKind, Membership};
 use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::values::{EndpointState, Streams};
 
-const GONE: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
-/// The argument of `dat_ep_modify` that holds the values.
-const VALUES: u8 = 3;
+pub(super) const GONE: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
 
 impl Endpoint {
     /// Makes an endpoint, unconnected.
@@ -78,7 +76,7 @@ impl Endpoint {
     }
 
     /// Makes the queue pair if all it needs is there.
-    fn prepare_if_ready(&self) -> DatResult<()> {
+    pub(super) fn prepare_if_ready(&self) -> DatResult<()> {
         let mut core = self.core();
         let ready = Wiring::is_ready(&core);
         if ready { self.prepare_queue_pair(&mut core).map(drop) } else { Ok(()) }
@@ -142,69 +140,6 @@ impl Endpoint {
         }
         let (requests, receives) = self.pair().map_or((true, true), |pair| pair.idle());
         Ok((self.state(), receives, requests))
-    }
-
-    /// Changes what the state permits to change; refused as a whole or done as a whole.
-    ///
-    /// Errors: `INVALID_STATE` with the state; `INVALID_PARAMETER|ARG3` for values that cannot be; `INVALID_HANDLE` for
-    /// objects that do not fit.
-    pub fn modify(&self, change: EndpointChange) -> DatResult<()> {
-        self.adapter.check_process()?;
-        let old = {
-            let mut core = self.core();
-            if core.freed {
-                return Err(GONE);
-            }
-            self.judge_change(&change)?;
-            let (mut setup, mut attributes) = (core.setup.clone(), core.attributes);
-            let rewires = change.rewires();
-            change.apply(&mut setup, &mut attributes);
-            let attributes = attributes.judged(setup.shared_receives.is_some(), VALUES)?;
-            let live = self.wiring();
-            if rewires
-                && let Some(wiring) = live
-                && !wiring.pair.idle().1
-            {
-                // Receives that are posted cannot move to another queue.
-                return Err(DatError::state(Subtype::State(StateKind::EpNotReady)));
-            }
-            let held = Held::take(&self.adapter, &setup)?;
-            let old = std::mem::replace(&mut core.setup, setup);
-            core.attributes = attributes;
-            held.keep();
-            if rewires && let Some(wiring) = live {
-                wiring.retire();
-            }
-            (old, rewires)
-        };
-        Held::of(&old.0).release();
-        if old.1 {
-            self.end_retired();
-            self.prepare_if_ready()?;
-        }
-        Ok(())
-    }
-
-    fn judge_change(&self, change: &EndpointChange) -> DatResult<()> {
-        use EndpointState as S;
-        let state = self.state();
-        let zone = matches!(state, S::Unconnected | S::TentativeConnectionPending);
-        let others = zone || matches!(state, S::Reserved | S::PassiveConnectionPending);
-        if (change.zone.is_some() && !zone) || !others {
-            return Err(DatError::state(Subtype::State(forbidden_by(state))));
-        }
-        Ok(())
-    }
-
-    /// Ends wirings that have been replaced.
-    fn end_retired(&self) {
-        let mut next = self.wiring.get();
-        while let Some(wiring) = next {
-            if !wiring.is_live() {
-                wiring.end();
-            }
-            next = wiring.next.get();
-        }
     }
 
     /// From DISCONNECTED back to UNCONNECTED: what was outstanding is gone, uncollected completions too. In UNCONNECTED nothing
@@ -297,17 +232,17 @@ impl Member for Endpoint {
 }
 
 /// What an endpoint keeps others from freeing.
-struct Held {
+pub(super) struct Held {
     setup: EndpointSetup,
 }
 
 impl Held {
-    fn of(setup: &EndpointSetup) -> Self {
+    pub(super) fn of(setup: &EndpointSetup) -> Self {
         Self { setup: setup.clone() }
     }
 
     /// Checks that everything fits and counts it as used; if something does not, nothing is counted.
-    fn take(adapter: &Arc<InterfaceAdapter>, setup: &EndpointSetup) -> DatResult<Self> {
+    pub(super) fn take(adapter: &Arc<InterfaceAdapter>, setup: &EndpointSetup) -> DatResult<Self> {
         let mut held = Self { setup: EndpointSetup::default() };
         let taken = held.take_each(adapter, setup);
         match taken {
@@ -352,9 +287,9 @@ impl Held {
     }
 
     /// They stay counted.
-    fn keep(self) {}
+    pub(super) fn keep(self) {}
 
-    fn release(self) {
+    pub(super) fn release(self) {
         let EndpointSetup { zone, receive, request, connect, shared_receives, .. } = self.setup;
         if let Some(zone) = zone {
             zone.release();
@@ -365,76 +300,5 @@ impl Held {
         if let Some(shared) = shared_receives {
             shared.release();
         }
-    }
-}
-
-impl EndpointChange {
-    /// Whether the queue pair has to be made anew.
-    fn rewires(&self) -> bool {
-        let Self {
-            zone,
-            receive,
-            request,
-            connect: _,
-            service_type: _,
-            qos: _,
-            max_message_size,
-            max_rdma_size,
-            receive_flags,
-            request_flags,
-            max_receives,
-            max_requests,
-            max_receive_pieces,
-            max_request_pieces,
-            max_reads_in: _,
-            max_reads_out: _,
-            shared_soft_watermark: _,
-            max_read_pieces,
-            max_write_pieces,
-        } = self;
-        zone.is_some()
-            || receive.is_some()
-            || request.is_some()
-            || max_message_size.is_some()
-            || max_rdma_size.is_some()
-            || receive_flags.is_some()
-            || request_flags.is_some()
-            || [
-                max_receives,
-                max_requests,
-                max_receive_pieces,
-                max_request_pieces,
-                max_read_pieces,
-                max_write_pieces,
-            ]
-            .into_iter()
-            .any(Option::is_some)
-    }
-
-    fn apply(self, setup: &mut EndpointSetup, attributes: &mut EndpointAttributes) {
-        fn set<T>(place: &mut T, value: Option<T>) {
-            if let Some(value) = value {
-                *place = value;
-            }
-        }
-        set(&mut setup.zone, self.zone);
-        set(&mut setup.receive, self.receive);
-        set(&mut setup.request, self.request);
-        set(&mut setup.connect, self.connect);
-        set(&mut attributes.service_type, self.service_type);
-        set(&mut attributes.max_message_size, self.max_message_size);
-        set(&mut attributes.max_rdma_size, self.max_rdma_size);
-        set(&mut attributes.qos, self.qos);
-        set(&mut attributes.receive_flags, self.receive_flags);
-        set(&mut attributes.request_flags, self.request_flags);
-        set(&mut attributes.max_receives, self.max_receives);
-        set(&mut attributes.max_requests, self.max_requests);
-        set(&mut attributes.max_receive_pieces, self.max_receive_pieces);
-        set(&mut attributes.max_request_pieces, self.max_request_pieces);
-        set(&mut attributes.max_reads_in, self.max_reads_in);
-        set(&mut attributes.max_reads_out, self.max_reads_out);
-        set(&mut attributes.shared_soft_watermark, self.shared_soft_watermark);
-        set(&mut attributes.max_read_pieces, self.max_read_pieces);
-        set(&mut attributes.max_write_pieces, self.max_write_pieces);
     }
 }

@@ -4,6 +4,7 @@
 //! its dispatchers, so that receives can be posted before there is a connection.
 
 mod attributes;
+mod changing;
 mod completing;
 mod connecting;
 mod disconnecting;
