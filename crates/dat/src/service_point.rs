@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nonic_connection::{Listener, Refusal, Request, ServiceSink, listen};
 
+use crate::background;
 use crate::connection_request::{Brought, ConnectionRequest};
 use crate::endpoint::Endpoint;
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, Subtype};
@@ -251,9 +252,7 @@ struct PublicSink(Weak<PublicServicePoint>);
 
 impl ServiceSink for PublicSink {
     fn request(&self, request: Request) {
-        if let Some(point) = self.0.upgrade() {
-            point.take(request);
-        }
+        background::lend(&self.0, |point| point.take(request));
     }
 }
 
@@ -374,8 +373,6 @@ struct ReservedSink(Weak<ReservedServicePoint>);
 
 impl ServiceSink for ReservedSink {
     fn request(&self, request: Request) {
-        if let Some(point) = self.0.upgrade() {
-            point.take(request);
-        }
+        background::lend(&self.0, |point| point.take(request));
     }
 }

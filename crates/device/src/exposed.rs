@@ -5,6 +5,7 @@
 //! the program shares itself. What no file holds is reached through the kernel, at an address: shared memory without a
 //! descriptor by a second mapping that nobody else knows of, the rest (stacks, pinned or locked pages) where it is.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -336,6 +337,15 @@ pub struct OwnThread {
     at_work: Arc<Mutex<()>>,
 }
 
+thread_local! {
+    static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside [`OwnThread::work`]: then it may not wait for others of the library's threads.
+pub(crate) fn is_at_work() -> bool {
+    IS_AT_WORK.get()
+}
+
 impl OwnThread {
     /// Counts one, before it starts.
     pub fn count() -> Self {
@@ -354,7 +364,9 @@ impl OwnThread {
     /// Runs `work` while no pages are moved. It must neither expose memory nor end that, nor wait for who does.
     pub fn work<R>(&self, work: impl FnOnce() -> R) -> R {
         let at_work = crate::engine::lock(&self.at_work);
+        IS_AT_WORK.set(true);
         let result = work();
+        IS_AT_WORK.set(false);
         drop(at_work);
         result
     }

@@ -13,6 +13,7 @@ use nonic_connection::{Connection, ConnectionSink, DATA_MAX, End};
 
 use super::link::{describe, ready_to_transfer};
 use super::{Core, Endpoint, forbidden_by};
+use crate::background;
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
 use crate::introduction::{Introduction, SPACE};
 use crate::values::{ConnectionEvent, EndpointState};
@@ -70,21 +71,21 @@ struct Follower {
 
 impl ConnectionSink for Follower {
     fn accepted(&self, facts: &[u8], data: &[u8]) -> bool {
-        self.endpoint.upgrade().is_some_and(|endpoint| endpoint.take_reply(self.number, facts, data))
+        let taken =
+            background::lend(&self.endpoint, |endpoint| endpoint.take_reply(self.number, facts, data));
+        taken.unwrap_or(false)
     }
 
     fn established(&self) {
-        if let Some(endpoint) = self.endpoint.upgrade()
-            && let Some(mut core) = endpoint.core_of(self.number)
-        {
-            endpoint.establish_now(&mut core);
-        }
+        background::lend(&self.endpoint, |endpoint| {
+            if let Some(mut core) = endpoint.core_of(self.number) {
+                endpoint.establish_now(&mut core);
+            }
+        });
     }
 
     fn ended(&self, end: End<'_>) {
-        if let Some(endpoint) = self.endpoint.upgrade() {
-            endpoint.take_end(self.number, end);
-        }
+        background::lend(&self.endpoint, |endpoint| endpoint.take_end(self.number, end));
     }
 }
 

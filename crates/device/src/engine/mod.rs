@@ -33,6 +33,7 @@ use crate::completion_queue::{CompletionQueue, SendCredit};
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{CreateError, OpenError, asked};
+use crate::exposed::is_at_work;
 use crate::limits::QUEUE_PAIRS_MAX;
 use crate::pair_table::PairTable;
 use crate::queue_pair::QueuePair;
@@ -157,7 +158,8 @@ impl Drop for EngineOwner {
         self.0.say_goodbye();
         self.0.stop.store(true, Ordering::SeqCst);
         self.0.party.doorbell.signal();
-        if agent.thread().id() != std::thread::current().id() {
+        // Nor can it come to its end while this thread keeps it from its work.
+        if agent.thread().id() != std::thread::current().id() && !is_at_work() {
             let _ = agent.join();
         }
     }
