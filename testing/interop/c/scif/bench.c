@@ -4,6 +4,7 @@
 // Usage: bench [--quick]
 
 #include "far.h"
+#include "../bench.h"
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -11,75 +12,9 @@
 #include <emmintrin.h>
 #endif
 
-#define MOST_ROUNDS 31
 #define MIB (1l << 20)
 #define OWN 0x100000l   // offsets of this end's room and of the far end's
 #define THERE 0x200000l
-
-static int rounds = 11;
-static double quick = 1;
-static int missed;
-
-// ---- figures -----------------------------------------------------------------------------------------------------
-
-struct series {
-    double value[MOST_ROUNDS];
-    int count;
-};
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double at_rank(struct series *s, int percent)
-{
-    qsort(s->value, s->count, sizeof(double), compare);
-    return s->value[(s->count - 1) * percent / 100];
-}
-
-static void triple(struct series *s, const char *format)
-{
-    for (int percent = 0; percent <= 100; percent += 50)
-        printf(format, at_rank(s, percent));
-}
-
-typedef double (*measurement)(int iterations);
-
-// One row: nanoseconds, and the ratio to the limit if there is one. A goal of 0 is none.
-static void row(const char *name, measurement call, const char *limit_name, measurement limit, int iterations,
-                double goal)
-{
-    struct series time = {0}, ratio = {0}, base = {0};
-    iterations = (int)(iterations * quick) + 1;
-    call(iterations / 10 + 1);
-    for (int i = 0; i < rounds; i++) {
-        double b = limit ? limit(iterations) : 1, t = call(iterations);
-        time.value[time.count++] = t;
-        base.value[base.count++] = b;
-        ratio.value[ratio.count++] = t / b;
-    }
-    printf("%-44s", name);
-    triple(&time, "%10.1f");
-    double result = at_rank(limit ? &ratio : &time, 50);
-    if (limit) {
-        printf("   %-28s%10.1f  ", limit_name, at_rank(&base, 50));
-        triple(&ratio, "%7.2f");
-    } else {
-        printf("   %-28s%10s  %7s%7s%7s", "", "", "", "", "");
-    }
-    if (goal > 0) {
-        missed += result > goal;
-        printf(limit ? "   at most %.2f: %s" : "   at most %.0f ns: %s", goal, result <= goal ? "kept" : "MISSED");
-    }
-    printf("\n");
-}
-
-static double since(int64_t began, int iterations)
-{
-    return (double)(now_ns() - began) / iterations;
-}
 
 // ---- round trips -------------------------------------------------------------------------------------------------
 
@@ -94,14 +29,6 @@ static struct board {
 
 static int sockets[2];
 static int here_cpu, other_cpu;
-
-static void pin(int cpu)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    sched_setaffinity(0, sizeof set, &set);
-}
 
 // While it spins it looks at the board for another mode; where it sleeps, every message says what comes next.
 static void answer_for_ever(scif_epd_t e)
@@ -437,7 +364,7 @@ static void lookups(void)
     int64_t began = now_ns();
     for (int i = 0; i < WINDOWS; i++)
         FAR_MUST(FAR_REGISTER, 0, PAGE, (int64_t)(1 + 2 * i) * PAGE, BOTH, FIXED);
-    printf("%-44s%10.1f\n", "registered 10,000 windows, each", since(began, WINDOWS));
+    printf("%-46s%10.1f\n", "registered 10,000 windows, each", since(began, WINDOWS));
     uint64_t random = 88172645463325252u;
     for (int i = 0; i < rounds; i++) {
         spread = 1;
@@ -457,11 +384,11 @@ static void lookups(void)
         found.value[found.count] = many.value[many.count - 1] - one.value[one.count - 1];
         found.count++;
     }
-    printf("%-44s", "vreadfrom 8 B, one window of 10,000");
+    printf("%-46s", "vreadfrom 8 B, one window of 10,000");
     triple(&one, "%10.1f");
-    printf("\n%-44s", "vreadfrom 8 B, random windows of 10,000");
+    printf("\n%-46s", "vreadfrom 8 B, random windows of 10,000");
     triple(&many, "%10.1f");
-    printf("\n%-44s", "lookup: the difference");
+    printf("\n%-46s", "lookup: the difference");
     triple(&found, "%10.1f");
     double result = at_rank(&found, 50);
     missed += result > 50;
@@ -510,13 +437,13 @@ static void endpoints(void)
         char text[8] = {0};
         bad += scif_send(ends[i], text, 8, 1) != 8 || scif_recv(ends[i ^ 1], text, 8, 1) != 8;
     }
-    printf("%-44s%10.1f\n", "1,000 endpoints: open, connect, accept, a pair", each);
-    printf("%-44s%10.1f   (%d failed)\n", "... 8 B through each", since(began, ENDPOINTS), bad);
-    printf("%-44s%10ld KiB\n", "... resident memory of a pair", (resident_kib() - before) / (ENDPOINTS / 2));
+    printf("%-46s%10.1f\n", "1,000 endpoints: open, connect, accept, a pair", each);
+    printf("%-46s%10.1f   (%d failed)\n", "... 8 B through each", since(began, ENDPOINTS), bad);
+    printf("%-46s%10ld KiB\n", "... resident memory of a pair", (resident_kib() - before) / (ENDPOINTS / 2));
     began = now_ns();
     for (int i = 0; i < ENDPOINTS; i++)
         bad += scif_close(ends[i]) != 0;
-    printf("%-44s%10.1f\n", "... close, each", since(began, ENDPOINTS));
+    printf("%-46s%10.1f\n", "... close, each", since(began, ENDPOINTS));
     missed += bad;
     scif_close(listener);
 }
@@ -536,7 +463,7 @@ int main(int argc, char **argv)
             here_cpu = cpu;
         }
     begin(1, argv);
-    printf("%-44s%10s%10s%10s   %-28s%10s  %7s%7s%7s\n", "nanoseconds", "least", "median", "most", "limit", "median",
+    printf("%-46s%10s%10s%10s   %-28s%10s  %7s%7s%7s\n", "nanoseconds", "least", "median", "most", "limit", "median",
            "least", "ratio", "most");
     round_trips();
     memory();
