@@ -8,6 +8,7 @@ mod asymmetric;
 mod atomics;
 mod biased_mutex;
 mod call_lock;
+mod cancellation;
 mod copy;
 mod descriptor;
 mod errno;
@@ -42,6 +43,7 @@ pub use asymmetric::{FenceReach, heavy_fence, light_fence, light_fences_are_free
 pub use atomics::{compare_swap_u64, fetch_add_u64};
 pub use biased_mutex::{BiasedGuard, BiasedMutex};
 pub use call_lock::{CallLock, Record};
+pub use cancellation::CancellationHeld;
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use descriptor::{Epoll, EventFd, EventKind, Ready, pipe, read_byte, wait_readable, write_byte};
 pub use errno::ErrnoKept;

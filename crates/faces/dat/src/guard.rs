@@ -6,50 +6,19 @@
 //!
 //! Nor is a thread cancelled (`pthread_cancel(3)`) while it is inside: it would leave locks held.
 
-use core::ffi::c_int;
-use core::ptr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use nonic_dat::{DatError, DatResult, Kind, Subtype};
-use nonic_sys::ErrnoKept;
+use nonic_sys::{CancellationHeld, ErrnoKept};
 
 use crate::error::{Numbering, encode};
 
 /// What a panic becomes.
 const FAULT: DatError = DatError::new(Kind::InternalError, Subtype::None);
 
-unsafe extern "C" {
-    /// `pthread_setcancelstate(3)`: since glibc 2.35 two stores to the thread's own memory.
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-}
-
-/// `PTHREAD_CANCEL_DISABLE`.
-const CANCEL_DISABLE: c_int = 1;
-
-/// No cancellation of this thread takes place while this lives.
-struct Uncancelled {
-    before: c_int,
-}
-
-impl Uncancelled {
-    fn begin() -> Self {
-        let mut before = 0;
-        // SAFETY: stores the state so far in `before`, and concerns this thread only.
-        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
-        Self { before }
-    }
-}
-
-impl Drop for Uncancelled {
-    fn drop(&mut self) {
-        // SAFETY: the state is one that the thread had; this is no point of cancellation.
-        unsafe { pthread_setcancelstate(self.before, ptr::null_mut()) };
-    }
-}
-
 /// What `work` answers, as a `DAT_RETURN` of this version.
 pub(crate) fn answer(numbering: Numbering, work: impl FnOnce() -> DatResult<()>) -> u32 {
-    let _uncancelled = Uncancelled::begin();
+    let _uncancelled = CancellationHeld::hold();
     quick_answer(numbering, work)
 }
 
@@ -66,6 +35,8 @@ pub(crate) fn quick_answer(numbering: Numbering, work: impl FnOnce() -> DatResul
 
 #[cfg(test)]
 mod tests {
+    use core::ffi::c_int;
+
     use super::*;
 
     fn errno() -> c_int {

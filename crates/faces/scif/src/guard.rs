@@ -11,6 +11,8 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use nonic_sys::CancellationHeld;
+
 use crate::calls::Offset;
 use crate::errno::Errno;
 
@@ -32,41 +34,10 @@ impl Answer for *mut c_void {
     const FAILURE: Self = ptr::without_provenance_mut(usize::MAX);
 }
 
-unsafe extern "C" {
-    /// `pthread_setcancelstate(3)`: since glibc 2.35 two stores to the thread's own memory.
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-}
-
-/// `PTHREAD_CANCEL_DISABLE`.
-const CANCEL_DISABLE: c_int = 1;
-
-/// No cancellation of this thread takes place while this lives.
-struct Uncancelled {
-    before: c_int,
-}
-
-impl Uncancelled {
-    #[inline]
-    fn begin() -> Self {
-        let mut before = 0;
-        // SAFETY: stores the state so far in `before`, and concerns this thread only.
-        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
-        Self { before }
-    }
-}
-
-impl Drop for Uncancelled {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: the state is one that the thread had; this is no point of cancellation.
-        unsafe { pthread_setcancelstate(self.before, ptr::null_mut()) };
-    }
-}
-
 /// What `work` returns, or the value for failure with `errno` set.
 #[inline]
 pub(crate) fn answer<T: Answer>(work: impl FnOnce() -> Result<T, Errno>) -> T {
-    let _uncancelled = Uncancelled::begin();
+    let _uncancelled = CancellationHeld::hold();
     let errno = Errno::place();
     // SAFETY: the C library keeps one errno per thread, for as long as the thread runs, and this is that thread.
     let before = unsafe { *errno };
