@@ -116,17 +116,7 @@ impl Endpoint {
         remote: RemoteSegment,
         flags: CompletionFlags,
     ) -> DatResult<()> {
-        let wiring = self.requesting()?;
-        let (flags, silent) = request_flags(wiring, flags, RDMA_FLAGS)?;
-        let mut collected = Pieces::new();
-        let total = collect(pieces, wiring.limits.write_pieces, wiring.limits.rdma, &mut collected)?;
-        if total > remote.length {
-            return Err(TOO_LONG);
-        }
-        let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
-        let operation = Operation::Write { remote, immediate: None };
-        let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
-        post(wiring, &request, silent)
+        self.post_write(pieces, cookie, remote, None, flags)
     }
 
     /// Reads the peer's segment to local memory. `LENGTH_ERROR` if that is shorter.
@@ -163,6 +153,18 @@ impl Endpoint {
         immediate: u32,
         flags: CompletionFlags,
     ) -> DatResult<()> {
+        self.post_write(pieces, cookie, remote, Some(immediate), flags)
+    }
+
+    #[inline]
+    fn post_write(
+        &self,
+        pieces: impl ExactSizeIterator<Item = Segment>,
+        cookie: u64,
+        remote: RemoteSegment,
+        immediate: Option<u32>,
+        flags: CompletionFlags,
+    ) -> DatResult<()> {
         let wiring = self.requesting()?;
         let (flags, silent) = request_flags(wiring, flags, RDMA_FLAGS)?;
         let mut collected = Pieces::new();
@@ -171,7 +173,7 @@ impl Endpoint {
             return Err(TOO_LONG);
         }
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
-        let operation = Operation::Write { remote, immediate: Some(immediate) };
+        let operation = Operation::Write { remote, immediate };
         let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
         post(wiring, &request, silent)
     }
@@ -241,19 +243,11 @@ impl Endpoint {
         flags: CompletionFlags,
     ) -> DatResult<()> {
         let wiring = self.requesting()?;
-        let suppressed = flags.contains(CompletionFlags::SUPPRESS);
-        let silent = flags.contains(CompletionFlags::UNSIGNALLED);
-        if flags.intersects(CompletionFlags::EVD_THRESHOLD) || (silent && !wiring.limits.silent_requests) {
-            return Err(DatError::argument(FLAGS));
-        }
+        let (asked, silent) = request_flags(wiring, flags, FLAGS)?;
         let Operation::Bind { key, .. } = operation else { return Err(DatError::argument(1)) };
         // Its end is always told, for the region must learn of it; one that is not to be shown is left out later.
-        let flags = SendFlags {
-            fence: flags.contains(CompletionFlags::BARRIER_FENCE),
-            signaled: true,
-            ..SendFlags::default()
-        };
-        wiring.post_bind(region, key, cookie, suppressed, silent, |id| {
+        let flags = SendFlags { signaled: true, solicited: false, ..asked };
+        wiring.post_bind(region, key, cookie, !asked.signaled, silent, |id| {
             post_one(wiring, &SendRequest { id, operation, flags, pieces: &[], destination: None })
         })
     }
