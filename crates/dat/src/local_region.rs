@@ -327,7 +327,8 @@ impl Registered {
         zone: &ProtectionZone,
         privileges: Privileges,
     ) -> DatResult<Self> {
-        let access = access_for(privileges);
+        // Remote regions can be bound to every region.
+        let access = Access::WINDOW_BIND | privileges.access();
         // With a shadow peers have no business in the memory itself.
         let own = if adapter.is_coherent() { access } else { access & Access::LOCAL_WRITE };
         let share = |region: &Arc<Region>, access| {
@@ -354,22 +355,6 @@ impl Registered {
         };
         Ok(Self { region, shadow: Some(shadow) })
     }
-}
-
-/// The engine's rights for privileges. Remote regions can be bound to every region.
-fn access_for(privileges: Privileges) -> Access {
-    let mut access = Access::WINDOW_BIND;
-    for (privilege, right) in [
-        (Privileges::LOCAL_WRITE, Access::LOCAL_WRITE),
-        (Privileges::REMOTE_READ, Access::REMOTE_READ),
-        (Privileges::REMOTE_WRITE, Access::REMOTE_WRITE),
-        (Privileges::REMOTE_ATOMIC, Access::REMOTE_ATOMIC),
-    ] {
-        if privileges.contains(privilege) {
-            access |= right;
-        }
-    }
-    access
 }
 
 fn refusal(error: RegisterError) -> DatError {

@@ -212,7 +212,7 @@ impl RemoteRegion {
             region: region.as_ref().map(|region| region.window_key()),
             address: if region.is_some() { segment.address } else { 0 },
             length: if region.is_some() { segment.length } else { 0 },
-            access: remote_access(privileges),
+            access: privileges.access() & Access::REMOTE,
             zero_based: false,
         };
         let context = binding.context;
@@ -305,21 +305,6 @@ impl Drop for RemoteRegion {
     fn drop(&mut self) {
         self.let_go();
     }
-}
-
-/// The engine's rights for privileges, of which only the remote ones count.
-fn remote_access(privileges: Privileges) -> Access {
-    let mut access = Access::LOCAL_READ;
-    for (privilege, right) in [
-        (Privileges::REMOTE_READ, Access::REMOTE_READ),
-        (Privileges::REMOTE_WRITE, Access::REMOTE_WRITE),
-        (Privileges::REMOTE_ATOMIC, Access::REMOTE_ATOMIC),
-    ] {
-        if privileges.contains(privilege) {
-            access |= right;
-        }
-    }
-    access
 }
 
 /// The objects are not of one zone.

@@ -2,6 +2,8 @@
 
 use std::ops::BitOr;
 
+use nonic_device::Access;
+
 macro_rules! flags {
     ($(#[$about:meta])* $name:ident: $all:literal { $($(#[$doc:meta])* $flag:ident = $value:literal),* $(,)? }) => {
         $(#[$about])*
@@ -60,6 +62,24 @@ flags! {
         ALL = 0x33,
         /// Peers may do atomic operations: an extension of 2.0, and no bit of 1.2.
         REMOTE_ATOMIC = 0x40,
+    }
+}
+
+impl Privileges {
+    /// The engine's rights.
+    pub(crate) fn access(self) -> Access {
+        let mut access = Access::default();
+        for (privilege, right) in [
+            (Self::LOCAL_WRITE, Access::LOCAL_WRITE),
+            (Self::REMOTE_READ, Access::REMOTE_READ),
+            (Self::REMOTE_WRITE, Access::REMOTE_WRITE),
+            (Self::REMOTE_ATOMIC, Access::REMOTE_ATOMIC),
+        ] {
+            if self.contains(privilege) {
+                access |= right;
+            }
+        }
+        access
     }
 }
 
