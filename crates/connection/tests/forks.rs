@@ -58,13 +58,8 @@ fn a_child_has_connections_of_its_own_and_none_of_its_parents() {
 
 #[test]
 fn a_child_that_exits_in_order_says_nothing_for_its_parent() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
-    let (_connection, asked) = ask(number, b"", None);
-    other.tell("next");
-    other.tell("accept");
-    assert_eq!(asked.next(), accepted(b""));
+    let (mut other, number) = Other::listening();
+    let (_connection, asked) = other.take_one(number);
     assert_eq!(other.tell("hear"), "Established");
     // SAFETY: the child runs the handlers that exit runs.
     let pid = unsafe { libc::fork() };

@@ -26,10 +26,7 @@ fn a_killed_process_is_lost_at_every_step() {
     // Established, from either side.
     let mut other = Other::start();
     other.tell(&format!("listen {number}"));
-    let (_connection, asked) = ask(number, b"", None);
-    other.tell("next");
-    other.tell("accept");
-    assert_eq!(asked.next(), accepted(b""));
+    let (_connection, asked) = other.take_one(number);
     other.kill();
     assert_eq!(asked.next(), Told::Lost);
     // Stopped before it took the request.
@@ -94,9 +91,7 @@ fn a_process_that_exits_takes_leave() {
 
 #[test]
 fn connections_have_no_descriptors() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
+    let (mut other, number) = Other::listening();
     other.order("serve 1");
     let first = ask(number, b"", None);
     assert_eq!(first.1.next(), accepted(b""));
@@ -125,9 +120,7 @@ fn connections_have_no_descriptors() {
 
 #[test]
 fn thousands_come_and_go_without_a_trace() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
+    let (mut other, number) = Other::listening();
     const TURNS: usize = 30;
     const EACH: usize = 100;
     let mut theirs = Vec::new();
@@ -152,9 +145,7 @@ fn thousands_come_and_go_without_a_trace() {
 
 #[test]
 fn a_stopped_process_is_told_everything_when_it_goes_on() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
+    let (mut other, number) = Other::listening();
     const MANY: usize = 3000;
     other.order(&format!("serve {MANY}"));
     let open: Vec<_> = (0..MANY).map(|_| ask(number, b"", None)).collect();
@@ -174,13 +165,8 @@ fn a_stopped_process_is_told_everything_when_it_goes_on() {
 
 #[test]
 fn a_process_ends_for_its_peers_though_a_child_of_it_lives() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
-    let (_connection, asked) = ask(number, b"", None);
-    other.tell("next");
-    other.tell("accept");
-    assert_eq!(asked.next(), accepted(b""));
+    let (mut other, number) = Other::listening();
+    let (_connection, asked) = other.take_one(number);
     let child: i32 = other.tell("fork").parse().unwrap();
     other.kill();
     assert_eq!(asked.next(), Told::Lost);
@@ -191,9 +177,7 @@ fn a_process_ends_for_its_peers_though_a_child_of_it_lives() {
 
 #[test]
 fn few_descriptors_are_enough() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
+    let (mut other, number) = Other::listening();
     // One for the channel.
     let few = descriptors(other.process.id()) + 2;
     other.tell(&format!("limit {few}"));
@@ -216,13 +200,8 @@ fn few_descriptors_are_enough() {
 
 #[test]
 fn nonsense_closes_the_socket_it_came_by_and_no_other() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
-    let (_connection, asked) = ask(number, b"", None);
-    other.tell("next");
-    other.tell("accept");
-    assert_eq!(asked.next(), accepted(b""));
+    let (mut other, number) = Other::listening();
+    let (_connection, asked) = other.take_one(number);
     let names = std::fs::read_to_string("/proc/net/unix").unwrap();
     let mut doors: Vec<_> =
         names.lines().filter_map(|line| line.split_once("@nonic-connection.1/process.")).collect();
@@ -244,18 +223,13 @@ fn nonsense_closes_the_socket_it_came_by_and_no_other() {
         }
     }
     asked.stay_empty();
-    let (_second, asked) = ask(number, b"", None);
-    other.tell("next");
-    other.tell("accept");
-    assert_eq!(asked.next(), accepted(b""));
+    let (_second, _asked) = other.take_one(number);
     other.leave();
 }
 
 #[test]
 fn those_who_say_nothing_are_in_nobodys_way_and_sent_off() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
+    let (mut other, number) = Other::listening();
     let name = format!("nonic-connection.1/{}/{number}", space());
     let mut silent = Vec::new();
     while silent.len() < 500 {
@@ -264,10 +238,7 @@ fn those_who_say_nothing_are_in_nobodys_way_and_sent_off() {
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     }
-    let (_connection, asked) = ask(number, b"", None);
-    other.tell("next");
-    other.tell("accept");
-    assert_eq!(asked.next(), accepted(b""));
+    let (_connection, _asked) = other.take_one(number);
     eventually("all are sent off", || silent.iter().all(PacketSocket::is_hung_up));
     other.leave();
 }
@@ -308,9 +279,7 @@ fn many_processes_ask_one() {
 
 #[test]
 fn a_channel_that_is_not_used_is_closed_and_opened_again() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
+    let (mut other, number) = Other::listening();
     let before = descriptors(other.process.id());
     for _ in 0..2 {
         let (connection, asked) = ask(number, b"", None);

@@ -141,9 +141,7 @@ fn requests_the_program_has_outlive_their_listener() {
 
 #[test]
 fn an_attempt_ends_when_its_time_is_over() {
-    let number = fresh_number();
-    let mut other = Other::start();
-    other.tell(&format!("listen {number}"));
+    let (mut other, number) = Other::listening();
     let since = Instant::now();
     let (_connection, asked) = ask(number, b"", Some(Duration::from_millis(80)));
     other.tell("next");

@@ -190,6 +190,23 @@ impl Other {
         Self { process, input, output: BufReader::new(output) }
     }
 
+    /// Starts one that listens, on the number that comes with it.
+    pub(crate) fn listening() -> (Self, u64) {
+        let number = fresh_number();
+        let mut other = Self::start();
+        other.tell(&format!("listen {number}"));
+        (other, number)
+    }
+
+    /// Has it accept a connection to its number.
+    pub(crate) fn take_one(&mut self, number: u64) -> (Connection, Notes<Told>) {
+        let (connection, asked) = ask(number, b"", None);
+        self.tell("next");
+        self.tell("accept");
+        assert_eq!(asked.next(), accepted(b""));
+        (connection, asked)
+    }
+
     /// The next line it says.
     pub(crate) fn hear(&mut self) -> String {
         loop {
