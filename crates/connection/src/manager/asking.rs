@@ -72,15 +72,19 @@ impl Manager {
                 continue;
             };
             let message = Message::Request(attempt.inquiry.clone());
-            let sent = PacketSocket::connect_abstract(service)
+            let sent = self
+                .unless_needed()
+                .and_then(|()| PacketSocket::connect_abstract(service))
                 .and_then(|socket| socket.send(&message.emit(), &[]).map(|()| socket));
             match sent {
                 Ok(socket) => self.wait_for_answer(number, service, socket),
                 Err(error) if is_gone(&error) => self.end(number, End::Refused(Refusal::NobodyListens)),
                 Err(error) => {
                     tracing::debug!(%error, %service, "a request waits");
-                    lane.waiting.push_front(number);
-                    lane.halted = true;
+                    if let Some(lane) = self.lanes.get_mut(service) {
+                        lane.waiting.push_front(number);
+                        lane.halted = true;
+                    }
                     self.timers.set_after(RETRY, Timer::Lane(Arc::clone(service)));
                     return;
                 }

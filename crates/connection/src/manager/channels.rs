@@ -84,6 +84,8 @@ fn is_full(error: &io::Error) -> bool {
 
 const NO_MEMORY: i32 = 12;
 const NO_BUFFERS: i32 = 105;
+const TOO_MANY_OF_THE_SYSTEM: i32 = 23;
+const TOO_MANY_OF_THE_PROCESS: i32 = 24;
 
 impl Manager {
     fn channel(&mut self, token: u64) -> Option<&mut Channel> {
@@ -97,7 +99,7 @@ impl Manager {
     pub(super) fn open_door(&mut self) {
         let shared = Arc::clone(&self.shared);
         for _ in 0..TURN {
-            match accept_on(&shared.door) {
+            match self.unless_needed().and_then(|()| accept_on(&shared.door)) {
                 Ok(Some(socket)) => {
                     let token = shared.new_token();
                     if self.watch(token, Watched::Channel(Channel::new(Some(socket), None))) {
@@ -123,13 +125,16 @@ impl Manager {
         if let Some(token) = self.channels.get(&process) {
             return Some(*token);
         }
+        let token = self.shared.new_token();
         let socket = match PacketSocket::connect_abstract(&process_name(process)) {
             Ok(socket) => Some(socket),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return None,
             // Its queue is full, or something lacks.
-            Err(_) => None,
+            Err(error) => {
+                self.note_lack(token, &error);
+                None
+            }
         };
-        let token = self.shared.new_token();
         let open = socket.is_some();
         if !self.watch(token, Watched::Channel(Channel::new(socket, Some(process)))) {
             return None;
@@ -143,18 +148,43 @@ impl Manager {
 
     /// Tries again to open a channel.
     pub(super) fn reopen(&mut self, token: u64) {
-        let Some(Channel { socket: None, to: Some(process), .. }) = self.channel(token) else { return };
+        self.lacking.remove(&token);
+        let Some(Channel { socket: None, to: Some(process), queue, .. }) = self.channel(token) else {
+            return;
+        };
+        // What is held for those who gave up is of use elsewhere.
+        for queued in queue.iter_mut() {
+            queued.then.take_if(|attempt| attempt.is_hung_up());
+        }
         match PacketSocket::connect_abstract(&process_name(*process)) {
             Ok(socket) if self.shared.epoll.add(socket.as_fd(), token).is_ok() => {
                 if let Some(channel) = self.channel(token) {
                     channel.socket = Some(socket);
                 }
-                self.flush(token);
+                return self.flush(token);
             }
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.bury(token),
-            _ => {
-                self.timers.set_after(RETRY, Timer::Open(token));
-            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return self.bury(token),
+            Err(error) => self.note_lack(token, &error),
+        }
+        self.timers.set_after(RETRY, Timer::Open(token));
+    }
+
+    /// A channel could not be opened. If for want of a descriptor, the next one is for it: otherwise those who ask could hold
+    /// them all until they have an answer, which takes the channel.
+    fn note_lack(&mut self, token: u64, error: &io::Error) {
+        if matches!(error.raw_os_error(), Some(TOO_MANY_OF_THE_SYSTEM | TOO_MANY_OF_THE_PROCESS)) {
+            tracing::debug!(%error, "a channel to another process waits for a descriptor");
+            self.lacking.insert(token);
+        }
+    }
+
+    /// Whether a descriptor may be taken for something else than a channel of this process's own.
+    pub(super) fn unless_needed(&self) -> io::Result<()> {
+        if self.lacking.is_empty() {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(TOO_MANY_OF_THE_PROCESS))
         }
     }
 

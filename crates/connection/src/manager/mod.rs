@@ -6,7 +6,7 @@ mod hearing;
 mod serving;
 mod timers;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -123,6 +123,8 @@ struct Manager {
     connections: HashMap<u64, Entry>,
     /// Channels that this process opened.
     channels: HashMap<ProcessName, u64>,
+    /// Channels that wait for a descriptor. Nobody else takes one meanwhile.
+    lacking: HashSet<u64>,
     /// Attempts by service.
     lanes: HashMap<Arc<str>, Lane>,
     timers: Timers,
@@ -148,6 +150,7 @@ impl Manager {
             sockets: HashMap::new(),
             connections: HashMap::new(),
             channels: HashMap::new(),
+            lacking: HashSet::new(),
             lanes: HashMap::new(),
             timers: Timers::default(),
             strangers: VecDeque::new(),

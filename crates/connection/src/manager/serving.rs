@@ -32,7 +32,7 @@ impl Manager {
             let accepted = {
                 let socket = lock(&listener.socket);
                 let Some(socket) = socket.as_ref() else { return };
-                accept_on(socket).inspect_err(|error| {
+                self.unless_needed().and_then(|()| accept_on(socket)).inspect_err(|error| {
                     tracing::warn!(%error, "no request can be taken now");
                     self.shared.epoll.remove(socket.as_fd());
                 })

@@ -3,7 +3,9 @@
 #![allow(dead_code)]
 
 use std::fmt::Debug;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -291,6 +293,7 @@ struct Servant {
     requests: Option<Notes<Request>>,
     request: Option<Request>,
     connections: Vec<(Connection, Notes<Told>)>,
+    held: Vec<File>,
 }
 
 impl Servant {
@@ -385,11 +388,27 @@ impl Servant {
                 }
                 "ok".into()
             }
-            "limit" => {
-                let limit = Self::number(rest);
+            // Leaves only so many descriptors that are not in use.
+            "spare" => {
+                let spare: Vec<_> =
+                    (0..Self::number(rest)).map(|_| File::open("/dev/null").unwrap()).collect();
+                let limit = spare.last().map_or(0, |last| last.as_raw_fd() as u64 + 1);
                 let limits = libc::rlimit { rlim_cur: limit, rlim_max: limit };
                 // SAFETY: the structure is a local.
                 assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) }, 0);
+                "ok".into()
+            }
+            // Uses one up.
+            "hold" => match File::open("/dev/null") {
+                Ok(file) => {
+                    self.held.push(file);
+                    "ok".into()
+                }
+                Err(error) => error.to_string(),
+            },
+            // And gives them back.
+            "release" => {
+                self.held.clear();
                 "ok".into()
             }
             // A child that only sleeps; its id.
