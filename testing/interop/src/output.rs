@@ -26,9 +26,14 @@ pub fn complaints(text: &str) -> Vec<&str> {
     text.lines()
         .filter(|line| {
             let line = line.to_lowercase();
-            COMPLAINTS.iter().any(|word| line.contains(word))
+            COMPLAINTS.iter().any(|words| has_words(&line, words))
         })
         .collect()
+}
+
+/// Whether these words are in the line and do not just end a longer one: a random number in hexadecimal may end in `bad`.
+fn has_words(line: &str, words: &str) -> bool {
+    line.match_indices(words).any(|(at, _)| !line[..at].ends_with(char::is_alphanumeric))
 }
 
 /// What an `ibv_*_pingpong` says at its end.
@@ -206,6 +211,8 @@ mod tests {
         assert_eq!(complaints("ok\n Completion with error at client\n").len(), 1);
         assert_eq!(complaints("Couldn't post send\ninvalid data in page 0\n").len(), 2);
         assert!(complaints(" RDMA_Write BW Test\n Dual-port : OFF  Device : nonic0\n").is_empty());
+        assert!(complaints(" local address: LID 0x01 QPN 0x5a1000 PSN 0x499bad RKey 0x000103\n").is_empty());
+        assert_eq!(complaints("DAT_ERROR: bad handle\n").len(), 1);
     }
 
     #[test]
