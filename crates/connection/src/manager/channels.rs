@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nonic_sys::{AsFd, PacketSocket};
 
 use super::timers::Timer;
-use super::{Far, Heard, Manager, PAUSE, Stage, Watched, accept_on, hear};
+use super::{Far, Heard, Manager, Stage, Watched, accept_on, hear};
 use crate::names::process_name;
 use crate::shared::DOOR;
 use crate::sinks::End;
@@ -111,10 +111,8 @@ impl Manager {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "no connection can be taken now");
                     shared.epoll.remove(shared.door.as_fd());
-                    self.timers.set_after(PAUSE, Timer::Resume(DOOR));
-                    return;
+                    return self.pause(DOOR, &error);
                 }
             }
         }

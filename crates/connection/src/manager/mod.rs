@@ -7,6 +7,7 @@ mod serving;
 mod timers;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 const STRANGERS_MAX: usize = 256;
 /// How long a listener waits when the process has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(10);
+/// How long it is not said again that a process has none left.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// How often what is ready is looked at before a process counts as gone.
 const PASSES: usize = 64;
@@ -125,6 +128,8 @@ struct Manager {
     channels: HashMap<ProcessName, u64>,
     /// Channels that wait for a descriptor. Nobody else takes one meanwhile.
     lacking: HashSet<u64>,
+    /// When it was last said that connections have to wait.
+    said_lack: Option<Instant>,
     /// Attempts by service.
     lanes: HashMap<Arc<str>, Lane>,
     timers: Timers,
@@ -151,6 +156,7 @@ impl Manager {
             connections: HashMap::new(),
             channels: HashMap::new(),
             lacking: HashSet::new(),
+            said_lack: None,
             lanes: HashMap::new(),
             timers: Timers::default(),
             strangers: VecDeque::new(),
@@ -257,7 +263,9 @@ impl Manager {
                 Timer::Open(channel) => self.reopen(channel),
                 Timer::Idle(channel) => self.close_if_idle(channel),
                 Timer::Resume(DOOR) => {
-                    let _ = self.shared.epoll.add(self.shared.door.as_fd(), DOOR);
+                    if let Err(error) = self.shared.epoll.add(self.shared.door.as_fd(), DOOR) {
+                        self.pause(DOOR, &error);
+                    }
                 }
                 Timer::Resume(token) => {
                     if let Some(Watched::Listener(listener)) = self.sockets.get(&token) {
@@ -288,6 +296,15 @@ impl Manager {
         }
         self.sockets.insert(token, watched);
         true
+    }
+
+    /// Who comes to this door or listener, which is not watched now, has to wait. It is not said each time.
+    fn pause(&mut self, token: u64, error: &io::Error) {
+        if self.said_lack.is_none_or(|when| when.elapsed() >= SILENCE) {
+            self.said_lack = Some(Instant::now());
+            tracing::warn!(%error, "connections cannot be taken now, and wait: are there too many open files?");
+        }
+        self.timers.set_after(PAUSE, Timer::Resume(token));
     }
 
     /// Forgets a connection and what it occupies; returns it.

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use nonic_sys::{AsFd, PacketSocket, random_u64};
 
-use super::timers::Timer;
-use super::{Entry, Far, Heard, Manager, PAUSE, Stage, Watched, accept_on, hear, listens};
+use super::{Entry, Far, Heard, Manager, Stage, Watched, accept_on, hear, listens};
 use crate::Request;
 use crate::shared::{ListenerCore, lock};
 use crate::sinks::{ConnectionSink, End};
@@ -20,8 +19,7 @@ impl Manager {
         let socket = lock(&listener.socket);
         let Some(socket) = socket.as_ref() else { return };
         if let Err(error) = self.shared.epoll.add(socket.as_fd(), listener.token) {
-            tracing::warn!(%error, "a listener cannot be waited for yet");
-            self.timers.set_after(PAUSE, Timer::Resume(listener.token));
+            self.pause(listener.token, &error);
         }
         self.sockets.insert(listener.token, Watched::Listener(Arc::clone(listener)));
     }
@@ -32,18 +30,14 @@ impl Manager {
             let accepted = {
                 let socket = lock(&listener.socket);
                 let Some(socket) = socket.as_ref() else { return };
-                self.unless_needed().and_then(|()| accept_on(socket)).inspect_err(|error| {
-                    tracing::warn!(%error, "no request can be taken now");
+                self.unless_needed().and_then(|()| accept_on(socket)).inspect_err(|_| {
                     self.shared.epoll.remove(socket.as_fd());
                 })
             };
             match accepted {
                 Ok(Some(socket)) => self.meet(listener, socket),
                 Ok(None) => return,
-                Err(_) => {
-                    self.timers.set_after(PAUSE, Timer::Resume(listener.token));
-                    return;
-                }
+                Err(error) => return self.pause(listener.token, &error),
             }
         }
     }
