@@ -139,24 +139,27 @@ fn requests_the_program_has_outlive_their_listener() {
     assert_eq!(serving.next(), Told::Established);
 }
 
+/// The time of attempts that run out of it, but not before the other process, which may have to wait for a processor, has them.
+const TIME: Duration = Duration::from_secs(1);
+
 #[test]
 fn an_attempt_ends_when_its_time_is_over() {
     let (mut other, number) = Other::listening();
     let since = Instant::now();
-    let (_connection, asked) = ask(number, b"", Some(Duration::from_millis(80)));
+    let (_connection, asked) = ask(number, b"", Some(TIME));
     other.tell("next");
     assert_eq!(asked.next(), Told::TimedOut);
-    assert!(since.elapsed() >= Duration::from_millis(80));
+    assert!(since.elapsed() >= TIME);
     // Whoever accepts it now learns that nobody is there.
     other.tell("accept");
     assert_eq!(other.tell("hear"), "Disconnected");
     asked.stay_empty();
     // One that is accepted has no time any more.
-    let (_connection, asked) = ask(number, b"", Some(Duration::from_millis(200)));
+    let (_connection, asked) = ask(number, b"", Some(TIME));
     other.tell("next");
     other.tell("accept");
     assert_eq!(asked.next(), accepted(b""));
-    std::thread::sleep(Duration::from_millis(250));
+    std::thread::sleep(TIME + Duration::from_millis(50));
     asked.stay_empty();
     other.leave();
 }
@@ -271,7 +274,7 @@ fn a_request_handed_to_a_stopped_process_ends_with_its_time_or_that_process() {
     one.tell(&format!("listen {first}"));
     two.tell(&format!("listen {second}"));
     two.stop();
-    let (_timed, in_time) = ask(first, b"", Some(Duration::from_millis(100)));
+    let (_timed, in_time) = ask(first, b"", Some(TIME));
     one.tell("next");
     one.tell(&format!("hand {second}"));
     assert_eq!(in_time.next(), Told::TimedOut);
