@@ -2,6 +2,8 @@
 //! the *channel* that the two processes have, and says by its number which connection it is about. Numbers are random,
 //! so that only who was told one can speak of it.
 
+use bytes::{Buf, BufMut, TryGetError};
+
 use crate::{DATA_MAX, FACTS_MAX};
 
 /// Begins every message: `nonic-cm`, in memory order.
@@ -77,9 +79,12 @@ pub(crate) enum Message {
 /// A message that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
-    /// It ends early, or goes on too long.
-    #[error("a message of {length} bytes, which is no length it can have")]
-    Length { length: usize },
+    /// It ends early.
+    #[error("a message that ends early: {left} bytes are left where {needed} have to follow")]
+    Short { needed: usize, left: usize },
+    /// It goes on too long.
+    #[error("a message that goes on for {surplus} bytes behind its end")]
+    Long { surplus: usize },
     /// Not ours.
     #[error("a message that does not begin with nonic's mark")]
     Mark,
@@ -99,92 +104,64 @@ pub(crate) enum Malformed {
     Count { count: usize, limit: usize },
 }
 
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn start(kind: u32) -> Self {
-        let mut writer = Self(Vec::with_capacity(64));
-        writer.u64(MAGIC).u32(VERSION).u32(kind);
-        writer
-    }
-
-    fn u32(&mut self, value: u32) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    fn u64(&mut self, value: u64) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    /// What was given was measured when it was given.
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        self.0.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
-        self.0.extend_from_slice(bytes);
-        self
+impl From<TryGetError> for Malformed {
+    fn from(error: TryGetError) -> Self {
+        Self::Short { needed: error.requested, left: error.available }
     }
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-    whole: usize,
+/// Some bytes behind their number, which was judged when they were given.
+fn put_counted(message: &mut Vec<u8>, bytes: &[u8]) {
+    message.put_u16_le(bytes.len() as u16);
+    message.put_slice(bytes);
 }
 
-impl<'a> Reader<'a> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (head, rest) =
-            self.bytes.split_first_chunk::<N>().ok_or(Malformed::Length { length: self.whole })?;
-        self.bytes = rest;
-        Ok(*head)
+fn take_counted(message: &mut &[u8], limit: usize) -> Result<Box<[u8]>, Malformed> {
+    let count = usize::from(message.try_get_u16_le()?);
+    if count > limit {
+        return Err(Malformed::Count { count, limit });
     }
-
-    fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_le_bytes(self.take()?))
-    }
-
-    fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_le_bytes(self.take()?))
-    }
-
-    fn bytes(&mut self, limit: usize) -> Result<Box<[u8]>, Malformed> {
-        let count = usize::from(u16::from_le_bytes(self.take()?));
-        if count > limit {
-            return Err(Malformed::Count { count, limit });
-        }
-        let (head, rest) =
-            self.bytes.split_at_checked(count).ok_or(Malformed::Length { length: self.whole })?;
-        self.bytes = rest;
-        Ok(head.into())
-    }
+    let mut bytes = vec![0; count].into_boxed_slice();
+    message.try_copy_to_slice(&mut bytes)?;
+    Ok(bytes)
 }
 
 impl Message {
     /// As bytes.
     pub(crate) fn emit(&self) -> Vec<u8> {
-        let mut writer = Writer::start(self.kind());
+        let mut bytes = Vec::with_capacity(64);
+        bytes.put_u64_le(MAGIC);
+        bytes.put_u32_le(VERSION);
+        bytes.put_u32_le(self.kind());
         match self {
             Self::Request(Inquiry { process, number, facts, data }) => {
-                writer.u64(process.0[0]).u64(process.0[1]).u64(*number).bytes(facts).bytes(data);
+                bytes.put_u64_le(process.0[0]);
+                bytes.put_u64_le(process.0[1]);
+                bytes.put_u64_le(*number);
+                put_counted(&mut bytes, facts);
+                put_counted(&mut bytes, data);
             }
             Self::Moved | Self::Goodbye => {}
             Self::Refused { to, reason } => {
-                writer.u64(*to).u32(*reason as u32);
+                bytes.put_u64_le(*to);
+                bytes.put_u32_le(*reason as u32);
             }
             Self::Taken { to, own } => {
-                writer.u64(*to).u64(*own);
+                bytes.put_u64_le(*to);
+                bytes.put_u64_le(*own);
             }
             Self::Reply { to, facts, data } => {
-                writer.u64(*to).bytes(facts).bytes(data);
+                bytes.put_u64_le(*to);
+                put_counted(&mut bytes, facts);
+                put_counted(&mut bytes, data);
             }
             Self::Reject { to, data } => {
-                writer.u64(*to).bytes(data);
+                bytes.put_u64_le(*to);
+                put_counted(&mut bytes, data);
             }
-            Self::Confirm { to } | Self::Disconnect { to } | Self::Break { to } => {
-                writer.u64(*to);
-            }
+            Self::Confirm { to } | Self::Disconnect { to } | Self::Break { to } => bytes.put_u64_le(*to),
         }
-        writer.0
+        bytes
     }
 
     fn kind(&self) -> u32 {
@@ -203,44 +180,43 @@ impl Message {
     }
 
     /// From bytes that came from another process.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader { bytes, whole: bytes.len() };
-        if reader.u64()? != MAGIC {
+    pub(crate) fn parse(mut bytes: &[u8]) -> Result<Self, Malformed> {
+        if bytes.try_get_u64_le()? != MAGIC {
             return Err(Malformed::Mark);
         }
-        let theirs = reader.u32()?;
+        let theirs = bytes.try_get_u32_le()?;
         if theirs != VERSION {
             return Err(Malformed::Version { theirs });
         }
-        let message = match reader.u32()? {
+        let message = match bytes.try_get_u32_le()? {
             1 => Self::Request(Inquiry {
-                process: ProcessName([reader.u64()?, reader.u64()?]),
-                number: reader.u64()?,
-                facts: reader.bytes(FACTS_MAX)?,
-                data: reader.bytes(DATA_MAX)?,
+                process: ProcessName([bytes.try_get_u64_le()?, bytes.try_get_u64_le()?]),
+                number: bytes.try_get_u64_le()?,
+                facts: take_counted(&mut bytes, FACTS_MAX)?,
+                data: take_counted(&mut bytes, DATA_MAX)?,
             }),
             2 => Self::Moved,
             3 => {
-                let (to, reason) = (reader.u64()?, reader.u32()?);
+                let (to, reason) = (bytes.try_get_u64_le()?, bytes.try_get_u32_le()?);
                 Self::Refused {
                     to,
                     reason: Refusal::from_number(reason).ok_or(Malformed::Reason { reason })?,
                 }
             }
-            4 => Self::Taken { to: reader.u64()?, own: reader.u64()? },
+            4 => Self::Taken { to: bytes.try_get_u64_le()?, own: bytes.try_get_u64_le()? },
             5 => Self::Reply {
-                to: reader.u64()?,
-                facts: reader.bytes(FACTS_MAX)?,
-                data: reader.bytes(DATA_MAX)?,
+                to: bytes.try_get_u64_le()?,
+                facts: take_counted(&mut bytes, FACTS_MAX)?,
+                data: take_counted(&mut bytes, DATA_MAX)?,
             },
-            6 => Self::Reject { to: reader.u64()?, data: reader.bytes(DATA_MAX)? },
-            7 => Self::Confirm { to: reader.u64()? },
-            8 => Self::Disconnect { to: reader.u64()? },
-            9 => Self::Break { to: reader.u64()? },
+            6 => Self::Reject { to: bytes.try_get_u64_le()?, data: take_counted(&mut bytes, DATA_MAX)? },
+            7 => Self::Confirm { to: bytes.try_get_u64_le()? },
+            8 => Self::Disconnect { to: bytes.try_get_u64_le()? },
+            9 => Self::Break { to: bytes.try_get_u64_le()? },
             10 => Self::Goodbye,
             kind => return Err(Malformed::Kind { kind }),
         };
-        if reader.bytes.is_empty() { Ok(message) } else { Err(Malformed::Length { length: bytes.len() }) }
+        if bytes.is_empty() { Ok(message) } else { Err(Malformed::Long { surplus: bytes.len() }) }
     }
 }
 
@@ -290,9 +266,10 @@ mod tests {
         fn no_message_is_understood_that_ends_early_or_goes_on(message in messages(), cut in any::<usize>()) {
             let mut bytes = message.emit();
             bytes.push(0);
-            prop_assert!(Message::parse(&bytes).is_err());
+            prop_assert_eq!(Message::parse(&bytes), Err(Malformed::Long { surplus: 1 }));
             bytes.truncate(cut % (bytes.len() - 1));
-            prop_assert!(Message::parse(&bytes).is_err());
+            let early = matches!(Message::parse(&bytes), Err(Malformed::Short { .. }));
+            prop_assert!(early, "{:?}", Message::parse(&bytes));
         }
 
         #[test]

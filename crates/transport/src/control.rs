@@ -1,5 +1,7 @@
 //! What two processes tell each other over the socket of a link, beside the rings: who they are, and descriptors.
 
+use bytes::{Buf, BufMut, TryGetError};
+
 use crate::layout::{BLOCKS_MAX, MAGIC, VERSION};
 
 /// Bytes of the longest message.
@@ -71,11 +73,19 @@ pub enum ControlMessage {
 /// A message that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It ends early, or goes on too long.
-    #[error("a control message of {length} bytes, which is no length it can have")]
-    Length {
-        /// Its length.
-        length: usize,
+    /// It ends early.
+    #[error("a control message that ends early: {left} bytes are left where {needed} have to follow")]
+    Short {
+        /// Bytes that should follow.
+        needed: usize,
+        /// Bytes that do.
+        left: usize,
+    },
+    /// It goes on too long.
+    #[error("a control message that goes on for {surplus} bytes behind its end")]
+    Long {
+        /// Bytes behind its end.
+        surplus: usize,
     },
     /// Not ours.
     #[error("a control message that does not begin with nonic's mark")]
@@ -107,71 +117,45 @@ pub enum Malformed {
 /// Arenas a process has at most: one for each device.
 pub(crate) const ARENAS_MAX: u32 = 16;
 
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn start(kind: u32) -> Self {
-        let mut writer = Self(Vec::with_capacity(LONGEST));
-        writer.u64(MAGIC).u32(VERSION).u32(kind);
-        writer
-    }
-
-    fn u32(&mut self, value: u32) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    fn u64(&mut self, value: u64) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
+impl From<TryGetError> for Malformed {
+    fn from(error: TryGetError) -> Self {
+        Self::Short { needed: error.requested, left: error.available }
     }
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-    whole: usize,
+/// A number of things of which there are `limit` at most.
+fn take_count(bytes: &mut &[u8], limit: u32) -> Result<u32, Malformed> {
+    let count = bytes.try_get_u32_le()?;
+    if count > limit { Err(Malformed::Count { count, limit }) } else { Ok(count) }
 }
 
-impl<'a> Reader<'a> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (head, rest) =
-            self.bytes.split_first_chunk::<N>().ok_or(Malformed::Length { length: self.whole })?;
-        self.bytes = rest;
-        Ok(*head)
-    }
-
-    fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_le_bytes(self.take()?))
-    }
-
-    fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_le_bytes(self.take()?))
-    }
-
-    fn count(&mut self, limit: u32) -> Result<u32, Malformed> {
-        let count = self.u32()?;
-        if count > limit { Err(Malformed::Count { count, limit }) } else { Ok(count) }
-    }
+fn take_flag(bytes: &mut &[u8]) -> Result<bool, Malformed> {
+    Ok(take_count(bytes, 1)? == 1)
 }
 
 impl Introduction {
-    fn emit(&self, writer: &mut Writer) {
-        writer.u64(self.token.0[0]).u64(self.token.0[1]).u32(u32::from(self.trusts)).u32(self.arenas);
-        writer.u32(u32::from(self.adopts));
-        writer.u64(self.probe_address).u64(self.probe_value).u32(self.blocks.len() as u32);
+    fn put(&self, bytes: &mut Vec<u8>) {
+        bytes.put_u64_le(self.token.0[0]);
+        bytes.put_u64_le(self.token.0[1]);
+        bytes.put_u32_le(self.trusts.into());
+        bytes.put_u32_le(self.arenas);
+        bytes.put_u32_le(self.adopts.into());
+        bytes.put_u64_le(self.probe_address);
+        bytes.put_u64_le(self.probe_value);
+        bytes.put_u32_le(self.blocks.len() as u32);
         for block in &self.blocks {
-            writer.u32(*block);
+            bytes.put_u32_le(*block);
         }
     }
 
-    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let token = ProcessToken([reader.u64()?, reader.u64()?]);
-        let trusts = reader.count(1)? == 1;
-        let arenas = reader.count(ARENAS_MAX)?;
-        let adopts = reader.count(1)? == 1;
-        let (probe_address, probe_value) = (reader.u64()?, reader.u64()?);
-        let count = reader.count(BLOCKS_MAX as u32)?;
-        let blocks = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+    fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
+        let token = ProcessToken([bytes.try_get_u64_le()?, bytes.try_get_u64_le()?]);
+        let trusts = take_flag(bytes)?;
+        let arenas = take_count(bytes, ARENAS_MAX)?;
+        let adopts = take_flag(bytes)?;
+        let (probe_address, probe_value) = (bytes.try_get_u64_le()?, bytes.try_get_u64_le()?);
+        let count = take_count(bytes, BLOCKS_MAX as u32)?;
+        let blocks = (0..count).map(|_| bytes.try_get_u32_le()).collect::<Result<_, _>>()?;
         Ok(Self { token, trusts, arenas, adopts, probe_address, probe_value, blocks })
     }
 }
@@ -179,7 +163,28 @@ impl Introduction {
 impl ControlMessage {
     /// As bytes.
     pub fn emit(&self) -> Vec<u8> {
-        let mut writer = Writer::start(match self {
+        let mut bytes = Vec::with_capacity(LONGEST);
+        bytes.put_u64_le(MAGIC);
+        bytes.put_u32_le(VERSION);
+        bytes.put_u32_le(self.kind());
+        match self {
+            Self::Hello(introduction) | Self::Welcome(introduction) => introduction.put(&mut bytes),
+            Self::Look | Self::Goodbye => {}
+            Self::CanReach { kernel, mapping } => {
+                bytes.put_u32_le((*kernel).into());
+                bytes.put_u32_le((*mapping).into());
+            }
+            Self::WantFile { file } | Self::DropFile { file } => bytes.put_u32_le(*file),
+            Self::File { file, length } => {
+                bytes.put_u32_le(*file);
+                bytes.put_u64_le(*length);
+            }
+        }
+        bytes
+    }
+
+    fn kind(&self) -> u32 {
+        match self {
             Self::Hello(_) => 1,
             Self::Welcome(_) => 2,
             Self::CanReach { .. } => 3,
@@ -188,45 +193,30 @@ impl ControlMessage {
             Self::DropFile { .. } => 6,
             Self::Look => 7,
             Self::Goodbye => 8,
-        });
-        match self {
-            Self::Hello(introduction) | Self::Welcome(introduction) => introduction.emit(&mut writer),
-            Self::Look | Self::Goodbye => {}
-            Self::CanReach { kernel, mapping } => {
-                writer.u32(u32::from(*kernel)).u32(u32::from(*mapping));
-            }
-            Self::WantFile { file } | Self::DropFile { file } => {
-                writer.u32(*file);
-            }
-            Self::File { file, length } => {
-                writer.u32(*file).u64(*length);
-            }
         }
-        writer.0
     }
 
     /// From bytes a peer sent.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader { bytes, whole: bytes.len() };
-        if reader.u64()? != MAGIC {
+    pub fn parse(mut bytes: &[u8]) -> Result<Self, Malformed> {
+        if bytes.try_get_u64_le()? != MAGIC {
             return Err(Malformed::Mark);
         }
-        let theirs = reader.u32()?;
+        let theirs = bytes.try_get_u32_le()?;
         if theirs != VERSION {
             return Err(Malformed::Version { theirs });
         }
-        let message = match reader.u32()? {
-            1 => Self::Hello(Introduction::parse(&mut reader)?),
-            2 => Self::Welcome(Introduction::parse(&mut reader)?),
-            3 => Self::CanReach { kernel: reader.count(1)? == 1, mapping: reader.count(1)? == 1 },
-            4 => Self::WantFile { file: reader.u32()? },
-            5 => Self::File { file: reader.u32()?, length: reader.u64()? },
-            6 => Self::DropFile { file: reader.u32()? },
+        let message = match bytes.try_get_u32_le()? {
+            1 => Self::Hello(Introduction::take(&mut bytes)?),
+            2 => Self::Welcome(Introduction::take(&mut bytes)?),
+            3 => Self::CanReach { kernel: take_flag(&mut bytes)?, mapping: take_flag(&mut bytes)? },
+            4 => Self::WantFile { file: bytes.try_get_u32_le()? },
+            5 => Self::File { file: bytes.try_get_u32_le()?, length: bytes.try_get_u64_le()? },
+            6 => Self::DropFile { file: bytes.try_get_u32_le()? },
             7 => Self::Look,
             8 => Self::Goodbye,
             kind => return Err(Malformed::Kind { kind }),
         };
-        if reader.bytes.is_empty() { Ok(message) } else { Err(Malformed::Length { length: bytes.len() }) }
+        if bytes.is_empty() { Ok(message) } else { Err(Malformed::Long { surplus: bytes.len() }) }
     }
 }
 
@@ -259,12 +249,14 @@ mod tests {
             ControlMessage::Look,
             ControlMessage::Goodbye,
         ] {
-            let bytes = message.emit();
+            let mut bytes = message.emit();
             assert!(bytes.len() <= LONGEST);
             assert_eq!(ControlMessage::parse(&bytes), Ok(message));
             for length in 0..bytes.len() {
-                assert!(matches!(ControlMessage::parse(&bytes[..length]), Err(Malformed::Length { .. })));
+                assert!(matches!(ControlMessage::parse(&bytes[..length]), Err(Malformed::Short { .. })));
             }
+            bytes.extend([0; 3]);
+            assert_eq!(ControlMessage::parse(&bytes), Err(Malformed::Long { surplus: 3 }));
         }
     }
 
