@@ -28,7 +28,7 @@ fn in_child(body: impl FnOnce() -> bool) -> bool {
 #[test]
 fn a_child_has_connections_of_its_own_and_none_of_its_parents() {
     let (number, childs) = (fresh_number(), fresh_number());
-    let mut other = Other::start();
+    let mut other = start();
     other.tell(&format!("listen {number}"));
     let (listener, requests) = offer(fresh_number());
     let (connection, asked) = ask(number, b"parent", None);
@@ -53,13 +53,13 @@ fn a_child_has_connections_of_its_own_and_none_of_its_parents() {
     other.tell("accept parent");
     assert_eq!(asked.next(), accepted(b"parent"));
     let (_listener, _requests) = offer(childs);
-    other.leave();
+    other.finish();
 }
 
 #[test]
 fn a_child_that_exits_in_order_says_nothing_for_its_parent() {
-    let (mut other, number) = Other::listening();
-    let (_connection, asked) = other.take_one(number);
+    let (mut other, number) = listening();
+    let (_connection, asked) = take_one(&mut other, number);
     assert_eq!(other.tell("hear"), "Established");
     // SAFETY: the child runs the handlers that exit runs.
     let pid = unsafe { libc::fork() };
@@ -72,5 +72,5 @@ fn a_child_that_exits_in_order_says_nothing_for_its_parent() {
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
     other.tell("disconnect");
     assert_eq!(asked.next(), Told::Disconnected);
-    other.leave();
+    other.finish();
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use nonic_connection::Refusal;
+use nonic_second_process::descriptors;
 use nonic_sys::{PacketSocket, Received};
 
 #[test]
@@ -18,20 +19,20 @@ fn servant() {
 fn a_killed_process_is_lost_at_every_step() {
     let number = fresh_number();
     // With the request undecided.
-    let mut other = Other::start();
+    let mut other = start();
     other.tell(&format!("listen {number}"));
     let (_connection, asked) = ask(number, b"", None);
     other.tell("next");
     other.kill();
     assert_eq!(asked.next(), Told::Lost);
     // Established, from either side.
-    let mut other = Other::start();
+    let mut other = start();
     other.tell(&format!("listen {number}"));
-    let (_connection, asked) = other.take_one(number);
+    let (_connection, asked) = take_one(&mut other, number);
     other.kill();
     assert_eq!(asked.next(), Told::Lost);
     // Stopped before it took the request.
-    let mut other = Other::start();
+    let mut other = start();
     other.tell(&format!("listen {number}"));
     other.stop();
     let (_connection, asked) = ask(number, b"", None);
@@ -41,7 +42,7 @@ fn a_killed_process_is_lost_at_every_step() {
 
     // Who asked, before the answer.
     let (_listener, requests) = offer(number);
-    let mut other = Other::start();
+    let mut other = start();
     other.tell(&format!("connect {number}"));
     let request = requests.next();
     other.kill();
@@ -49,7 +50,7 @@ fn a_killed_process_is_lost_at_every_step() {
     assert!(matches!(serving.next(), Told::Lost | Told::Disconnected));
     serving.stay_empty();
     // Between the answer and its taking note.
-    let mut other = Other::start();
+    let mut other = start();
     other.tell(&format!("connect {number}"));
     let request = requests.next();
     other.stop();
@@ -58,7 +59,7 @@ fn a_killed_process_is_lost_at_every_step() {
     other.kill();
     assert_eq!(serving.next(), Told::Lost);
     // Established.
-    let mut other = Other::start();
+    let mut other = start();
     other.tell(&format!("connect {number}"));
     let (_accepted, serving) = accept(requests.next(), b"");
     assert_eq!(serving.next(), Told::Established);
@@ -70,7 +71,7 @@ fn a_killed_process_is_lost_at_every_step() {
 fn a_process_that_exits_takes_leave() {
     let number = fresh_number();
     let (_listener, requests) = offer(number);
-    let mut other = Other::start();
+    let mut other = start();
     let theirs = fresh_number();
     other.tell(&format!("listen {theirs}"));
     let (_pending, undecided) = ask(theirs, b"", None);
@@ -82,7 +83,7 @@ fn a_process_that_exits_takes_leave() {
         assert_eq!(notes.next(), Told::Established);
         serving.push((connection, notes));
     }
-    other.leave();
+    other.finish();
     for (_, notes) in &serving {
         assert_eq!(notes.next(), Told::Disconnected);
         notes.stay_empty_now();
@@ -92,13 +93,13 @@ fn a_process_that_exits_takes_leave() {
 
 #[test]
 fn connections_have_no_descriptors() {
-    let (mut other, number) = Other::listening();
+    let (mut other, number) = listening();
     other.order("serve 1");
     let first = ask(number, b"", None);
     assert_eq!(first.1.next(), accepted(b""));
     other.hear();
     let own = || descriptors(std::process::id());
-    let theirs = descriptors(other.process.id());
+    let theirs = other.descriptors();
     let ours = own();
     const MANY: usize = 10_000;
     other.order(&format!("serve {MANY}"));
@@ -111,17 +112,17 @@ fn connections_have_no_descriptors() {
     println!("{MANY} connections at once: {:.0} in a second", MANY as f64 / since.elapsed().as_secs_f64());
     // Other tests of this process have some hundreds.
     assert!(own() < MANY / 10, "{} descriptors, {ours} before", own());
-    assert!(descriptors(other.process.id()) <= theirs + 4);
+    assert!(other.descriptors() <= theirs + 4);
     // All of them end, and none is mixed up with another.
     drop(open);
     first.0.disconnect();
     assert_eq!(other.tell("all Disconnected"), "ok");
-    other.leave();
+    other.finish();
 }
 
 #[test]
 fn thousands_come_and_go_without_a_trace() {
-    let (mut other, number) = Other::listening();
+    let (mut other, number) = listening();
     const TURNS: usize = 30;
     const EACH: usize = 100;
     let mut theirs = Vec::new();
@@ -136,17 +137,17 @@ fn thousands_come_and_go_without_a_trace() {
         assert_eq!(other.hear(), "ok");
         assert_eq!(other.tell("all Disconnected"), "ok");
         other.tell("forget");
-        theirs.push(descriptors(other.process.id()));
+        theirs.push(other.descriptors());
     }
     let rate = (TURNS * EACH) as f64 / since.elapsed().as_secs_f64();
     println!("{rate:.0} connections in a second, one after the other");
     assert!(theirs.iter().all(|count| *count <= theirs[0] + 2), "{theirs:?}");
-    other.leave();
+    other.finish();
 }
 
 #[test]
 fn a_stopped_process_is_told_everything_when_it_goes_on() {
-    let (mut other, number) = Other::listening();
+    let (mut other, number) = listening();
     const MANY: usize = 3000;
     other.order(&format!("serve {MANY}"));
     let open: Vec<_> = (0..MANY).map(|_| ask(number, b"", None)).collect();
@@ -161,13 +162,13 @@ fn a_stopped_process_is_told_everything_when_it_goes_on() {
     requests.stay_empty();
     other.resume();
     assert_eq!(other.tell("all Disconnected"), "ok");
-    other.leave();
+    other.finish();
 }
 
 #[test]
 fn a_process_ends_for_its_peers_though_a_child_of_it_lives() {
-    let (mut other, number) = Other::listening();
-    let (_connection, asked) = other.take_one(number);
+    let (mut other, number) = listening();
+    let (_connection, asked) = take_one(&mut other, number);
     let child: i32 = other.tell("fork").parse().unwrap();
     other.kill();
     assert_eq!(asked.next(), Told::Lost);
@@ -178,7 +179,7 @@ fn a_process_ends_for_its_peers_though_a_child_of_it_lives() {
 
 #[test]
 fn few_descriptors_are_enough() {
-    let (mut other, number) = Other::listening();
+    let (mut other, number) = listening();
     // Two for the channels, one for each way, and one to ask or be asked by.
     other.tell("spare 3");
     other.order("serve 200");
@@ -195,19 +196,19 @@ fn few_descriptors_are_enough() {
     }
     let _serving: Vec<_> = (0..50).map(|_| accept(requests.next(), b"")).collect();
     assert_eq!(other.tell("hear"), "Accepted");
-    other.leave();
+    other.finish();
 }
 
 #[test]
 fn those_who_ask_do_not_hold_the_descriptors_that_their_answers_need() {
     // Who would be first, if nothing saw to it, depends on when the descriptor is there.
     for delay in 0..12 {
-        let (mut other, number) = Other::listening();
+        let (mut other, number) = listening();
         other.tell("spare 2");
         other.tell("hold");
-        let used = descriptors(other.process.id());
+        let used = other.descriptors();
         let asked: Vec<_> = (0..20).map(|_| ask(number, b"", None)).collect();
-        eventually("one who asks has the last", || descriptors(other.process.id()) == used + 1);
+        eventually("one who asks has the last", || other.descriptors() == used + 1);
         std::thread::sleep(Duration::from_millis(delay));
         other.tell("release");
         other.order("serve 20");
@@ -215,7 +216,7 @@ fn those_who_ask_do_not_hold_the_descriptors_that_their_answers_need() {
             assert_eq!(notes.next(), accepted(b""));
         }
         assert_eq!(other.hear(), "ok");
-        other.leave();
+        other.finish();
     }
 }
 
@@ -239,9 +240,9 @@ fn doors(pid: u32) -> BTreeSet<String> {
 
 #[test]
 fn nonsense_closes_the_socket_it_came_by_and_no_other() {
-    let (mut other, number) = Other::listening();
-    let (_connection, asked) = other.take_one(number);
-    let mut places = Vec::from_iter(&doors(other.process.id()) | &doors(std::process::id()));
+    let (mut other, number) = listening();
+    let (_connection, asked) = take_one(&mut other, number);
+    let mut places = Vec::from_iter(&doors(other.id()) | &doors(std::process::id()));
     assert_eq!(places.len(), 2, "either process has one door: {places:?}");
     places.push(format!("nonic-connection.1/{}/{number}", space()));
     let begins_well = [&b"nonic-cm\x01\0\0\0"[..], &[1, 0, 0, 0, 9, 9]].concat();
@@ -253,13 +254,13 @@ fn nonsense_closes_the_socket_it_came_by_and_no_other() {
         }
     }
     asked.stay_empty();
-    let (_second, _asked) = other.take_one(number);
-    other.leave();
+    let (_second, _asked) = take_one(&mut other, number);
+    other.finish();
 }
 
 #[test]
 fn those_who_say_nothing_are_in_nobodys_way_and_sent_off() {
-    let (mut other, number) = Other::listening();
+    let (mut other, number) = listening();
     let name = format!("nonic-connection.1/{}/{number}", space());
     let mut silent = Vec::new();
     while silent.len() < 500 {
@@ -268,9 +269,9 @@ fn those_who_say_nothing_are_in_nobodys_way_and_sent_off() {
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     }
-    let (_connection, _asked) = other.take_one(number);
+    let (_connection, _asked) = take_one(&mut other, number);
     eventually("all are sent off", || silent.iter().all(PacketSocket::is_hung_up));
-    other.leave();
+    other.finish();
 }
 
 #[test]
@@ -279,7 +280,7 @@ fn many_processes_ask_one() {
     let (_listener, requests) = offer(number);
     const PROCESSES: usize = 24;
     const EACH: usize = 40;
-    let mut others: Vec<_> = (0..PROCESSES).map(|_| Other::start()).collect();
+    let mut others: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
     for other in &mut others {
         (0..EACH).for_each(|_| other.order(&format!("connect {number}")));
     }
@@ -294,7 +295,7 @@ fn many_processes_ask_one() {
     // Half of them die, half leave, all at once.
     let lost = |process: usize| process.is_multiple_of(2);
     for (process, mut other) in others.into_iter().enumerate() {
-        if lost(process) { other.kill() } else { other.leave() }
+        if lost(process) { other.kill() } else { other.finish() }
     }
     let mut counts = [0; 2];
     for (_, notes) in &serving {
@@ -309,18 +310,18 @@ fn many_processes_ask_one() {
 
 #[test]
 fn a_channel_that_is_not_used_is_closed_and_opened_again() {
-    let (mut other, number) = Other::listening();
-    let before = descriptors(other.process.id());
+    let (mut other, number) = listening();
+    let before = other.descriptors();
     for _ in 0..2 {
         let (connection, asked) = ask(number, b"", None);
         other.tell("next");
         other.tell("accept");
         assert_eq!(asked.next(), accepted(b""));
         assert_eq!(other.tell("hear"), "Established");
-        assert_eq!(descriptors(other.process.id()), before + 1);
+        assert_eq!(other.descriptors(), before + 1);
         connection.disconnect();
         assert_eq!(other.tell("hear"), "Disconnected");
-        eventually("the channel is closed", || descriptors(other.process.id()) == before);
+        eventually("the channel is closed", || other.descriptors() == before);
     }
-    other.leave();
+    other.finish();
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use nonic_connection::{DATA_MAX, FACTS_MAX, Refusal, Service, connect, services};
+use nonic_second_process::descriptors;
 
 #[test]
 fn servant() {
@@ -55,7 +56,7 @@ fn too_much_of_either_is_refused_before_anything_happens() {
 #[test]
 fn requests_are_answered_between_processes_in_every_way() {
     let number = fresh_number();
-    let mut other = Other::start();
+    let mut other = start();
     assert_eq!(other.tell(&format!("listen {number}")), "ok");
 
     let (connection, asked) = ask(number, b"to be accepted", None);
@@ -89,7 +90,7 @@ fn requests_are_answered_between_processes_in_every_way() {
     assert_eq!(asked.next(), accepted(b""));
     other.tell("fail");
     assert_eq!(asked.next(), Told::Lost);
-    other.leave();
+    other.finish();
 }
 
 #[test]
@@ -107,7 +108,7 @@ fn who_was_accepted_may_not_be_able_to_go_on() {
 #[test]
 fn a_number_belongs_to_one_listener_of_the_host() {
     let number = fresh_number();
-    let mut other = Other::start();
+    let mut other = start();
     let (listener, _requests) = offer(number);
     let in_use = |result: std::io::Result<_>| result.map(|_| ()).unwrap_err().kind();
     assert_eq!(in_use(offer_in(&space(), number)), std::io::ErrorKind::AddrInUse);
@@ -144,7 +145,7 @@ const TIME: Duration = Duration::from_secs(1);
 
 #[test]
 fn an_attempt_ends_when_its_time_is_over() {
-    let (mut other, number) = Other::listening();
+    let (mut other, number) = listening();
     let since = Instant::now();
     let (_connection, asked) = ask(number, b"", Some(TIME));
     other.tell("next");
@@ -161,7 +162,7 @@ fn an_attempt_ends_when_its_time_is_over() {
     assert_eq!(asked.next(), accepted(b""));
     std::thread::sleep(TIME + Duration::from_millis(50));
     asked.stay_empty();
-    other.leave();
+    other.finish();
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn an_attempt_can_be_given_up() {
 #[test]
 fn a_stopped_listener_costs_its_askers_their_time_and_nobody_else() {
     let (number, second) = (fresh_number(), fresh_number());
-    let mut other = Other::start();
+    let mut other = start();
     other.tell(&format!("listen {number}"));
     let (_listener, requests) = offer(second);
     other.stop();
@@ -203,13 +204,13 @@ fn a_stopped_listener_costs_its_askers_their_time_and_nobody_else() {
     assert_eq!(other.tell("next"), "now");
     other.tell("accept");
     assert_eq!(answer.next(), accepted(b""));
-    other.leave();
+    other.finish();
 }
 
 #[test]
 fn a_request_can_be_handed_to_another_service() {
     let (first, second, third) = (fresh_number(), fresh_number(), fresh_number());
-    let (mut one, mut two) = (Other::start(), Other::start());
+    let (mut one, mut two) = (start(), start());
     one.tell(&format!("listen {first}"));
     two.tell(&format!("listen {second}"));
     let (_listener, requests) = offer(third);
@@ -257,7 +258,7 @@ fn a_request_can_be_handed_to_another_service() {
     assert_eq!(asked.next(), accepted(b""));
 
     // Who has it may die.
-    let mut one = Other::start();
+    let mut one = start();
     one.tell(&format!("listen {first}"));
     let (_connection, asked) = ask(first, b"", None);
     one.tell("next");
@@ -270,7 +271,7 @@ fn a_request_can_be_handed_to_another_service() {
 #[test]
 fn a_request_handed_to_a_stopped_process_ends_with_its_time_or_that_process() {
     let (first, second) = (fresh_number(), fresh_number());
-    let (mut one, mut two) = (Other::start(), Other::start());
+    let (mut one, mut two) = (start(), start());
     one.tell(&format!("listen {first}"));
     two.tell(&format!("listen {second}"));
     two.stop();

@@ -6,7 +6,7 @@ use std::iter::once;
 use std::time::Instant;
 
 use common::connected::{PATIENCE, PLAIN, Plan, Seen, Side, dequeue, done, flushed, next, told};
-use common::other_process::{Other, serve};
+use common::other_process::{number, serve, start};
 use nonic_dat::ConnectionEvent::{
     AcceptCompletionError, Broken, Disconnected, Established, NonPeerRejected, TimedOut,
 };
@@ -14,6 +14,7 @@ use nonic_dat::{
     DatError, EndpointState, Event, EventDispatcher, PublicServicePoint, RemoteSegment, Streams,
     TransferKind, TransferStatus,
 };
+use nonic_second_process::SecondProcess;
 
 #[test]
 fn servant() {
@@ -24,8 +25,8 @@ fn side() -> Side {
     Side::new(&Plan::default())
 }
 
-fn ask(side: &Side, other: &mut Other) {
-    let conn_qual = other.number("qualifier");
+fn ask(side: &Side, other: &mut SecondProcess) {
+    let conn_qual = number(other, "qualifier");
     side.endpoint.connect(side.adapter.address(), conn_qual, PATIENCE, b"hello", 0, 0).unwrap();
 }
 
@@ -34,8 +35,8 @@ fn established(words: &str) -> Seen {
 }
 
 /// Connects to a new process.
-fn connected() -> (Side, Other) {
-    let (side, mut other) = (side(), Other::start());
+fn connected() -> (Side, SecondProcess) {
+    let (side, mut other) = (side(), start());
     ask(&side, &mut other);
     other.tell("next");
     assert_eq!(other.tell("accept welcome"), "ok");
@@ -67,14 +68,14 @@ fn messages_and_memory_go_between_processes() {
     near.endpoint.post_rdma_write(once(near.piece(0, 4096)), 5, remote, PLAIN).unwrap();
     assert_eq!(near.next(), done(5, TransferKind::RdmaWrite, 4096));
     assert_eq!(other.tell("byte 17"), "99");
-    other.leave();
+    other.finish();
 }
 
 #[test]
 fn a_process_that_exits_disconnects() {
     let (near, other) = connected();
     near.receive(1, 8);
-    other.leave();
+    other.finish();
     assert_eq!(next(&near.connections), told(Disconnected));
     assert_eq!(near.next(), flushed(1, TransferKind::Receive));
     is_over(&near);
@@ -100,19 +101,19 @@ fn a_killed_process_breaks_its_connections() {
     is_over(&near);
     // The endpoint can be used again.
     near.endpoint.reset().unwrap();
-    let mut other = Other::start();
+    let mut other = start();
     ask(&near, &mut other);
     other.tell("next");
     other.tell("accept again");
     assert_eq!(next(&near.connections), established("again"));
-    other.leave();
+    other.finish();
 }
 
 #[test]
 fn a_process_killed_while_it_connects_is_told_of() {
     // The request has not been taken.
-    let (near, mut other) = (side(), Other::start());
-    let conn_qual = other.number("qualifier");
+    let (near, mut other) = (side(), start());
+    let conn_qual = number(&mut other, "qualifier");
     other.stop();
     near.endpoint.connect(near.adapter.address(), conn_qual, PATIENCE, b"", 0, 0).unwrap();
     other.kill();
@@ -120,7 +121,7 @@ fn a_process_killed_while_it_connects_is_told_of() {
     is_over(&near);
     // Not decided.
     near.endpoint.reset().unwrap();
-    let mut other = Other::start();
+    let mut other = start();
     ask(&near, &mut other);
     other.tell("next");
     other.kill();
@@ -131,7 +132,7 @@ fn a_process_killed_while_it_connects_is_told_of() {
     let (conn_qual, _point) = PublicServicePoint::create_any(&near.adapter, &requests, false).unwrap();
     for stopped in [false, true] {
         near.endpoint.reset().unwrap();
-        let mut other = Other::start();
+        let mut other = start();
         other.tell(&format!("connect {conn_qual}"));
         let mut request = None;
         let (result, _) = requests.wait(PATIENCE, 1, |event| {
@@ -158,8 +159,8 @@ fn a_process_killed_while_it_connects_is_told_of() {
 
 #[test]
 fn a_stopped_process_costs_its_peer_the_time_it_gave() {
-    let (near, mut other) = (side(), Other::start());
-    let conn_qual = other.number("qualifier");
+    let (near, mut other) = (side(), start());
+    let conn_qual = number(&mut other, "qualifier");
     other.stop();
     let time = Some(std::time::Duration::from_millis(100));
     let since = Instant::now();
@@ -168,7 +169,7 @@ fn a_stopped_process_costs_its_peer_the_time_it_gave() {
     assert!(since.elapsed() >= std::time::Duration::from_millis(100));
     // Connected, stopped, disconnected from here: it learns when it goes on.
     near.endpoint.reset().unwrap();
-    other.signal(libc::SIGCONT);
+    other.resume();
     ask(&near, &mut other);
     other.tell("next");
     other.tell("accept");
@@ -177,9 +178,9 @@ fn a_stopped_process_costs_its_peer_the_time_it_gave() {
     other.stop();
     near.endpoint.disconnect(false).unwrap();
     assert_eq!(next(&near.connections), told(Disconnected));
-    other.signal(libc::SIGCONT);
+    other.resume();
     assert_eq!(other.tell("told"), "Connection(Disconnected, [])");
-    other.leave();
+    other.finish();
 }
 
 #[test]
@@ -192,14 +193,14 @@ fn a_child_cannot_touch_its_parents_connection() {
     assert!(other.tell("done").contains("cookie: 1, status: Success"));
     near.endpoint.disconnect(true).unwrap();
     assert_eq!(other.tell("told"), "Connection(Disconnected, [])");
-    other.leave();
+    other.finish();
 }
 
 #[test]
 fn thousands_of_connections_leave_no_trace() {
-    let (near, mut other) = (side(), Other::start());
-    let conn_qual = other.number("qualifier");
-    let turns = |other: &mut Other, count: usize| {
+    let (near, mut other) = (side(), start());
+    let conn_qual = number(&mut other, "qualifier");
+    let turns = |other: &mut SecondProcess, count: usize| {
         other.order(&format!("turns {count}"));
         let since = Instant::now();
         for _ in 0..count {
@@ -222,5 +223,5 @@ fn thousands_of_connections_leave_no_trace() {
         other.descriptors()
     );
     assert!(other.resident() < resident + 512, "{} KiB, {resident} before", other.resident());
-    other.leave();
+    other.finish();
 }

@@ -122,7 +122,7 @@ fn a_killed_acceptor_or_connector_ends_the_attempt() {
             });
             let (listener, id) = listener(2);
             let mut other = start(NAME, "connects");
-            other.tell(&id.port.to_string());
+            other.order(&id.port.to_string());
             wait_for(listener.number(), IN);
             other.kill();
             assert!(matches!(listener.accept(false), Err(ScifError::TryAgain(_))));
@@ -191,7 +191,7 @@ fn processes_on_two_nodes_find_each_other() {
     if role().is_none() {
         // In a fabric of its own: others use nodes of the ordinary one.
         let fabric = std::process::id().to_string();
-        return start_with(NAME, "alone", &[("NONIC_SCIF_FABRIC", &fabric)]).finish();
+        return SecondProcess::start(NAME, "alone", &[("NONIC_SCIF_FABRIC", &fabric)]).finish();
     }
     if role().as_deref() != Some("alone") {
         let (listener, id) = listener(1);
@@ -204,7 +204,8 @@ fn processes_on_two_nodes_find_each_other() {
     }
     // It needs an endpoint of its own to be seen.
     let (_here, _) = listener(1);
-    let mut other = start_with(NAME, "node 41", &[("NONIC_SCIF_NODE", "41"), ("NONIC_SCIF_NODES", "42")]);
+    let mut other =
+        SecondProcess::start(NAME, "node 41", &[("NONIC_SCIF_NODE", "41"), ("NONIC_SCIF_NODES", "42")]);
     let there = PortId { node: 41, port: other.hear().parse().unwrap() };
     assert_eq!(node_ids(), (vec![0, 41], 0));
     let endpoint = Endpoint::open().unwrap();

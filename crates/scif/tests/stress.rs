@@ -178,7 +178,7 @@ fn meet(name: &str) {
                 None => connect_to(told().parse().unwrap()),
                 Some(other) => {
                     let (listener, id) = listener(1);
-                    other.tell(&id.port.to_string());
+                    other.order(&id.port.to_string());
                     listener.accept(true).unwrap().0
                 }
             };
@@ -199,7 +199,7 @@ fn meet(name: &str) {
                 Some(other) => {
                     assert_eq!(other.hear(), "done");
                     assert_eq!(shown(endpoint.number()), OUT, "{there:?} {back:?}");
-                    other.tell("next");
+                    other.order("next");
                 }
             }
         }

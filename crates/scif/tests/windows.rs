@@ -232,7 +232,7 @@ fn a_stopped_process_holds_only_what_it_uses() {
     }
     barrier(&endpoint);
     other.hear();
-    let pid = other.process.id() as i32;
+    let pid = other.id() as i32;
     // SAFETY: the process is the test's.
     unsafe { libc::kill(pid, libc::SIGSTOP) };
     endpoint.unregister(0, 4 * PAGE).unwrap();
@@ -242,7 +242,7 @@ fn a_stopped_process_holds_only_what_it_uses() {
     word(pages.start).store(7, Ordering::Relaxed);
     // SAFETY: as above.
     unsafe { libc::kill(pid, libc::SIGCONT) };
-    other.tell("go on");
+    other.order("go on");
     barrier(&endpoint);
     assert_eq!(again(0), Ok(0), "unmapped before its next message");
     barrier(&endpoint);
@@ -253,7 +253,7 @@ fn a_stopped_process_holds_only_what_it_uses() {
 fn the_limit_of_locked_memory_counts_where_that_is_asked_for() {
     const NAME: &str = "the_limit_of_locked_memory_counts_where_that_is_asked_for";
     if role().is_none() {
-        start_with(NAME, "limited", &[("NONIC_SCIF_MEMLOCK", "1")]).finish();
+        SecondProcess::start(NAME, "limited", &[("NONIC_SCIF_MEMLOCK", "1")]).finish();
         return;
     }
     let limit = libc::rlimit { rlim_cur: 8 * PAGE as u64, rlim_max: 8 * PAGE as u64 };

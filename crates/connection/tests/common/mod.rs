@@ -1,12 +1,10 @@
-//! What the tests share: sinks that note what they are told, and a second process that does what it is told by lines.
+//! What the tests share: sinks that note what they are told, and what a second process does.
 
 #![allow(dead_code)]
 
 use std::fmt::Debug;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -15,6 +13,7 @@ use std::time::{Duration, Instant};
 use nonic_connection::{
     Connection, ConnectionSink, End, Listener, Refusal, Request, ServiceSink, connect, listen,
 };
+use nonic_second_process::{SecondProcess, role};
 
 /// Long enough for anything on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -160,129 +159,35 @@ pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Descriptors a process has open.
-pub(crate) fn descriptors(pid: u32) -> usize {
-    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+// The second process.
+
+/// Starts one. Every test program has a test named `servant`, which calls [`serve`].
+pub(crate) fn start() -> SecondProcess {
+    SecondProcess::start("servant", &space(), &[])
 }
 
-// The other process.
-
-const ROLE: &str = "NONIC_TEST_SPACE";
-/// First characters of a line that is for the other process, and not the test harness's.
-const MARK: &str = "nonic: ";
-
-/// A second process.
-pub(crate) struct Other {
-    pub(crate) process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
+/// Starts one that listens, on the number that comes with it.
+pub(crate) fn listening() -> (SecondProcess, u64) {
+    let number = fresh_number();
+    let mut other = start();
+    other.tell(&format!("listen {number}"));
+    (other, number)
 }
 
-impl Other {
-    /// Starts one. Every test program has a test named `servant`, which calls [`serve`].
-    pub(crate) fn start() -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "servant", "--nocapture", "--test-threads", "1"])
-            .env(ROLE, space())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        Self { process, input, output: BufReader::new(output) }
-    }
-
-    /// Starts one that listens, on the number that comes with it.
-    pub(crate) fn listening() -> (Self, u64) {
-        let number = fresh_number();
-        let mut other = Self::start();
-        other.tell(&format!("listen {number}"));
-        (other, number)
-    }
-
-    /// Has it accept a connection to its number.
-    pub(crate) fn take_one(&mut self, number: u64) -> (Connection, Notes<Told>) {
-        let (connection, asked) = ask(number, b"", None);
-        self.tell("next");
-        self.tell("accept");
-        assert_eq!(asked.next(), accepted(b""));
-        (connection, asked)
-    }
-
-    /// The next line it says.
-    pub(crate) fn hear(&mut self) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the other process has ended");
-            if let Some((_, text)) = line.split_once(MARK) {
-                return text.trim_end().to_owned();
-            }
-        }
-    }
-
-    /// Has it do something that it answers.
-    pub(crate) fn tell(&mut self, text: &str) -> String {
-        self.order(text);
-        self.hear()
-    }
-
-    /// Has it do something; the answer is heard later.
-    pub(crate) fn order(&mut self, text: &str) {
-        writeln!(self.input, "{text}").unwrap();
-        self.input.flush().unwrap();
-    }
-
-    pub(crate) fn signal(&self, signal: i32) {
-        // SAFETY: a signal to the child of this test.
-        unsafe { libc::kill(self.process.id() as i32, signal) };
-    }
-
-    /// Stops it, and waits until it has stopped.
-    pub(crate) fn stop(&self) {
-        self.signal(libc::SIGSTOP);
-        let stat = format!("/proc/{}/stat", self.process.id());
-        eventually("the process stops", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
-    }
-
-    pub(crate) fn resume(&self) {
-        self.signal(libc::SIGCONT);
-    }
-
-    pub(crate) fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    /// Has it end in order.
-    pub(crate) fn leave(mut self) {
-        self.order("leave");
-        assert!(self.process.wait().unwrap().success());
-    }
+/// Has one accept a connection to its number.
+pub(crate) fn take_one(other: &mut SecondProcess, number: u64) -> (Connection, Notes<Told>) {
+    let (connection, asked) = ask(number, b"", None);
+    other.tell("next");
+    other.tell("accept");
+    assert_eq!(asked.next(), accepted(b""));
+    (connection, asked)
 }
 
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn say(text: &str) {
-    println!("{MARK}{text}");
-}
-
-/// What the second process does, a line at a time. It keeps the requests and connections in the order in which they came.
+/// What the second process does. It keeps the requests and connections in the order in which they came.
 pub(crate) fn serve() {
-    let Ok(space) = std::env::var(ROLE) else { return };
-    let mut servant = Servant { space, ..Servant::default() };
-    for line in std::io::stdin().lock().lines() {
-        let line = line.unwrap();
-        let (command, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        if command == "leave" {
-            // With everything as it is: what nonic does at the end is its own business.
-            std::process::exit(0);
-        }
-        say(&servant.obey(command, rest));
+    if let Some(space) = role() {
+        let mut servant = Servant { space, ..Servant::default() };
+        nonic_second_process::serve(|command, rest| servant.obey(command, rest));
     }
 }
 

@@ -1,127 +1,27 @@
-//! A second process with one side of a connection, which does what it is told by lines.
+//! What a second process does, which has one side of a connection.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use nonic_dat::{ConnectionRequest, Event, EventDispatcher, PublicServicePoint, Streams};
+use nonic_second_process::{SecondProcess, role};
 
 use super::connected::{PATIENCE, PLAIN, Plan, Side, next};
 
-const ROLE: &str = "NONIC_TEST_ROLE";
-/// First characters of a line that is for the other process, and not the test harness's.
-const MARK: &str = "nonic: ";
-
-/// The second process.
-pub(crate) struct Other {
-    pub(crate) process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
+/// Starts one. The test program has a test named `servant`, which calls [`serve`].
+pub(crate) fn start() -> SecondProcess {
+    SecondProcess::start("servant", "servant", &[])
 }
 
-impl Other {
-    /// Starts one. The test program has a test named `servant`, which calls [`serve`].
-    pub(crate) fn start() -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "servant", "--nocapture", "--test-threads", "1"])
-            .env(ROLE, "servant")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        Self { process, input, output: BufReader::new(output) }
-    }
-
-    /// Has it do something; the answer is heard later.
-    pub(crate) fn order(&mut self, text: &str) {
-        writeln!(self.input, "{text}").unwrap();
-        self.input.flush().unwrap();
-    }
-
-    /// The next line it says.
-    pub(crate) fn hear(&mut self) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the other process has ended");
-            if let Some((_, text)) = line.split_once(MARK) {
-                return text.trim_end().to_owned();
-            }
-        }
-    }
-
-    /// Has it do something that it answers.
-    pub(crate) fn tell(&mut self, text: &str) -> String {
-        self.order(text);
-        self.hear()
-    }
-
-    /// The number it answers.
-    pub(crate) fn number(&mut self, text: &str) -> u64 {
-        self.tell(text).parse().unwrap()
-    }
-
-    /// Stops it, and waits until it has stopped.
-    pub(crate) fn stop(&self) {
-        self.signal(libc::SIGSTOP);
-        let stat = format!("/proc/{}/stat", self.process.id());
-        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
-            std::thread::yield_now();
-        }
-    }
-
-    pub(crate) fn signal(&self, signal: i32) {
-        // SAFETY: a signal to the child of this test.
-        unsafe { libc::kill(self.process.id() as i32, signal) };
-    }
-
-    pub(crate) fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    /// Has it end in order.
-    pub(crate) fn leave(mut self) {
-        self.order("leave");
-        assert!(self.process.wait().unwrap().success());
-    }
-
-    pub(crate) fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count()
-    }
-
-    /// Memory of its own, in KiB.
-    pub(crate) fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
-        line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
-    }
+/// The number it answers.
+pub(crate) fn number(other: &mut SecondProcess, text: &str) -> u64 {
+    other.tell(text).parse().unwrap()
 }
 
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn say(text: &str) {
-    println!("{MARK}{text}");
-}
-
-/// What the second process does, a line at a time.
+/// What the second process does.
 pub(crate) fn serve() {
-    if std::env::var_os(ROLE).is_none() {
-        return;
-    }
-    let mut servant = Servant::new();
-    for line in std::io::stdin().lock().lines() {
-        let line = line.unwrap();
-        let (command, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        if command == "leave" {
-            std::process::exit(0);
-        }
-        say(&servant.obey(command, rest));
+    if role().is_some() {
+        let mut servant = Servant::new();
+        nonic_second_process::serve(|command, rest| servant.obey(command, rest));
     }
 }
 

@@ -1,11 +1,9 @@
 //! What the tests of endpoints share: pairs, second processes, waiting for what a descriptor shows.
 
-#![allow(dead_code)]
-
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+#![allow(dead_code, unused_imports)]
 
 use nonic_scif::{Descriptor, Endpoint, PollEntry, PortId, ScifError, node_ids, poll};
+pub(crate) use nonic_second_process::{SecondProcess, role, say, told};
 
 pub(crate) const IN: i16 = libc::POLLIN;
 pub(crate) const OUT: i16 = libc::POLLOUT;
@@ -31,7 +29,7 @@ pub(crate) fn reserved_port(which: u16) -> u16 {
 /// Starts the test `name` once more where no other endpoints are, and waits for its end.
 pub(crate) fn run_alone(name: &str) {
     let fabric = format!("{}-{name:.20}", std::process::id());
-    start_with(name, "alone", &[("NONIC_SCIF_FABRIC", &fabric)]).finish();
+    SecondProcess::start(name, "alone", &[("NONIC_SCIF_FABRIC", &fabric)]).finish();
 }
 
 /// Two endpoints of this process, connected: who connected, who accepted.
@@ -87,80 +85,9 @@ pub(crate) fn wait_for(number: i32, events: i16) -> i16 {
     entry.revents
 }
 
-/// The same test in a second process, which sees its role in the environment and talks by lines.
-pub(crate) struct Other {
-    pub(crate) process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-const ROLE: &str = "NONIC_TEST_ROLE";
-
-/// What this process was started as; `None` in the first one.
-pub(crate) fn role() -> Option<String> {
-    std::env::var(ROLE).ok()
-}
-
 /// Starts the test `name` once more as `role`.
-pub(crate) fn start(name: &str, role: &str) -> Other {
-    start_with(name, role, &[])
-}
-
-/// The same with more in its environment.
-pub(crate) fn start_with(name: &str, role: &str, variables: &[(&str, &str)]) -> Other {
-    let mut process = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture", "--test-threads", "1"])
-        .env(ROLE, role)
-        .envs(variables.iter().copied())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-    Other { process, input, output: BufReader::new(output) }
-}
-
-/// First characters of a line that is for the other process, and not the test harness's.
-const MARK: &str = "nonic: ";
-
-impl Other {
-    /// The next line it says.
-    pub(crate) fn hear(&mut self) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the other process has ended");
-            // The harness writes the test's name without a line end before.
-            if let Some((_, text)) = line.split_once(MARK) {
-                return text.trim_end().to_owned();
-            }
-        }
-    }
-
-    pub(crate) fn tell(&mut self, text: &str) {
-        writeln!(self.input, "{text}").unwrap();
-    }
-
-    pub(crate) fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    pub(crate) fn finish(mut self) {
-        drop(self.input);
-        assert!(self.process.wait().unwrap().success());
-    }
-}
-
-/// Says a line to the first process.
-pub(crate) fn say(text: &str) {
-    println!("{MARK}{text}");
-}
-
-/// Waits for a line of the first process.
-pub(crate) fn told() -> String {
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
-    line.trim_end().to_owned()
+pub(crate) fn start(name: &str, role: &str) -> SecondProcess {
+    SecondProcess::start(name, role, &[])
 }
 
 /// An endpoint connected to a port of this node.
@@ -171,10 +98,10 @@ pub(crate) fn connect_to(port: u16) -> Endpoint {
 }
 
 /// An endpoint accepted from a second process, which runs the same test as `role`.
-pub(crate) fn accepted_from(name: &str, role: &str) -> (Endpoint, Other) {
+pub(crate) fn accepted_from(name: &str, role: &str) -> (Endpoint, SecondProcess) {
     let (listener, id) = listener(1);
     let mut other = start(name, role);
-    other.tell(&id.port.to_string());
+    other.order(&id.port.to_string());
     let (endpoint, _) = listener.accept(true).unwrap();
     (endpoint, other)
 }
