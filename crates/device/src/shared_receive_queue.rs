@@ -108,20 +108,43 @@ impl SharedReceiveQueue {
         inner.queue.length() as u32 + self.taken.load(Ordering::Relaxed)
     }
 
-    /// Changes how many receives it holds; those that wait stay. Refused below their number, which an armed
-    /// limit does not exceed.
+    /// Changes how many receives it holds; those that wait stay. Refused for 0, beyond the device's limit, below the
+    /// number of those that wait, and below an armed limit.
     pub fn resize(&self, requests: u32) -> Result<(), CreateError> {
+        self.modify(Some(requests), None)
+    }
+
+    /// Arms the limit: one event when fewer receives than this remain. 0 disarms. Refused above the number it holds.
+    pub fn set_limit(&self, limit: u32) -> Result<(), CreateError> {
+        self.modify(None, Some(limit))
+    }
+
+    /// [`resize`](Self::resize), then [`set_limit`](Self::set_limit), or neither: the limit is judged by the new size, and
+    /// nothing changes if one of them is refused.
+    pub fn modify(&self, requests: Option<u32>, limit: Option<u32>) -> Result<(), CreateError> {
         self.context().check_current()?;
-        if requests == 0 || requests > REQUESTS_MAX {
-            let (asked, limit) = (u64::from(requests), u64::from(REQUESTS_MAX));
+        let mut inner = self.lock();
+        let waiting = inner.queue.length() as u32;
+        let capacity = requests.unwrap_or(inner.queue.capacity());
+        if capacity == 0 || capacity > REQUESTS_MAX {
+            let (asked, limit) = (u64::from(capacity), u64::from(REQUESTS_MAX));
             return Err(CreateError::Limit { what: "requests", asked, limit });
         }
-        let mut inner = self.lock();
-        let entries = inner.queue.length() as u32;
-        if requests < entries {
-            return Err(CreateError::StillHolds { entries });
+        if requests.is_some() && capacity < waiting {
+            return Err(CreateError::StillHolds { entries: waiting });
         }
-        inner.queue.set_capacity(requests);
+        let armed = limit.unwrap_or(inner.limit);
+        if armed > capacity {
+            let (asked, limit) = (u64::from(armed), u64::from(capacity));
+            return Err(CreateError::Limit { what: "as limit of a shared receive queue", asked, limit });
+        }
+        inner.queue.set_capacity(capacity);
+        let reached = limit.is_some_and(|limit| waiting < limit);
+        inner.limit = if reached { 0 } else { armed };
+        drop(inner);
+        if reached {
+            self.raise_limit();
+        }
         Ok(())
     }
 
@@ -188,24 +211,6 @@ impl SharedReceiveQueue {
         if let Some(this) = self.this.upgrade() {
             self.context().raise(AsyncEventKind::SrqLimitReached, AsyncElement::SharedReceiveQueue(this));
         }
-    }
-
-    /// Arms the limit: one event when fewer receives than this remain. 0 disarms.
-    pub fn set_limit(&self, limit: u32) -> Result<(), CreateError> {
-        self.context().check_current()?;
-        let mut inner = self.lock();
-        let capacity = inner.queue.capacity();
-        if limit > capacity {
-            let (asked, limit) = (u64::from(limit), u64::from(capacity));
-            return Err(CreateError::Limit { what: "as limit of a shared receive queue", asked, limit });
-        }
-        let reached = limit > 0 && inner.queue.length() < limit as usize;
-        inner.limit = if reached { 0 } else { limit };
-        drop(inner);
-        if reached {
-            self.raise_limit();
-        }
-        Ok(())
     }
 
     pub(crate) fn async_account(&self) -> &EventAccount {

@@ -83,6 +83,43 @@ fn a_queue_grows_and_shrinks_to_what_it_holds_and_no_further() {
     queue.resize(100).unwrap();
     queue.set_limit(3).unwrap();
     assert!(queue.set_limit(101).is_err());
+    assert!(matches!(queue.resize(2), Err(CreateError::StillHolds { .. })));
     queue.resize(3).unwrap();
     queue.resize(100).unwrap();
+}
+
+#[test]
+fn size_and_limit_change_together_or_not_at_all() {
+    let (end, queue) = receiver(4);
+    for id in 0..3 {
+        post(&end, &queue, id, 8).unwrap();
+    }
+    let now = || (queue.limits().0, queue.limit());
+    queue.set_limit(1).unwrap();
+    // The size could be, the limit could not, and the other way about.
+    assert!(matches!(queue.modify(Some(8), Some(9)), Err(CreateError::Limit { asked: 9, limit: 8, .. })));
+    assert!(matches!(queue.modify(Some(3), Some(4)), Err(CreateError::Limit { asked: 4, limit: 3, .. })));
+    assert!(matches!(queue.modify(Some(2), Some(2)), Err(CreateError::StillHolds { entries: 3 })));
+    assert!(matches!(queue.modify(Some(0), Some(0)), Err(CreateError::Limit { asked: 0, .. })));
+    assert_eq!(now(), (4, 1));
+    // A limit that only the new size allows; then a size that only the new limit allows.
+    queue.modify(Some(8), None).unwrap();
+    for id in 3..8 {
+        post(&end, &queue, id, 8).unwrap();
+    }
+    queue.modify(Some(20), Some(8)).unwrap();
+    assert_eq!(now(), (20, 8));
+    queue.modify(Some(8), Some(2)).unwrap();
+    assert_eq!(now(), (8, 2));
+    assert_eq!(post(&end, &queue, 8, 8), Err(PostError::QueueFull { capacity: 8 }));
+}
+
+#[test]
+fn a_queue_does_not_shrink_below_a_limit_that_is_armed() {
+    let end = End::new();
+    let queue = end.zone.create_shared_receive_queue(8, 1, 6, 0).unwrap();
+    assert!(matches!(queue.resize(5), Err(CreateError::Limit { asked: 6, limit: 5, .. })));
+    assert_eq!(queue.limits().0, 8);
+    queue.modify(Some(5), Some(0)).unwrap();
+    assert_eq!((queue.limits().0, queue.limit()), (5, 0));
 }

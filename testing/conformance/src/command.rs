@@ -160,6 +160,7 @@ wire_choice! {
         AcknowledgeEvents { queue: u32, count: u32 },
         Shared { zone: u32, requests: u32, pieces: u32, limit: u32 },
         SetLimit { queue: u32, limit: u32 },
+        ResizeShared { queue: u32, requests: u32, limit: Option<u32> },
         PostShared { queue: u32, receives: Vec<Receive> },
         DestroyShared { queue: u32 },
         /// Number and queue-pair number.

@@ -205,6 +205,9 @@ impl Executor {
                 number(self.shared.add(queue))
             }
             Command::SetLimit { queue, limit } => done(self.shared.at(queue).set_limit(limit)),
+            Command::ResizeShared { queue, requests, limit } => {
+                done(self.shared.at(queue).modify(Some(requests), limit))
+            }
             Command::PostShared { queue, receives } => {
                 let queue = self.shared.at(queue);
                 done(receives.iter().try_for_each(|receive| {

@@ -341,6 +341,50 @@ static void the_first_packet_in_rtr_is_communication_established(struct node *n)
 
 // ---- shared receive queues (7.5) ---------------------------------------------------------------------------------
 
+static int resize(struct node *n, unsigned max_wr, unsigned limit, int mask)
+{
+    struct ibv_srq_attr attr = {.max_wr = max_wr, .srq_limit = limit};
+    return ibv_modify_srq(n->srq, &attr, mask);
+}
+
+static bool size_and_limit_are(struct node *n, unsigned max_wr, unsigned limit)
+{
+    struct ibv_srq_attr attr = {0};
+    REQUIRE(ibv_query_srq(n->srq, &attr) == 0);
+    return attr.max_wr == max_wr && attr.srq_limit == limit;
+}
+
+// The queue holds five receives and has limit three, and so it is afterwards.
+static void resize_around_five_receives(struct node *n, const struct ibv_srq_init_attr *init)
+{
+    const int both = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
+    unsigned size = init->attr.max_wr;
+    struct ibv_device_attr device;
+    REQUIRE(ibv_query_device(n->context, &device) == 0);
+    if (!(device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE)) {
+        CHECK_EITHER("7.5", "without SRQ_RESIZE a new size is EINVAL or EOPNOTSUPP", resize(n, 64, 0, IBV_SRQ_MAX_WR),
+                     EINVAL, EOPNOTSUPP);
+        return;
+    }
+    CHECK_EQ("7.5", "a size below the receives that wait is EINVAL", resize(n, 4, 0, IBV_SRQ_MAX_WR), EINVAL);
+    CHECK_EQ("7.5", "a size of 0 is EINVAL", resize(n, 0, 0, IBV_SRQ_MAX_WR), EINVAL);
+    CHECK_EQ("7.5", "a size above max_srq_wr is EINVAL", resize(n, device.max_srq_wr + 1, 0, IBV_SRQ_MAX_WR), EINVAL);
+    CHECK_EQ("7.5", "a good size with a limit above it is EINVAL", resize(n, 64, 65, both), EINVAL);
+    CHECK_EQ("7.5", "a good limit with a bad size is EINVAL", resize(n, 4, 1, both), EINVAL);
+    CHECK_EQ("7.5", "an unknown bit beside a good size is EINVAL", resize(n, 64, 0, IBV_SRQ_MAX_WR | 1 << 7), EINVAL);
+    CHECK("7.5", "and none of them changed anything", size_and_limit_are(n, size, 3));
+    CHECK_EQ("7.5", "a queue grows", resize(n, 64, 0, IBV_SRQ_MAX_WR), 0);
+    CHECK("7.5", "and keeps its limit", size_and_limit_are(n, 64, 3));
+    CHECK_EQ("7.5", "it shrinks to what it holds, and takes a limit", resize(n, 5, 5, both), 0);
+    CHECK("7.5", "both at once", size_and_limit_are(n, 5, 5));
+    struct ibv_sge sge = piece(n->buffer, 64, n->mr->lkey);
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad = NULL;
+    CHECK_EQ("7.5", "and is full then", ibv_post_srq_recv(n->srq, &wr, &bad), ENOMEM);
+    CHECK_EQ("7.5", "a size below the armed limit is EINVAL", resize(n, 4, 0, IBV_SRQ_MAX_WR), EINVAL);
+    CHECK_EQ("7.5", "it grows with a limit that only the new size allows", resize(n, size, 3, both), 0);
+    CHECK("7.5", "as it was at first", size_and_limit_are(n, size, 3));
+}
+
 static void a_shared_queue_serves_counts_and_warns(struct node *n)
 {
     struct ibv_srq_init_attr init = {.srq_context = n, .attr = {.max_wr = 16, .max_sge = 1}};
@@ -364,12 +408,7 @@ static void a_shared_queue_serves_counts_and_warns(struct node *n)
         CHECK("7.5", "and tells limit and size", attr.srq_limit == 3 && attr.max_wr >= 16);
         attr.srq_limit = init.attr.max_wr + 1;
         CHECK_EQ("7.5", "a limit above the size is EINVAL", ibv_modify_srq(n->srq, &attr, IBV_SRQ_LIMIT), EINVAL);
-        attr.max_wr = 64;
-        int resized = ibv_modify_srq(n->srq, &attr, IBV_SRQ_MAX_WR);
-        struct ibv_device_attr device;
-        REQUIRE(ibv_query_device(n->context, &device) == 0);
-        if (!(device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
-            CHECK_EITHER("7.5", "without SRQ_RESIZE a new size is EINVAL or EOPNOTSUPP", resized, EINVAL, EOPNOTSUPP);
+        resize_around_five_receives(n, &init);
         CHECK("7.5", "with five receives and limit three there is no event", !readable(n->context->async_fd, 0));
     }
     meet();

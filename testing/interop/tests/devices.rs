@@ -121,6 +121,11 @@ fn described(environment: Environment) -> Verdict {
     for limit in ["max_qp_rd_atom", "max_qp_init_rd_atom", "max_srq_wr", "max_srq_sge", "max_pkeys"] {
         expect(&text, limit, positive)?;
     }
+    for capability in ["SRQ_RESIZE", "MEM_WINDOW", "MEM_WINDOW_TYPE_2B"] {
+        if !text.lines().any(|line| line.trim() == capability) {
+            return failed(format!("the capability {capability} is missing in\n{text}"));
+        }
+    }
     expect(&text, "state", |value| value == "PORT_ACTIVE (4)")?;
     expect(&text, "max_mtu", |value| value == "4096 (5)")?;
     expect(&text, "phys_state", |value| value == "LINK_UP (5)")?;

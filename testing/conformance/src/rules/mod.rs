@@ -236,6 +236,7 @@ pub(crate) fn all() -> Vec<Rule> {
         "7.5" shared_receive::{
             several_queue_pairs_take_from_one_queue,
             a_shared_queue_has_a_limit_and_bounds,
+            a_shared_queue_is_resized_with_its_receives_in_it_or_not_at_all,
             a_queue_pair_with_a_shared_queue_takes_no_receives_of_its_own,
             the_limit_event_comes_once_when_fewer_remain,
             receives_of_a_shared_queue_outlive_a_queue_pair_in_error,

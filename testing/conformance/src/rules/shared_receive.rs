@@ -57,6 +57,45 @@ pub(crate) fn a_shared_queue_has_a_limit_and_bounds(pair: &mut Pair) {
     pair.client.refuses(Command::SetLimit { queue, limit: 5 }, "Limit");
 }
 
+pub(crate) fn a_shared_queue_is_resized_with_its_receives_in_it_or_not_at_all(pair: &mut Pair) {
+    let (client, server) = pair.connect_both(&RELIABLE, &SHARED);
+    let queue = shared_of(&server);
+    let resize = |requests, limit| Command::ResizeShared { queue, requests, limit };
+    let post = |id| Command::PostShared { queue, receives: vec![Receive { id, pieces: vec![] }] };
+    let take = |pair: &mut Pair, id| {
+        assert_eq!(pair.client.carry_out(&client, send(&[])), Status::Success);
+        assert_eq!(pair.server.received(&server).id, id);
+    };
+    for id in 0..5 {
+        pair.server.must(post(id));
+    }
+    let most = pair.server.ask(Command::Limits {})[4] as u32;
+    pair.server.refuses(resize(4, None), "StillHolds");
+    for (requests, limit) in [(0, None), (most + 1, None), (most + 1, Some(1)), (5, Some(6))] {
+        pair.server.refuses(resize(requests, limit), "Limit");
+    }
+    // Nothing of it happened: it holds sixteen as before, and no limit is armed.
+    for id in 5..16 {
+        pair.server.must(post(id));
+    }
+    pair.server.refuses(post(16), "QueueFull");
+    pair.server.must(resize(18, Some(17)));
+    pair.server.async_event(AsyncEventKind::SrqLimitReached, queue);
+    pair.server.must(post(16));
+    pair.server.must(post(17));
+    pair.server.refuses(post(18), "QueueFull");
+    pair.server.must(resize(18, Some(17)));
+    pair.server.refuses(resize(16, None), "StillHolds");
+    (0..3).for_each(|id| take(pair, id));
+    pair.server.async_event(AsyncEventKind::SrqLimitReached, queue);
+    pair.server.must(resize(15, Some(15)));
+    pair.server.refuses(post(18), "QueueFull");
+    pair.server.assert_no_async_event();
+    (3..5).for_each(|id| take(pair, id));
+    pair.server.async_event(AsyncEventKind::SrqLimitReached, queue);
+    (5..18).for_each(|id| take(pair, id));
+}
+
 pub(crate) fn a_queue_pair_with_a_shared_queue_takes_no_receives_of_its_own(pair: &mut Pair) {
     let capabilities = nonic_device::Capabilities { receive_requests: u32::MAX, ..RELIABLE.capabilities };
     let (_, server) = pair.connect_both(&RELIABLE, &Options { capabilities, ..SHARED });

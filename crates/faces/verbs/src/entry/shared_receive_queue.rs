@@ -91,8 +91,9 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
     })
 }
 
-/// `ibv_modify_srq(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (unknown bits; a limit above
-/// the size; a new size, as the device does not report `IBV_DEVICE_SRQ_RESIZE`).
+/// `ibv_modify_srq(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (unknown bits; a size of 0, beyond the
+/// device's, below the number of receives that wait or below an armed limit; a limit above the size). In one call the
+/// size comes first; if either is refused, nothing changes.
 ///
 /// # Safety
 /// `attr` is readable.
@@ -104,12 +105,14 @@ pub unsafe extern "C" fn nonic_ibv_modify_srq(
 ) -> c_int {
     guard::status(|| {
         let queue = SHARED_RECEIVE_QUEUES.find(srq)?;
-        if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 || mask & IBV_SRQ_MAX_WR != 0 {
+        if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
             return Err(Errno::EINVAL);
         }
-        if mask & IBV_SRQ_LIMIT != 0 {
+        if mask != 0 {
             // SAFETY: the caller's attributes are readable.
-            queue.set_limit(unsafe { (*attr).srq_limit })?;
+            let ibv_srq_attr { max_wr, srq_limit, .. } = unsafe { *attr };
+            let named = |bit, value| (mask & bit != 0).then_some(value);
+            queue.modify(named(IBV_SRQ_MAX_WR, max_wr), named(IBV_SRQ_LIMIT, srq_limit))?;
         }
         Ok(())
     })
