@@ -1,31 +1,12 @@
 //! The examples of uDAPL, compiled against our headers and run with the built libraries.
 
+mod c_program;
 mod library;
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Child;
 
-/// How long a program may take to listen.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn example(name: &str) -> PathBuf {
-    let names = library::names();
-    let source =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/c").join(name).with_extension("c");
-    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let status = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"])
-        .arg(&source)
-        .arg(format!("-I{}", names.join("include").display()))
-        .arg(format!("-L{}", names.display()))
-        .args(["-ldat", "-o"])
-        .arg(&binary)
-        .status()
-        .expect("there is a C compiler");
-    assert!(status.success(), "{} does not compile", source.display());
-    binary
-}
+use c_program::{compile, end, wait_for_listener};
 
 /// Whether the memory of all adapters is coherent.
 #[derive(Clone, Copy)]
@@ -39,38 +20,7 @@ fn start(program: &Path, memory: Memory, arguments: &[&str]) -> Child {
         Memory::Coherent => "0",
         Memory::NotCoherent => "1",
     };
-    Command::new(program)
-        .args(arguments)
-        .env("LD_LIBRARY_PATH", library::names())
-        .env("NONIC_NONCOHERENT", value)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts")
-}
-
-/// What a program printed, which must have gone well.
-#[track_caller]
-fn end(child: Child) -> String {
-    let output = child.wait_with_output().expect("it ends");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}\n{out}{err}", output.status);
-    assert_eq!(err, "", "the program complained");
-    out.into_owned()
-}
-
-/// Waits until somebody listens on a service number.
-fn wait_for_listener(number: &str) {
-    let name = format!("/dat/{number}");
-    let begun = Instant::now();
-    loop {
-        let sockets = std::fs::read_to_string("/proc/net/unix").expect("the kernel lists sockets");
-        if sockets.lines().any(|line| line.ends_with(&name) && line.contains(" 00010000 ")) {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "nobody listens on {name}");
-        std::thread::yield_now();
-    }
+    c_program::start(program, arguments, &[("NONIC_NONCOHERENT", value)])
 }
 
 /// A number that no other test, and no other run of this one, listens on.
@@ -80,11 +30,11 @@ fn number(offset: u32) -> String {
 
 /// Runs an example alone, and as two programs; returns what was printed: alone, by the listener, by the connector.
 fn both_ways(name: &str, [listener, connector]: [&str; 2], offset: u32, memory: Memory) -> [String; 3] {
-    let program = example(name);
+    let program = compile(&format!("../../examples/c/{name}.c"), "-ldat");
     let alone = end(start(&program, memory, &[]));
     let number = number(offset);
     let first = start(&program, memory, &[listener, &number]);
-    wait_for_listener(&number);
+    wait_for_listener(&format!("/dat/{number}"));
     let second = start(&program, memory, &[connector, &number]);
     let [second, first] = [end(second), end(first)];
     [alone, first, second]

@@ -1,10 +1,10 @@
 //! The headers of uDAPL 1.2: each compiles alone in every C and C++ that programs of its time and of today are written in, and
 //! has every public name with its value, every structure with its layout, every call with its type.
 
+mod header;
 mod library;
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use header::{compile, holds};
 
 const HEADERS: [&str; 10] = [
     "udat.h",
@@ -319,30 +319,6 @@ const TABLE: &str = "ia_open ia_query ia_close set_consumer_context get_consumer
     psp_free rsp_create rsp_query rsp_free pz_create pz_query pz_free psp_create_any ep_reset evd_set_unwaitable \
     evd_clear_unwaitable lmr_sync_rdma_read lmr_sync_rdma_write ep_create_with_srq ep_recv_query ep_set_watermark \
     srq_create srq_free srq_post_recv srq_query srq_resize srq_set_lw";
-
-/// What the compiler says of a text that includes a header: nothing if it is in order.
-fn compile(compiler: &str, language: &str, standard: &str, text: &str) -> String {
-    library::path(); // It puts the headers into their place.
-    let mut child = Command::new(compiler)
-        .args(["-x", language, &format!("-std={standard}")])
-        .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"])
-        .arg(format!("-I{}", library::names().join("include").display()))
-        .arg("-")
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("there is a compiler for C and for C++ (packages gcc and g++)");
-    child.stdin.take().expect("it is a pipe").write_all(text.as_bytes()).expect("it takes the text");
-    let output = child.wait_with_output().expect("it ends");
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.success(), words.is_empty(), "{words}");
-    words
-}
-
-/// A declaration that compiles only if the condition holds.
-fn holds(number: usize, condition: &str) -> String {
-    format!("extern char condition_{number}[({condition}) ? 1 : -1];\n")
-}
 
 /// Everything that has to hold, as C says it.
 fn conditions() -> Vec<String> {

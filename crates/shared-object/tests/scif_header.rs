@@ -1,10 +1,10 @@
 //! The header: compiles alone in every C and C++ that programs of its time and of today are written in, and has every
 //! public name with its value.
 
+mod header;
 mod library;
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use header::{compile, holds};
 
 /// Every constant and its value.
 const CONSTANTS: [(&str, i32); 118] = [
@@ -182,30 +182,6 @@ const LANGUAGES: [(&str, &str, &[&str]); 2] = [
     ("gcc", "c", &["c89", "gnu89", "c99", "gnu99", "c11", "gnu11", "c17"]),
     ("g++", "c++", &["c++98", "gnu++98", "c++11", "c++17", "c++20"]),
 ];
-
-/// What the compiler says about a text, which is nothing if all is well.
-fn compile(compiler: &str, language: &str, standard: &str, text: &str) -> String {
-    library::path(); // It puts the header into its place.
-    let mut child = Command::new(compiler)
-        .args(["-x", language, &format!("-std={standard}")])
-        .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"])
-        .arg(format!("-I{}", library::names().join("include").display()))
-        .arg("-")
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("there is a compiler for C and for C++ (packages gcc and g++)");
-    child.stdin.take().expect("it is a pipe").write_all(text.as_bytes()).expect("it takes the text");
-    let output = child.wait_with_output().expect("it ends");
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.success(), words.is_empty(), "{words}");
-    words
-}
-
-/// Whether a condition holds, as an array that has a size only then: for languages without assertions too.
-fn holds(number: usize, condition: &str) -> String {
-    format!("extern char condition_{number}[({condition}) ? 1 : -1];\n")
-}
 
 #[test]
 fn the_header_compiles_alone_without_a_warning_in_every_c_and_c_plus_plus() {

@@ -1,39 +1,20 @@
 //! C programs of SCIF, compiled against our header and run with the built libraries: the border of the interface, and
 //! the examples.
 
+mod c_program;
 mod library;
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Child;
 
-/// How long a program may take to listen.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn compile(source: &Path) -> PathBuf {
-    let names = library::names();
-    let name = source.file_stem().expect("a source file has a name");
-    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let status = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"])
-        .arg(source)
-        .arg(format!("-I{}", names.join("include").display()))
-        .arg(format!("-L{}", names.display()))
-        .args(["-lscif", "-o"])
-        .arg(&binary)
-        .status()
-        .expect("there is a C compiler");
-    assert!(status.success(), "{} does not compile", source.display());
-    binary
-}
+use c_program::{compile, end, wait_for_listener};
 
 fn test_program(name: &str) -> PathBuf {
-    compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name).with_extension("c"))
+    compile(&format!("tests/c/{name}.c"), "-lscif")
 }
 
 fn example(name: &str) -> PathBuf {
-    compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/c").join(name).with_extension("c"))
+    compile(&format!("../../examples/c/{name}.c"), "-lscif")
 }
 
 /// The name under which this test's processes find each other, and nobody else.
@@ -42,40 +23,8 @@ fn fabric(test: &str) -> String {
 }
 
 fn start(program: &Path, fabric: &str, node: &str, arguments: &[&str]) -> Child {
-    Command::new(program)
-        .args(arguments)
-        .env("LD_LIBRARY_PATH", library::names())
-        .env("NONIC_SCIF_FABRIC", fabric)
-        .env("NONIC_SCIF_NODE", node)
-        .env("NONIC_SCIF_NODES", "0-1")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts")
-}
-
-/// What a program printed, which must have gone well.
-#[track_caller]
-fn end(child: Child) -> String {
-    let output = child.wait_with_output().expect("it ends");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}\n{out}{err}", output.status);
-    assert_eq!(err, "", "the program complained");
-    out.into_owned()
-}
-
-/// Waits until somebody listens on a port.
-fn wait_for_listener(fabric: &str, node: &str, port: &str) {
-    let name = format!("/{fabric}/{node}/{port}");
-    let begun = Instant::now();
-    loop {
-        let sockets = fs::read_to_string("/proc/net/unix").expect("the kernel lists sockets");
-        if sockets.lines().any(|line| line.ends_with(&name) && line.contains(" 00010000 ")) {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "nobody listens on {name}");
-        std::thread::yield_now();
-    }
+    let variables = [("NONIC_SCIF_FABRIC", fabric), ("NONIC_SCIF_NODE", node), ("NONIC_SCIF_NODES", "0-1")];
+    c_program::start(program, arguments, &variables)
 }
 
 /// Runs an example alone and as two nodes; returns what each side printed at last.
@@ -84,7 +33,7 @@ fn both_ways(name: &str, [server, client]: [&str; 2], port: &str) -> [String; 3]
     let alone = end(start(&program, &fabric(name), "0", &[]));
     let fabric = fabric(&format!("{name}-nodes"));
     let server = start(&program, &fabric, "1", &[server, port]);
-    wait_for_listener(&fabric, "1", port);
+    wait_for_listener(&format!("/{fabric}/1/{port}"));
     let client = start(&program, &fabric, "0", &[client, "1", port]);
     [alone, end(server), end(client)]
 }
