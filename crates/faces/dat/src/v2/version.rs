@@ -1,27 +1,26 @@
 //! What makes 2.0 another version: its layouts, its masks, and what it adds.
 
-use core::cell::UnsafeCell;
-use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
 use nonic_dat::{
     AdapterAttributes, EndpointAttributes, Privileges, ProviderAttributes, RemoteSegment, Segment,
-    TransferKind,
 };
 
 use super::abi;
+use super::extended_completions::{extends, extension, operation};
+use super::named_attributes::SPECIFIC;
+use super::nowhere::Nowhere;
 use super::numbers::{
-    CNO_FIELDS, DTO_RDMA_WRITE_IMMED, EP_FIELD_ALL, EP_FIELD_COMM, EXT_CMP_AND_SWAP, EXT_FETCH_AND_ADD,
-    EXT_RDMA_WRITE_IMMED, EXT_RDMA_WRITE_IMMED_DATA, EXTENSION_IB, EXTENSION_VERSION, IA_FIELD_ALL,
-    IB_DTO_EVENT, LMR_FIELD_ALL, PRIVILEGE_REMOTE_ATOMIC, PROXY_TYPE_AGENT, PROXY_TYPE_NONE, RMR_FIELD_ALL,
-    RMR_SCOPE_PZ, SRQ_STATE_OPERATIONAL, VA_TYPE_VA,
+    CNO_FIELDS, EP_FIELD_ALL, EP_FIELD_COMM, EXTENSION_IB, EXTENSION_VERSION, IA_FIELD_ALL, IB_DTO_EVENT,
+    LMR_FIELD_ALL, PRIVILEGE_REMOTE_ATOMIC, PROXY_TYPE_AGENT, PROXY_TYPE_NONE, RMR_FIELD_ALL, RMR_SCOPE_PZ,
+    SRQ_STATE_OPERATIONAL, VA_TYPE_VA,
 };
 use super::registry::number_of;
 use crate::calls::{Handle, ProxyAgent};
 use crate::error::Numbering;
 use crate::handles::Object;
-use crate::layouts::{AsyncEvent, BindEvent, ConnectionEventData, NamedAttribute, SoftwareEvent, name};
+use crate::layouts::{AsyncEvent, BindEvent, ConnectionEventData, SoftwareEvent, name};
 use crate::opened::Opened;
 use crate::version::{
     AttributesWanted, EndpointWords, EventWords, LocalRegionWords, RemoteRegionWords, SetupWords, Version,
@@ -346,45 +345,6 @@ fn ep_attributes(attributes: &EndpointAttributes) -> abi::EpAttr {
     }
 }
 
-/// The address of a peer that is not there, or no more. As in OFED it can be looked at: `dtest` does so without asking whether
-/// the connection that it has just made still stands.
-struct Nowhere(UnsafeCell<[u64; size_of::<libc::sockaddr_storage>() / 8]>);
-
-// SAFETY: only programs look at it or write to it; the library knows where it lies and no more.
-unsafe impl Sync for Nowhere {}
-
-impl Nowhere {
-    fn place() -> usize {
-        static NOWHERE: Nowhere = Nowhere(UnsafeCell::new([0; size_of::<libc::sockaddr_storage>() / 8]));
-        NOWHERE.0.get().expose_provenance()
-    }
-}
-
-/// `DAT_DTOS`.
-const fn operation(kind: TransferKind) -> u32 {
-    kind as u32
-}
-
-/// Whether an operation is one of the extensions, whose completions are events of their own.
-const fn extends(kind: TransferKind) -> bool {
-    kind as u32 >= DTO_RDMA_WRITE_IMMED
-}
-
-/// What the completion of an operation says behind the event's own data.
-fn extension(kind: TransferKind, immediate: u32) -> [u64; 8] {
-    let kind = match kind {
-        TransferKind::RdmaWriteImmediate => EXT_RDMA_WRITE_IMMED,
-        TransferKind::ReceiveImmediate => EXT_RDMA_WRITE_IMMED_DATA,
-        TransferKind::FetchAdd => EXT_FETCH_AND_ADD,
-        TransferKind::CompareSwap => EXT_CMP_AND_SWAP,
-        _ => return [0; 8],
-    };
-    // Type and status are two halves of the first word, the immediate data is the first half of the second.
-    let first = if cfg!(target_endian = "little") { kind.into() } else { u64::from(kind) << 32 };
-    let second = if cfg!(target_endian = "little") { immediate.into() } else { u64::from(immediate) << 32 };
-    [first, second, 0, 0, 0, 0, 0, 0]
-}
-
 /// A limit that a program asks for: it gets the adapter's, as in OFED, whose programs move more than they asked for. More than
 /// that is left to be refused.
 fn at_least(size: u32) -> u64 {
@@ -397,27 +357,10 @@ fn short(length: u64) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// Attributes that programs of 2.0 ask for by name.
-struct Specific([NamedAttribute; 6]);
-
-// SAFETY: the pointers lead to constants.
-unsafe impl Sync for Specific {}
-
-const fn specific(name: &'static CStr, value: &'static CStr) -> NamedAttribute {
-    NamedAttribute { name: name.as_ptr(), value: value.as_ptr() }
-}
-
-static SPECIFIC: Specific = Specific([
-    specific(c"DAT_EXTENSION_INTERFACE", c"TRUE"),
-    specific(c"DAT_IB_FETCH_AND_ADD", c"TRUE"),
-    specific(c"DAT_IB_CMP_AND_SWAP", c"TRUE"),
-    specific(c"DAT_IB_IMMED_DATA", c"TRUE"),
-    specific(c"DAT_IB_RDMA_READ", c"TRUE"),
-    specific(c"DAT_IB_TRANSPORT_MTU", c"4096"),
-]);
-
 #[cfg(test)]
 mod tests {
+    use nonic_dat::TransferKind;
+
     use super::*;
 
     #[test]
