@@ -252,3 +252,22 @@ fn adapters_that_come_and_go_leave_nothing() {
     assert_eq!(before.0, after.0, "descriptors");
     assert!(after.1 < before.1 + 100, "pages: {} before, {} after", before.1, after.1);
 }
+
+#[test]
+fn an_adapter_has_the_zones_it_says_and_no_more() {
+    let (adapter, other) = (open(true), open(true));
+    let limit = adapter.attributes().max_zones;
+    let mut zones: Vec<_> = (0..limit).map(|_| ProtectionZone::create(&adapter).unwrap()).collect();
+    let none_left = DatError::resources(Subtype::Resource(Resource::ProtectionDomain));
+    for _ in 0..2 {
+        assert_eq!(ProtectionZone::create(&adapter).unwrap_err(), none_left);
+    }
+    // Those of another adapter are others.
+    ProtectionZone::create(&other).unwrap();
+    let freed = zones.swap_remove(7);
+    freed.free().unwrap();
+    zones.push(ProtectionZone::create(&adapter).unwrap());
+    assert_eq!(ProtectionZone::create(&adapter).unwrap_err(), none_left);
+    zones.iter().for_each(|zone| zone.free().unwrap());
+    ProtectionZone::create(&adapter).unwrap();
+}

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
 use nonic_transport::Tier;
@@ -22,6 +22,8 @@ pub struct Context {
     owner: Arc<EngineOwner>,
     port: Port,
     limits: Limits,
+    /// Zones there are.
+    pub(crate) zones: AtomicU32,
     command: EventFd,
     events: EventQueue<AsyncEvent>,
     /// Nobody reads them.
@@ -37,6 +39,7 @@ impl Context {
             device: device.clone(),
             port: Port::new(config, device.index()),
             limits: Limits::new(device_memory),
+            zones: AtomicU32::new(0),
             command: asked("a descriptor (eventfd)", EventFd::new(EventKind::All, true))?,
             events: asked("a descriptor (eventfd)", EventQueue::new())?,
             ignored: AtomicBool::new(false),

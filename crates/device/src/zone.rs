@@ -1,6 +1,7 @@
 //! Zones (protection domains) and address handles.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nonic_memory::ZoneId;
 use nonic_queue::AddressVector;
@@ -15,16 +16,30 @@ pub struct Zone {
     id: ZoneId,
     context: Arc<Context>,
     pub(crate) users: UseCount,
+    /// It counts among the zones of its context.
+    counted: AtomicBool,
 }
 
 impl Context {
-    /// Makes a zone.
+    /// Makes a zone. Refused beyond [`Limits::zones`](crate::Limits::zones).
     pub fn allocate_zone(self: &Arc<Self>) -> Result<Arc<Zone>, CreateError> {
         self.check_current()?;
         let limit = self.limits().zones.into();
-        let too_many = CreateError::TooMany { what: "protection domains", limit };
-        let id = self.engine().next_zone().ok_or(too_many)?;
-        Ok(Arc::new(Zone { id, context: Arc::clone(self), users: UseCount::default() }))
+        let more = |count: u32| (count < self.limits().zones).then_some(count + 1);
+        self.zones
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .map_err(|_| CreateError::TooMany { what: "protection domains", limit })?;
+        let Some(id) = self.engine().next_zone() else {
+            self.zones.fetch_sub(1, Ordering::Relaxed);
+            let limit = ZoneId::of_one_pair(0).0.into();
+            return Err(CreateError::TooMany { what: "numbers of protection domains", limit });
+        };
+        Ok(Arc::new(Zone {
+            id,
+            context: Arc::clone(self),
+            users: UseCount::default(),
+            counted: AtomicBool::new(true),
+        }))
     }
 }
 
@@ -42,7 +57,15 @@ impl Zone {
     /// Gives the zone back; refused while regions, windows, queue pairs, shared receive queues or address handles
     /// are in it.
     pub fn release(&self) -> Result<(), Busy> {
-        self.users.close("protection domain")
+        self.users.close("protection domain")?;
+        self.count_less();
+        Ok(())
+    }
+
+    fn count_less(&self) {
+        if self.counted.swap(false, Ordering::Relaxed) {
+            self.context.zones.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Makes an address handle.
@@ -56,6 +79,12 @@ impl Zone {
             return Err(CreateError::Closed);
         }
         Ok(Arc::new(AddressHandle { zone: Arc::clone(self), vector, used: UseCount::default() }))
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        self.count_less();
     }
 }
 

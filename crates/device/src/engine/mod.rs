@@ -295,8 +295,8 @@ impl Engine {
     }
 
     pub(crate) fn next_zone(&self) -> Option<ZoneId> {
-        let id = ZoneId(self.zones.fetch_add(1, Ordering::Relaxed));
-        (id.0 < ZoneId::of_one_pair(0).0).then_some(id)
+        let next = |id: u32| (id < ZoneId::of_one_pair(0).0).then_some(id + 1);
+        self.zones.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(ZoneId)
     }
 
     // Queue pairs.
