@@ -1,6 +1,7 @@
 //! Service points: where connection requests come to.
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nonic_connection::{Listener, Refusal, Request, ServiceSink, listen};
@@ -20,7 +21,7 @@ use crate::values::{EndpointState, Streams};
 const NO_PUBLIC: DatError = DatError::handle(Subtype::Handle(HandleKind::PublicServicePoint));
 const NO_RESERVED: DatError = DatError::handle(Subtype::Handle(HandleKind::ReservedServicePoint));
 /// The qualifiers that are tried when the program asks for any.
-const ANY: std::ops::Range<u64> = 1024..65_536;
+const ANY: Range<u64> = 1024..65_536;
 
 /// What both kinds of service points are.
 #[derive(Debug)]
@@ -175,10 +176,20 @@ impl PublicServicePoint {
         dispatcher: &Arc<EventDispatcher>,
         makes_endpoints: bool,
     ) -> DatResult<(u64, Arc<Self>)> {
-        let span = ANY.end - ANY.start;
+        Self::create_among(ANY, adapter, dispatcher, makes_endpoints)
+    }
+
+    /// The same for any qualifier of `range`. The search begins anywhere, so that what was just freed is not soon another's.
+    fn create_among(
+        range: Range<u64>,
+        adapter: &Arc<InterfaceAdapter>,
+        dispatcher: &Arc<EventDispatcher>,
+        makes_endpoints: bool,
+    ) -> DatResult<(u64, Arc<Self>)> {
+        let span = range.end - range.start;
         let first = nonic_sys::random_u64() % span;
         for offset in 0..span {
-            let conn_qual = ANY.start + (first + offset) % span;
+            let conn_qual = range.start + (first + offset) % span;
             match Self::create(adapter, conn_qual, dispatcher, makes_endpoints) {
                 Ok(point) => return Ok((conn_qual, point)),
                 Err(error) if error.kind == Kind::ConnQualInUse => {}
@@ -374,5 +385,34 @@ struct ReservedSink(Weak<ReservedServicePoint>);
 impl ServiceSink for ReservedSink {
     fn request(&self, request: Request) {
         background::lend(&self.0, |point| point.take(request));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interface_adapter::{AsyncEvents, OpenOptions};
+
+    #[test]
+    fn when_every_qualifier_is_taken_none_is_given_until_one_is_free() {
+        const RANGE: Range<u64> = 3 << 40..(3 << 40) + 8;
+        let options = OpenOptions {
+            name: "nonic".to_owned(),
+            coherent: true,
+            async_events: AsyncEvents::Own { length: 8 },
+        };
+        let adapter = InterfaceAdapter::open(options).unwrap();
+        let dispatcher = EventDispatcher::create(&adapter, 4, None, Streams::CONNECTION_REQUEST).unwrap();
+        let any = || PublicServicePoint::create_among(RANGE, &adapter, &dispatcher, false);
+        let mut points: Vec<_> = RANGE.map(|_| any().unwrap()).collect();
+        points.sort_by_key(|(conn_qual, _)| *conn_qual);
+        assert!(points.iter().map(|(conn_qual, _)| *conn_qual).eq(RANGE));
+        let none = DatError::bare(Kind::ConnQualUnavailable);
+        assert_eq!(any().map(|(conn_qual, _)| conn_qual), Err(none));
+        // Each of those there still has its own.
+        assert!(points.iter().all(|(conn_qual, point)| point.facts().unwrap().conn_qual == *conn_qual));
+        let (freed, point) = points.remove(5);
+        point.free().unwrap();
+        assert_eq!(any().map(|(conn_qual, _)| conn_qual), Ok(freed));
     }
 }
