@@ -38,6 +38,8 @@ pub(crate) struct SendQueue {
     pub(crate) posted: u64,
     pub(crate) started: u64,
     pub(crate) finished: u64,
+    /// Somebody is to be told when nothing is left that has not finished.
+    pub(crate) tells_end: bool,
 }
 
 impl SendQueue {
@@ -50,6 +52,7 @@ impl SendQueue {
             posted: 0,
             started: 0,
             finished: 0,
+            tells_end: false,
         }
     }
 

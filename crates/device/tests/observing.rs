@@ -25,6 +25,7 @@ struct Listener {
     added: AtomicU32,
     overran: AtomicU32,
     failed: AtomicU32,
+    ended: AtomicU32,
     bell: Option<WaitBell>,
 }
 
@@ -52,6 +53,10 @@ impl QueuePairObserver for Listener {
     fn failed(&self) {
         self.failed.fetch_add(1, Ordering::SeqCst);
         self.ring();
+    }
+
+    fn requests_ended(&self) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -404,4 +409,43 @@ fn events_that_nobody_reads_are_not_kept() {
         let waits = nonic_sys::wait_readable(other.context().async_fd(), Some(Duration::ZERO));
         assert_eq!(waits, !ignored);
     }
+}
+
+#[test]
+fn the_end_of_the_last_request_is_told_once_to_who_asked() {
+    let _turn = TURN.lock();
+    let (sender, listener) = observed(64);
+    let receiver = End::new();
+    join(&sender, &receiver);
+    let told = || listener.ended.load(Ordering::SeqCst);
+    let take_one = |id| {
+        receiver.post_receive(id);
+        assert_eq!(receiver.completion().status, Status::Success);
+        assert_eq!(sender.completion().status, Status::Success);
+    };
+    // Nobody asked, or nothing is under way.
+    send(&sender);
+    take_one(1);
+    assert!(sender.pair.idle_or_tell());
+    send(&sender);
+    take_one(2);
+    assert_eq!(told(), 0);
+    // Not with the first of two, and once; what is posted later is another matter.
+    send(&sender);
+    send(&sender);
+    assert!(!sender.pair.idle_or_tell() && !sender.pair.idle_or_tell());
+    take_one(3);
+    assert_eq!(told(), 0);
+    take_one(4);
+    assert_eq!(told(), 1);
+    send(&sender);
+    take_one(5);
+    assert_eq!(told(), 1);
+    // A failure ends them too.
+    send(&sender);
+    send(&sender);
+    assert!(!sender.pair.idle_or_tell());
+    let error = nonic_device::QpAttributes { state: QpState::Error, ..Default::default() };
+    sender.pair.modify(&error, nonic_device::AttributeMask::STATE).unwrap();
+    assert_eq!(told(), 2);
 }

@@ -15,10 +15,10 @@ use crate::values::{AsyncError, ConnectionEvent, EndpointState};
 
 /// `DAT_EP_TRANSFER_TO_ERROR`.
 const TRANSFER_TO_ERROR: i32 = 0;
-/// How soon a graceful disconnect looks again whether requests are still under way, at first and at last.
+/// How soon, and with which pauses at most, it is looked for what a peer that failed said about requests under way.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
-/// How often it is looked for what a peer that failed said about requests under way: for 20 ms.
+/// How often that is: for 20 ms.
 const LAST_LOOKS: u32 = 10;
 
 impl Endpoint {
@@ -36,7 +36,7 @@ impl Endpoint {
             S::DisconnectPending if graceful => {}
             S::Connected if graceful => {
                 self.set_state(&mut core, S::DisconnectPending);
-                self.disconnect_when_idle(&mut core, FIRST_LOOK);
+                self.disconnect_when_idle(&mut core);
             }
             S::Connected | S::DisconnectPending | S::ActiveConnectionPending | S::CompletionPending => {
                 self.finish(&mut core, ConnectionEvent::Disconnected, &[]);
@@ -46,21 +46,21 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Disconnects if no request is under way, or looks again after a while.
-    fn disconnect_when_idle(&self, core: &mut Core, pause: Duration) {
-        let (requests_idle, _) = self.pair().map_or((true, true), |pair| pair.idle());
-        if requests_idle {
-            return self.finish(core, ConnectionEvent::Disconnected, &[]);
+    /// Disconnects if no request is under way, or when the last has ended.
+    fn disconnect_when_idle(&self, core: &mut Core) {
+        if self.pair().is_none_or(|pair| pair.idle_or_tell()) {
+            self.finish(core, ConnectionEvent::Disconnected, &[]);
         }
-        let (endpoint, number) = (Weak::clone(&self.this), core.connecting.number);
-        nonic_connection::run_after(pause, move || {
-            if let Some(endpoint) = endpoint.upgrade()
-                && let Some(mut core) = endpoint.core_of(number)
-                && endpoint.state() == EndpointState::DisconnectPending
-            {
-                endpoint.disconnect_when_idle(&mut core, (pause * 2).min(LONGEST_PAUSE));
-            }
-        });
+    }
+
+    /// The last request has ended that a graceful disconnect waits for: of this connection, or of one before.
+    pub(super) fn requests_ended(&self) {
+        let mut core = self.core();
+        // If it failed, that is told by itself, and breaks the connection.
+        let failed = self.pair().is_some_and(|pair| pair.state() == QpState::Error);
+        if self.state() == EndpointState::DisconnectPending && !failed && !core.freed {
+            self.disconnect_when_idle(&mut core);
+        }
     }
 
     /// There is no connection, or no more, and an event says why.

@@ -85,6 +85,10 @@ impl QueuePairObserver for Observer {
         self.tell(|endpoint| endpoint.break_if_failed());
     }
 
+    fn requests_ended(&self) {
+        self.tell(|endpoint| endpoint.requests_ended());
+    }
+
     fn receive_completed(&self) {
         let count = self.in_use.fetch_add(1, Ordering::AcqRel) + 1;
         self.look(count);

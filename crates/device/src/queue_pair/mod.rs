@@ -61,6 +61,10 @@ pub trait QueuePairObserver: Send + Sync {
 
     /// A receive that it took from a shared queue is about to be in its completion queue. Called as `failed` is.
     fn receive_completed(&self) {}
+
+    /// No send request is outstanding any more, for which [`QueuePair::idle_or_tell`] was called. Called as `failed` is, and
+    /// before it if it was a failure that ended the last one.
+    fn requests_ended(&self) {}
 }
 
 /// A queue pair (`ibv_create_qp(3)`).
@@ -277,6 +281,14 @@ impl QueuePair {
         let inner = self.lock();
         let receives = inner.receives.length() == 0 && !inner.responder.is_receiving();
         (inner.send.is_empty(), receives)
+    }
+
+    /// Whether no send request is outstanding; if one is, the observer is told when the last has ended, once.
+    pub fn idle_or_tell(&self) -> bool {
+        let mut inner = self.lock();
+        let idle = inner.send.is_empty();
+        inner.send.tells_end = !idle;
+        idle
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {

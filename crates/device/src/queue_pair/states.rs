@@ -204,6 +204,17 @@ impl QueuePair {
         if shown {
             self.complete_send_request(inner, id, opcode, status, length);
         }
+        if inner.send.tells_end && inner.send.is_empty() {
+            self.tell_end(inner);
+        }
+    }
+
+    #[cold]
+    fn tell_end(&self, inner: &mut Inner) {
+        inner.send.tells_end = false;
+        if let Some(observer) = self.observer.as_ref().and_then(Weak::upgrade) {
+            observer.requests_ended();
+        }
     }
 
     /// Shows the program the end of the request that has just finished.
