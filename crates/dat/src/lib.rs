@@ -30,7 +30,7 @@ mod values;
 pub use attributes::{AdapterAttributes, ProviderAttributes};
 pub use connection_request::{ConnectionRequest, RequestFacts};
 pub use endpoint::{
-    AtomicChange, Endpoint, EndpointAttributes, EndpointChange, EndpointFacts, EndpointSetup,
+    AtomicChange, Endpoint, EndpointAttributes, EndpointChange, EndpointFacts, EndpointSetup, forbidden_by,
 };
 pub use error::{AccessKind, DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
 pub use event::{AsyncObject, Event, ServicePoint};

@@ -119,20 +119,16 @@ flags! {
     }
 }
 
-/// `DAT_EP_STATE`.
+/// `DAT_EP_STATE`. The numbers between are of endpoints that are not configured, and here every endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 #[allow(missing_docs)] // The names are the specification's.
 pub enum EndpointState {
     Unconnected = 0,
-    UnconfiguredUnconnected = 1,
     Reserved = 2,
-    UnconfiguredReserved = 3,
     PassiveConnectionPending = 4,
-    UnconfiguredPassive = 5,
     ActiveConnectionPending = 6,
     TentativeConnectionPending = 7,
-    UnconfiguredTentative = 8,
     Connected = 9,
     DisconnectPending = 10,
     Disconnected = 11,

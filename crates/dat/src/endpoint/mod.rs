@@ -198,8 +198,8 @@ fn state_of(number: u32) -> EndpointState {
     }
 }
 
-/// What a call answers that this state forbids.
-pub(crate) fn forbidden_by(state: EndpointState) -> StateKind {
+/// How a refusal names the state that forbids it.
+pub fn forbidden_by(state: EndpointState) -> StateKind {
     use EndpointState as S;
     match state {
         S::Unconnected => StateKind::EpUnconnected,
@@ -211,9 +211,5 @@ pub(crate) fn forbidden_by(state: EndpointState) -> StateKind {
         S::DisconnectPending => StateKind::EpDisconnectPending,
         S::Disconnected => StateKind::EpDisconnected,
         S::CompletionPending => StateKind::EpCompletionPending,
-        S::UnconfiguredUnconnected => StateKind::EpUnconfigured,
-        S::UnconfiguredReserved => StateKind::EpUnconfiguredReserved,
-        S::UnconfiguredPassive => StateKind::EpUnconfiguredPassive,
-        S::UnconfiguredTentative => StateKind::EpUnconfiguredTentative,
     }
 }

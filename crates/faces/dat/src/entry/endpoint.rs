@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use nonic_dat::{
     DatError, DatResult, Endpoint, EndpointChange, EndpointSetup, EndpointState, EventDispatcher, HandleKind,
-    Kind, ProtectionZone, SharedReceiveQueue, StateKind, Subtype,
+    Kind, ProtectionZone, SharedReceiveQueue, Subtype, forbidden_by,
 };
 
 use crate::calls::{Count, Handle, Return};
@@ -165,26 +165,6 @@ fn change<V: Version>(mask: u64, words: &SetupWords) -> DatResult<EndpointChange
         max_read_pieces: chosen(25).then_some(attributes.max_read_pieces),
         max_write_pieces: chosen(26).then_some(attributes.max_write_pieces),
     })
-}
-
-/// How a refusal names a state.
-fn forbidden_by(state: EndpointState) -> StateKind {
-    use EndpointState as S;
-    match state {
-        S::Unconnected => StateKind::EpUnconnected,
-        S::UnconfiguredUnconnected => StateKind::EpUnconfigured,
-        S::Reserved => StateKind::EpReserved,
-        S::UnconfiguredReserved => StateKind::EpUnconfiguredReserved,
-        S::PassiveConnectionPending => StateKind::EpPassiveConnectionPending,
-        S::UnconfiguredPassive => StateKind::EpUnconfiguredPassive,
-        S::ActiveConnectionPending => StateKind::EpActiveConnectionPending,
-        S::TentativeConnectionPending => StateKind::EpTentativeConnectionPending,
-        S::UnconfiguredTentative => StateKind::EpUnconfiguredTentative,
-        S::Connected => StateKind::EpConnected,
-        S::DisconnectPending => StateKind::EpDisconnectPending,
-        S::Disconnected => StateKind::EpDisconnected,
-        S::CompletionPending => StateKind::EpCompletionPending,
-    }
 }
 
 /// # Safety
