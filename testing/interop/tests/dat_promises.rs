@@ -23,6 +23,7 @@ const CALLS: &[(&str, &str)] = &[
     ("dispatchers and notification objects wake whom they should", "dispatchers"),
     ("connections begin and end as the table of states says", "connections"),
     ("transfers bring their bytes, and failed ones say why", "transfers"),
+    ("what runs out is named, and nothing else happens", "exhaustion"),
     ("a message that nobody is ready for fails after the time it was given", "impatient"),
 ];
 
