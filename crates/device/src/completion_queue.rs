@@ -276,6 +276,26 @@ impl CompletionQueue {
         inner.entries.iter().filter(|entry| is_of_kind(&entry.completion, entry.solicited)).count() as u32
     }
 
+    /// How many of the completions that wait give places of this account back.
+    pub(crate) fn waiting_for(&self, account: u32) -> u64 {
+        let inner = self.lock();
+        inner.entries.iter().filter(|entry| entry.credit.account == account).count() as u64
+    }
+
+    /// Takes the oldest completion if `is_of_kind` says so of it, which is called under the lock of the queue. Drives nothing.
+    pub fn take_if(&self, is_of_kind: impl FnOnce(&Completion) -> bool) -> Option<Completion> {
+        let mut inner = self.lock();
+        let entry = inner.entries.first().filter(|entry| is_of_kind(&entry.completion))?;
+        let (completion, credit) = (entry.completion, entry.credit);
+        if credit != SendCredit::NONE {
+            self.engine.return_credit(credit);
+        }
+        inner.entries.pass_first();
+        let left = inner.entries.length() as u32 + u32::from(inner.overrun);
+        self.waiting.store(left, Ordering::Release);
+        Some(completion)
+    }
+
     /// How many of those added were removed unpolled, with their queue pair's reset or end.
     pub fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Acquire)

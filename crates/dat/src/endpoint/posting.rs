@@ -23,10 +23,22 @@ const COUNT: u8 = 2;
 const FLAGS: u8 = 5;
 const RDMA_FLAGS: u8 = 6;
 
+/// So many requests are outstanding as may be.
+const NO_ROOM: DatError = DatError::resources(Subtype::Resource(Resource::Credits));
+
+/// Which requests still have a place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Places {
+    /// Those before the last completion that was taken have none.
+    AsPolled,
+    /// Only those have one that are not over, or whose completions wait to be taken.
+    Recounted,
+}
+
 /// What the engine's refusal means.
 fn refusal(error: PostError) -> DatError {
     match error {
-        PostError::QueueFull { .. } => DatError::resources(Subtype::Resource(Resource::Credits)),
+        PostError::QueueFull { .. } => NO_ROOM,
         PostError::TooManyPieces { .. } => DatError::argument(COUNT),
         PostError::HasSharedReceiveQueue => DatError::state(Subtype::State(StateKind::SrqInUse)),
         PostError::WrongState { .. } => DatError::state(Subtype::State(StateKind::EpNotReady)),
@@ -104,7 +116,7 @@ impl Endpoint {
         collect(pieces, wiring.limits.send_pieces, wiring.limits.message, &mut collected)?;
         let operation = Operation::Send { immediate: None };
         let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
-        post(wiring, &request, silent)
+        self.post(wiring, &request, silent)
     }
 
     /// Writes local memory to the peer's. `LENGTH_ERROR` if it is longer than the segment there.
@@ -141,7 +153,7 @@ impl Endpoint {
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
         let operation = Operation::Read { remote };
         let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
-        post(wiring, &request, silent)
+        self.post(wiring, &request, silent)
     }
 
     /// Writes as [`Self::post_rdma_write`] does and tells the peer with a word, which uses up one of its receives.
@@ -175,7 +187,7 @@ impl Endpoint {
         let remote = RemoteRange { address: remote.address, key: Key(remote.context) };
         let operation = Operation::Write { remote, immediate };
         let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
-        post(wiring, &request, silent)
+        self.post(wiring, &request, silent)
     }
 
     /// Changes a word of eight bytes of the peer's in one step, and stores what it was before in local memory.
@@ -202,7 +214,7 @@ impl Endpoint {
             AtomicChange::Swap { compare, swap } => Operation::CompareSwap { remote, compare, swap },
         };
         let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
-        post(wiring, &request, silent)
+        self.post(wiring, &request, silent)
     }
 
     /// Posts a receive, in any state.
@@ -229,7 +241,7 @@ impl Endpoint {
         collect(pieces, wiring.limits.receive_pieces, wiring.limits.message, &mut collected)?;
         let post = |id| wiring.pair.post_receive(&ReceiveRequest { id, pieces: &collected }).map_err(refusal);
         match wiring.tags.as_ref().and_then(|tags| tags.receives.as_ref()) {
-            Some(receives) => receives.post(cookie, silent, post),
+            Some(receives) => receives.post(cookie, silent, true, post),
             None => post(cookie),
         }
     }
@@ -247,9 +259,49 @@ impl Endpoint {
         let Operation::Bind { key, .. } = operation else { return Err(DatError::argument(1)) };
         // Its end is always told, for the region must learn of it; one that is not to be shown is left out later.
         let flags = SendFlags { signaled: true, solicited: false, ..asked };
-        wiring.post_bind(region, key, cookie, !asked.signaled, silent, |id| {
-            post_one(wiring, &SendRequest { id, operation, flags, pieces: &[], destination: None })
+        self.find_room(wiring, |places| {
+            wiring.post_bind(region, key, cookie, !asked.signaled, silent, |id| {
+                let request = SendRequest { id, operation, flags, pieces: &[], destination: None };
+                post_one(wiring, &request, places)
+            })
         })
+    }
+
+    /// Posts a request, whose id is the consumer's cookie; `silent`: it does not notify.
+    #[inline]
+    fn post(&self, wiring: &Wiring, request: &SendRequest<'_>, silent: bool) -> DatResult<()> {
+        self.find_room(wiring, |places| post(wiring, request, silent, places))
+    }
+
+    /// Posts by `post`; if the queue is full, again when it is known which requests are over.
+    #[inline]
+    fn find_room(&self, wiring: &Wiring, mut post: impl FnMut(Places) -> DatResult<()>) -> DatResult<()> {
+        match post(Places::AsPolled) {
+            Err(NO_ROOM) => self.find_room_behind_suppressed(wiring, post),
+            other => other,
+        }
+    }
+
+    /// The engine gives a place back when a completion is polled. A suppressed request has none, and does not count as soon
+    /// as it is over.
+    #[cold]
+    fn find_room_behind_suppressed(
+        &self,
+        wiring: &Wiring,
+        mut post: impl FnMut(Places) -> DatResult<()>,
+    ) -> DatResult<()> {
+        let mut look = || {
+            wiring.take_hidden();
+            post(Places::Recounted)
+        };
+        match look() {
+            Err(NO_ROOM) => {
+                // What ended some of them may have come and nobody looked.
+                self.adapter.context().catch_up();
+                look()
+            }
+            other => other,
+        }
     }
 
     /// Whether requests may be posted now: `INVALID_STATE` with the state if not.
@@ -303,21 +355,32 @@ fn request_flags(wiring: &Wiring, flags: CompletionFlags, argument: u8) -> DatRe
 
 /// Posts a request, whose id is the consumer's cookie; `silent`: it does not notify.
 #[inline]
-fn post(wiring: &Wiring, request: &SendRequest<'_>, silent: bool) -> DatResult<()> {
+fn post(wiring: &Wiring, request: &SendRequest<'_>, silent: bool, places: Places) -> DatResult<()> {
     match &wiring.tags {
-        None => post_one(wiring, request),
-        Some(tags) => post_numbered(wiring, tags, request, silent),
+        None => post_one(wiring, request, places),
+        Some(tags) => post_numbered(wiring, tags, request, silent, places),
     }
 }
 
 #[cold]
-fn post_numbered(wiring: &Wiring, tags: &Tags, request: &SendRequest<'_>, silent: bool) -> DatResult<()> {
-    tags.requests.post(request.id, silent, |id| post_one(wiring, &SendRequest { id, ..*request }))
+fn post_numbered(
+    wiring: &Wiring,
+    tags: &Tags,
+    request: &SendRequest<'_>,
+    silent: bool,
+    places: Places,
+) -> DatResult<()> {
+    let SendRequest { id, flags, .. } = *request;
+    tags.requests
+        .post(id, silent, flags.signaled, |id| post_one(wiring, &SendRequest { id, ..*request }, places))
 }
 
 #[inline]
-fn post_one(wiring: &Wiring, request: &SendRequest<'_>) -> DatResult<()> {
+fn post_one(wiring: &Wiring, request: &SendRequest<'_>, places: Places) -> DatResult<()> {
     let mut posting: Posting<'_> = wiring.pair.post().map_err(refusal)?;
+    if places == Places::Recounted {
+        posting.reclaim();
+    }
     // SAFETY: nothing is sent inline. The pieces lie in regions, which the program keeps mapped until it frees them: that is
     // the promise it makes by registering them.
     unsafe { posting.post(request) }.map_err(refusal)?;

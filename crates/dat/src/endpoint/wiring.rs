@@ -68,8 +68,7 @@ struct Bind {
 }
 
 /// Where requests are numbered so that a dispatcher can tell those that notify from those that do not: the cookies, by
-/// number. Twice as many places as requests can be outstanding, so that a request being posted never meets one whose
-/// completion is being shown.
+/// number.
 #[derive(Debug)]
 pub(super) struct Tags {
     pub(super) requests: Numbered,
@@ -77,36 +76,68 @@ pub(super) struct Tags {
     pub(super) receives: Option<Numbered>,
 }
 
-/// Cookies by number.
+/// Cookies by number. A number whose completion will be shown is passed over until it was. Others are only shown if they
+/// fail, and then all that were posted later are outstanding, or were shown after them: four times as many places as
+/// requests can be outstanding are more than come between.
 #[derive(Debug)]
 pub(super) struct Numbered {
-    cookies: Box<[AtomicU64]>,
+    places: Box<[Place]>,
     next: Mutex<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    cookie: AtomicU64,
+    /// Its completion will be shown.
+    taken: AtomicBool,
 }
 
 impl Numbered {
     fn new(outstanding: u32) -> Self {
-        let places = (outstanding.max(1).next_power_of_two() * 2) as usize;
-        Self { cookies: (0..places).map(|_| AtomicU64::new(0)).collect(), next: Mutex::new(0) }
+        let places = outstanding.max(1).next_power_of_two() as usize * 4;
+        Self { places: (0..places).map(|_| Place::default()).collect(), next: Mutex::new(0) }
     }
 
     /// The place of a number.
-    fn place(&self, number: u64) -> &AtomicU64 {
-        &self.cookies[(number & !SILENT) as usize & (self.cookies.len() - 1)]
+    fn place(&self, number: u64) -> &Place {
+        &self.places[(number & !SILENT) as usize & (self.places.len() - 1)]
     }
 
-    /// Posts a request under the next number, which counts only if `post` took it.
+    /// Posts a request under the next number that is free, which counts only if `post` took it. `shown`: its completion is
+    /// shown whatever becomes of it.
     pub(super) fn post(
         &self,
         cookie: u64,
         silent: bool,
+        shown: bool,
         post: impl FnOnce(u64) -> DatResult<()>,
     ) -> DatResult<()> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        self.place(*next).store(cookie, Ordering::Release);
-        post(*next | if silent { SILENT } else { 0 })?;
-        *next = (*next + 1) & !SILENT;
+        let free = (0..self.places.len() as u64)
+            .map(|step| (*next + step) & !SILENT)
+            .find(|number| !self.place(*number).taken.load(Ordering::Acquire));
+        let number = free.ok_or(DatError::resources(Subtype::Resource(Resource::Credits)))?;
+        let place = self.place(number);
+        place.cookie.store(cookie, Ordering::Release);
+        // Before it is posted: its completion may be shown before this returns.
+        place.taken.store(shown, Ordering::Release);
+        post(number | if silent { SILENT } else { 0 })
+            .inspect_err(|_| place.taken.store(false, Ordering::Release))?;
+        *next = (number + 1) & !SILENT;
         Ok(())
+    }
+
+    /// The cookie of a request whose completion is shown now.
+    fn take(&self, number: u64) -> u64 {
+        let place = self.place(number);
+        let cookie = place.cookie.load(Ordering::Acquire);
+        place.taken.store(false, Ordering::Release);
+        cookie
+    }
+
+    /// Nothing of what was posted will be shown.
+    fn forget(&self) {
+        self.places.iter().for_each(|place| place.taken.store(false, Ordering::Release));
     }
 }
 
@@ -255,6 +286,10 @@ impl Wiring {
         for dispatcher in [&self.receive, &self.request].into_iter().flatten() {
             dispatcher.forget_completions(self.pair.number());
         }
+        if let Some(tags) = &self.tags {
+            tags.requests.forget();
+            tags.receives.iter().for_each(Numbered::forget);
+        }
         self.observer.reset();
         self.flush_binds();
         to_init(&self.pair)
@@ -300,6 +335,13 @@ impl Wiring {
         Some(Shown::Bind { region: bind.region, cookie: bind.cookie, status })
     }
 
+    /// Takes the ends of binds that are not to be shown, as long as they are the oldest completions.
+    pub(super) fn take_hidden(&self) {
+        if let Some(request) = &self.request {
+            request.take_hidden();
+        }
+    }
+
     /// Binds whose end nobody will see.
     fn flush_binds(&self) {
         let binds = std::mem::take(&mut *self.binds());
@@ -318,14 +360,14 @@ impl Wiring {
         self.tags.as_ref().is_some_and(|tags| !is_receive || tags.receives.is_some())
     }
 
-    /// The consumer's mark of a request.
+    /// The consumer's mark of a request whose completion is shown now.
     pub(super) fn cookie(&self, is_receive: bool, id: u64) -> u64 {
         match &self.tags {
             Some(tags) if is_receive => match &tags.receives {
-                Some(receives) => receives.place(id).load(Ordering::Acquire),
+                Some(receives) => receives.take(id),
                 None => id,
             },
-            Some(tags) => tags.requests.place(id).load(Ordering::Acquire),
+            Some(tags) => tags.requests.take(id),
             None => id,
         }
     }

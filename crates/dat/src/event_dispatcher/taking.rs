@@ -171,6 +171,25 @@ impl EventDispatcher {
         Err(DatError::QUEUE_EMPTY)
     }
 
+    /// Takes completions that are not to be shown, as long as they are the oldest, so that they take up no room.
+    pub(crate) fn take_hidden(&self) {
+        let Some(queue) = &self.completions else { return };
+        loop {
+            let mut front = self.front.lock();
+            if !front.parked.is_empty() {
+                return;
+            }
+            let hidden = |completion: &Completion| completion.status.is_success() && front.hides(completion);
+            let Some(completion) = queue.take_if(hidden) else { return };
+            front.taken += 1;
+            let endpoint = front.endpoint(completion.qp_number).cloned();
+            drop(front);
+            if let Some(endpoint) = endpoint {
+                endpoint.end_transfer(&completion);
+            }
+        }
+    }
+
     /// The oldest of the other events, if it goes before a completion that has this many before it.
     fn take_other(&self, before: u64) -> Option<Kept> {
         let mut others = self.others();

@@ -16,7 +16,7 @@ use common::connected::{
 };
 use common::{bad_state, connected::Side, connected::next};
 use nonic_dat::{
-    CompletionFlags, ConnectionEvent, DatError, EndpointAttributes, EndpointState, Kind,
+    CompletionFlags, ConnectionEvent, DatError, DatResult, EndpointAttributes, EndpointState, Kind,
     Privileges, RemoteRegion, RemoteSegment, Resource, Segment, StateKind, Subtype, TransferKind,
     TransferStatus,
 };

@@ -167,6 +167,65 @@ static void flags(void)
     CHECK_EQ("dto", "2000 writes, of which each eighth completes aloud, all find room", refused, 0);
 }
 
+// A queue of requests that only suppressed ones go through.
+static void suppressed(void)
+{
+    chapter("suppressed requests");
+    DAT_LMR_TRIPLET p = piece(near->local, near->room, 8);
+    DAT_RMR_TRIPLET t = target(there_context, there, 8);
+    DAT_EP_PARAM now;
+    MUST(dat_ep_query(near->ep, DAT_EP_FIELD_ALL, &now));
+    int places = now.ep_attr.max_request_dtos, tries = 0;
+    int64_t refused = 0;
+    // Some ways let a request end later than it was posted.
+    for (int i = 0; i < 50 * places; i++) {
+        DAT_RETURN code;
+        while (DAT_GET_TYPE(code = i % 2 ? dat_ep_post_rdma_read(near->ep, 1, &p, cookie(i), &t, DAT_COMPLETION_SUPPRESS_FLAG)
+                                         : dat_ep_post_rdma_write(near->ep, 1, &p, cookie(i), &t, DAT_COMPLETION_SUPPRESS_FLAG))
+               == DAT_INSUFFICIENT_RESOURCES && tries++ < 10000000)
+            sched_yield();
+        refused += code != DAT_SUCCESS;
+    }
+    CHECK_EQ("dto", "writes and reads in silence, fifty times the queue, find room", refused, 0);
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < places; i++)
+            REQUIRE(at_far(receive, 0, 8, i) == 0);
+        for (int i = 0; i < places; i++) {
+            DAT_RETURN code;
+            while (DAT_GET_TYPE(code = dat_ep_post_send(near->ep, 1, &p, cookie(i), DAT_COMPLETION_SUPPRESS_FLAG))
+                   == DAT_INSUFFICIENT_RESOURCES && tries++ < 10000000)
+                sched_yield();
+            refused += code != DAT_SUCCESS;
+        }
+        for (int i = 0; i < places; i++)
+            refused += at_far(received, 1, 8, i) != 0;
+    }
+    CHECK_EQ("dto", "... and sends", refused, 0);
+    CHECK("dto", "... and nothing of them is seen", is_empty(near->requests));
+    // What is shown counts until it is taken.
+    for (int i = 0; i < places; i++) {
+        DAT_RETURN code;
+        while ((code = dat_ep_post_rdma_write(near->ep, 1, &p, cookie(i), &t, 0)) != DAT_SUCCESS && tries++ < 10000000)
+            sched_yield();
+        refused += code != DAT_SUCCESS;
+    }
+    DAT_BOOLEAN idle = DAT_FALSE;
+    while (idle == DAT_FALSE)
+        MUST(dat_ep_get_status(near->ep, NULL, NULL, &idle));
+    at_far(fill_room, 0, 8, 3);
+    CHECK_EQ("dto", "writes aloud fill the queue", refused, 0);
+    for (int i = 0; i < 3; i++)
+        refused += dat_ep_post_rdma_write(near->ep, 1, &p, cookie(99), &t, DAT_COMPLETION_SUPPRESS_FLAG) ==
+                   (DAT_CLASS_ERROR | DAT_INSUFFICIENT_RESOURCES | DAT_RESOURCE_CREDITS);
+    CHECK("dto", "... until they are taken, though they are done", refused == 3 && at_far(room_filled, 0, 8, 3));
+    for (int i = 0; i < places; i++) {
+        struct done d = next_done(near->requests);
+        refused += d.status != 0 || d.cookie != (uint64_t)i;
+    }
+    CHECK("dto", "... and each is told", refused == 3 && is_empty(near->requests));
+    CHECK("dto", "and everything goes on", talks());
+}
+
 static void full_queues(void)
 {
     chapter("full queues");
@@ -470,6 +529,7 @@ int main(int argc, char **argv)
     sizes();
     pieces();
     flags();
+    suppressed();
     full_queues();
     late_receive();
     failures();
