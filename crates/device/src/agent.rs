@@ -75,6 +75,9 @@ impl Agent<'_> {
             self.engine.use_again();
             let at_work = lock(&self.engine.at_work);
             let next_timer = self.engine.run_timers();
+            if self.engine.has_deferred() {
+                self.accept_all();
+            }
             self.engine.run_deferred();
             let until_timer = |most: Option<Duration>| match next_timer
                 .map(|when| when.saturating_duration_since(Instant::now()))
@@ -137,11 +140,21 @@ impl Agent<'_> {
                 if self.engine.is_parted(&link) {
                     self.engine.watch_parted(&link);
                 } else if link.handle_socket() == LinkEvent::Ended || link.process_ended() {
+                    self.accept_all();
                     self.engine.bury(&link);
                 }
             }
             token => self.accept((token - LISTENERS) as usize),
         }
+    }
+
+    /// Takes every connection that waits, before a link is buried: the last that its peer said may stand in the ring of another
+    /// that it had just made.
+    fn accept_all(&mut self) {
+        let listeners = lock(&self.engine.listeners).len();
+        (0..listeners).for_each(|listener| self.accept(listener));
+        let strangers: Vec<_> = self.strangers.keys().copied().collect();
+        strangers.into_iter().for_each(|token| self.meet(token));
     }
 
     fn accept(&mut self, listener: usize) {

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_device::{Operation, QpNumber};
+use nonic_device::{Operation, QpNumber, Status};
 use nonic_memory::AdoptionPolicy;
 use nonic_transport::{BLOCK_SIZE, Block, Header, Link, MessageKind, Party, Tier, claim_block};
 
@@ -94,4 +94,27 @@ fn a_message_begun_in_fragments_ends_in_fragments_though_the_peer_could_pull_by_
         }
     }
     assert!(pulled > 0, "the peer said that it can pull");
+}
+
+#[test]
+fn what_a_peer_said_last_counts_though_it_made_the_connection_for_it_just_before_its_end() {
+    // Which of the peer's doings the device sees first is chance.
+    for round in 0..200 {
+        let end = common::End::new();
+        let peer = BarePeer::new(Tier::Kernel);
+        end.connect(peer.number());
+        end.post(round, Operation::Send { immediate: None }, &[end.piece(0, 64)]);
+        let first = peer.accept();
+        let (sent, _) = next_message(&first);
+        // Its own connection, made at the same time, is the one it answers on.
+        let second = Link::connect(&peer.party, end.pair.number(), &[peer.block.number]).unwrap();
+        let answer = Header::new(MessageKind::Acknowledge, sent.source, peer.number(), sent.psn, 0);
+        second.push(&answer, &[]).unwrap();
+        for link in [first, second] {
+            link.say_goodbye();
+            link.close();
+        }
+        let completion = end.completion();
+        assert_eq!((completion.id, completion.status), (round, Status::Success));
+    }
 }

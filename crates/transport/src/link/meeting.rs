@@ -10,6 +10,7 @@ use nonic_sys::{
     SharedMemory,
 };
 
+use super::socket::has_ended;
 use super::{Link, PeerView};
 use crate::control::{ControlMessage, Introduction, LONGEST};
 use crate::directory::connect_owner;
@@ -91,9 +92,11 @@ impl Link {
         let link = Self::assemble(Arc::clone(party), Some(socket), credentials, mapping, 1, 0);
         link.meet(introduction, descriptors)?;
         let (own, descriptors) = party.introduce(party.trusts(credentials.uid), own_blocks);
-        link.tell(&ControlMessage::Welcome(own), &descriptors)?;
-        link.tell_reach()?;
-        Ok(link)
+        match link.tell(&ControlMessage::Welcome(own), &descriptors).and_then(|()| link.tell_reach()) {
+            // Its ring still holds what it said before it ended.
+            Err(error) if !has_ended(&error) => Err(error),
+            _ => Ok(link),
+        }
     }
 
     /// Takes what the peer says of itself.

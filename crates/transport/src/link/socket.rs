@@ -16,10 +16,16 @@ impl Link {
     pub fn handle_socket(&self) -> LinkEvent {
         let Some(socket) = &self.socket else { return LinkEvent::None };
         let mut bytes = [0u8; LONGEST];
+        let mut was_reset = false;
         for _ in 0..MESSAGES_AT_ONCE {
             let (length, descriptors) = match socket.receive(&mut bytes) {
                 Received::Message(length, descriptors) => (length, descriptors),
                 Received::Nothing => return LinkEvent::None,
+                // A process that ends with something unread resets its sockets. That shows once, and before what it had said.
+                Received::HungUp if !was_reset && socket.is_hung_up() => {
+                    was_reset = true;
+                    continue;
+                }
                 Received::HungUp => return LinkEvent::Ended,
             };
             let handled = match ControlMessage::parse(&bytes[..length]) {
@@ -28,10 +34,10 @@ impl Link {
             };
             if let Err(error) = handled {
                 let pid = self.credentials.pid;
-                let ended =
-                    [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset].contains(&error.kind());
-                if ended {
+                if has_ended(&error) {
+                    // It may have said more before: that it ends in order.
                     tracing::debug!(pid, "a peer ended while it was being answered");
+                    continue;
                 } else if error.raw_os_error().is_some() {
                     tracing::warn!(pid, %error, "this process has no room for a link to a peer; it is closed");
                 } else {
@@ -148,6 +154,11 @@ impl Link {
     pub fn say_goodbye(&self) {
         let _ = self.tell(&ControlMessage::Goodbye, &[]);
     }
+}
+
+/// Whether a peer could not be told something because it is gone.
+pub(super) fn has_ended(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// Messages of one socket that are handled before others have their turn.
