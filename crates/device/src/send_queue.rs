@@ -81,6 +81,36 @@ impl SendQueue {
         self.posted - freed < u64::from(capabilities.send_requests)
     }
 
+    /// Whether [`SendQueue::post`] takes a request once `ahead` others are posted.
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        request: &SendRequest<'_>,
+        capabilities: &Capabilities,
+        transport: QpType,
+        freed: u64,
+        ahead: u64,
+    ) -> Result<(), PostError> {
+        let pieces = request.pieces.len();
+        if pieces > capabilities.send_pieces as usize {
+            return Err(PostError::TooManyPieces { pieces, limit: capabilities.send_pieces });
+        }
+        if request.flags.inline && bytes_of(request) > u64::from(capabilities.inline_bytes) {
+            return Err(PostError::InlineTooLong {
+                length: bytes_of(request),
+                limit: capabilities.inline_bytes,
+            });
+        }
+        let capacity = capabilities.send_requests;
+        if self.posted + ahead - freed >= u64::from(capacity) {
+            return Err(PostError::QueueFull { capacity });
+        }
+        if transport == QpType::UnreliableDatagram && request.destination.is_none() {
+            return Err(PostError::NoDestination);
+        }
+        Ok(())
+    }
+
     /// Takes a request; `freed` slots were given back since the beginning. `copy_inline` fills the inline bytes.
     pub(crate) fn post(
         &mut self,
@@ -90,18 +120,8 @@ impl SendQueue {
         freed: u64,
         copy_inline: impl FnOnce(&mut [u8]),
     ) -> Result<(), PostError> {
-        let pieces = request.pieces.len();
-        if pieces > capabilities.send_pieces as usize {
-            return Err(PostError::TooManyPieces { pieces, limit: capabilities.send_pieces });
-        }
-        let total = request.pieces.iter().map(|piece| u64::from(piece.length)).sum();
-        if request.flags.inline && total > u64::from(capabilities.inline_bytes) {
-            return Err(PostError::InlineTooLong { length: total, limit: capabilities.inline_bytes });
-        }
-        let capacity = capabilities.send_requests;
-        if !self.has_room(capabilities, freed) {
-            return Err(PostError::QueueFull { capacity });
-        }
+        self.check(request, capabilities, transport, freed, 0)?;
+        let (pieces, total, capacity) = (request.pieces.len(), bytes_of(request), capabilities.send_requests);
         let slot = Slot {
             id: request.id,
             operation: request.operation,
@@ -128,8 +148,9 @@ impl SendQueue {
             }
             self.pieces[place * most..][..pieces].copy_from_slice(request.pieces);
         }
-        if transport == QpType::UnreliableDatagram {
-            let destination = request.destination.ok_or(PostError::NoDestination)?;
+        if transport == QpType::UnreliableDatagram
+            && let Some(destination) = request.destination
+        {
             if self.destinations.is_empty() {
                 self.destinations.resize(capacity as usize, destination);
             }
@@ -212,6 +233,11 @@ impl SendQueue {
     pub(crate) fn nothing_in_flight(&self) -> bool {
         self.finished == self.started
     }
+}
+
+/// Bytes of a request in all.
+fn bytes_of(request: &SendRequest<'_>) -> u64 {
+    request.pieces.iter().map(|piece| u64::from(piece.length)).sum()
 }
 
 #[cfg(test)]

@@ -71,6 +71,7 @@ pub use process_memory::{
     Piece, allow_any_tracer, effective_user, may_administer, may_lock, open_process, process_has_ended,
     read_process, write_process,
 };
+pub use raw_lock::RawLock;
 pub use record_lock::{RecordLock, lock_record};
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub use signals::SignalsHeld;

@@ -12,10 +12,17 @@ const SPINS: u32 = 100;
 
 /// The lock.
 #[derive(Debug)]
-pub(crate) struct RawLock(AtomicU32);
+pub struct RawLock(AtomicU32);
+
+impl Default for RawLock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl RawLock {
-    pub(crate) const fn new() -> Self {
+    /// A lock nobody has.
+    pub const fn new() -> Self {
         Self(AtomicU32::new(FREE))
     }
 
@@ -23,7 +30,8 @@ impl RawLock {
         self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    pub(crate) fn lock(&self) {
+    /// Waits for the lock and takes it. A thread that has it already waits for ever.
+    pub fn lock(&self) {
         for _ in 0..SPINS {
             if self.try_lock() {
                 return;
@@ -39,7 +47,7 @@ impl RawLock {
     }
 
     /// Frees the lock. Only who took it calls this.
-    pub(crate) fn unlock(&self) {
+    pub fn unlock(&self) {
         if self.0.swap(FREE, Ordering::Release) == CONTENDED {
             // SAFETY: the word lives through the call; waking touches no memory.
             unsafe {

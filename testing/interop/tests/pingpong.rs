@@ -58,6 +58,10 @@ const CASES: &[Case] = &[
     everywhere(case(RC, By::Gid, 4096, 500, "-j -c")),
     case(RC, By::Lid, 4096, 500, "-j"),
     case(RC, By::Gid, 64, 500, "-j -c"),
+    // Posts with the `ibv_wr_*` calls.
+    everywhere(case(RC, By::Gid, 4096, 1000, "-c -N")),
+    case(RC, By::Gid, 64, 500, "-N"),
+    case(RC, By::Gid, 65536, 100, "-c -e -N"),
     case(RC, By::Gid, 65536, 100, "-j -c"),
     case(RC, By::Gid, 1_048_576, 20, "-j -c"),
     case(RC, By::Gid, 4096, 300, "-j -c -e"),

@@ -21,6 +21,11 @@ const CASES: &[Case] = &[
         program: "resources",
         one_tier: true,
     },
+    Case {
+        sentence: "requests built call by call are posted as a whole or not at all",
+        program: "wr_calls",
+        one_tier: true,
+    },
     Case { sentence: "queue pairs move between states as the table says", program: "states", one_tier: true },
     Case {
         sentence: "failed transfers say why and move nothing",

@@ -25,13 +25,8 @@ impl Posting<'_> {
     /// regions the program keeps mapped until it deregisters them.
     #[inline]
     pub unsafe fn post(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        self.admits(request)?;
         let Self { pair, inner } = self;
-        if inner.state() == QpState::Reset || pair.is_destroyed() {
-            return Err(PostError::WrongState { state: inner.state() });
-        }
-        if !operation_fits(pair.transport, request) {
-            return Err(PostError::WrongOperation { transport: pair.transport });
-        }
         let freed = pair.engine().credits(pair.account).load(Ordering::Acquire);
         if inner.send.has_room(&pair.capabilities, freed)
             && (pair.express_send(inner, request, |bytes| copy_inline(request, bytes))
@@ -58,6 +53,27 @@ impl Posting<'_> {
         let waiting = pair.send_completions.waiting_for(pair.account);
         let freed = inner.send.finished.saturating_sub(waiting);
         pair.engine().credits(pair.account).store(freed, Ordering::Release);
+    }
+
+    /// Whether [`Posting::post`] will take the request behind `ahead` others; with the same error if not.
+    pub fn check(&self, request: &SendRequest<'_>, ahead: u64) -> Result<(), PostError> {
+        self.admits(request)?;
+        let Self { pair, inner } = self;
+        let freed = pair.engine().credits(pair.account).load(Ordering::Acquire);
+        inner.send.check(request, &pair.capabilities, pair.transport, freed, ahead)
+    }
+
+    /// Whether state and type of the queue pair allow the request.
+    #[inline]
+    fn admits(&self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let Self { pair, inner } = self;
+        if inner.state() == QpState::Reset || pair.is_destroyed() {
+            return Err(PostError::WrongState { state: inner.state() });
+        }
+        if !operation_fits(pair.transport, request) {
+            return Err(PostError::WrongOperation { transport: pair.transport });
+        }
+        Ok(())
     }
 
     /// Starts what was posted.
@@ -90,10 +106,16 @@ impl Posting<'_> {
 }
 
 impl QueuePair {
+    /// Whether this process created it, and not the one before `fork`, of which every post is refused.
+    #[inline]
+    pub fn is_current(&self) -> bool {
+        self.engine().is_current()
+    }
+
     /// Begins to post send-queue requests.
     #[inline]
     pub fn post(&self) -> Result<Posting<'_>, PostError> {
-        if !self.engine().is_current() {
+        if !self.is_current() {
             return Err(PostError::Forked);
         }
         Ok(Posting { pair: self, inner: self.lock() })

@@ -12,6 +12,7 @@
 mod version;
 
 pub mod abi;
+mod builder;
 mod convert;
 pub mod entry;
 mod errno;

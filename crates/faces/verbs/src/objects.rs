@@ -8,9 +8,10 @@ use nonic_device::{
 };
 
 use crate::abi::{
-    ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp, ibv_srq,
-    verbs_context,
+    ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp, ibv_qp_ex,
+    ibv_srq, verbs_context,
 };
+use crate::builder::Builder;
 use crate::registry::{Face, Registry};
 
 /// A queue pair, with what posting needs to know before it asks the engine.
@@ -19,12 +20,17 @@ pub(crate) struct QueuePairParts {
     pub(crate) engine: Arc<QueuePair>,
     /// Only for these does a request's `wr.ud` mean anything.
     pub(crate) is_datagram: bool,
+    /// If it was created with `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`.
+    pub(crate) builder: Option<Arc<Builder>>,
 }
 
 impl QueuePairParts {
-    pub(crate) fn new(engine: Arc<QueuePair>) -> Self {
+    /// `operations` are those its builder may be asked for, if it is to have one.
+    pub(crate) fn new(engine: Arc<QueuePair>, operations: Option<u64>) -> Self {
         let is_datagram = engine.transport() == QpType::UnreliableDatagram;
-        Self { engine, is_datagram }
+        let builder = operations
+            .map(|operations| Arc::new(Builder::new(operations, engine.capabilities(), is_datagram)));
+        Self { engine, is_datagram, builder }
     }
 }
 
@@ -44,7 +50,7 @@ pub(crate) static DEVICE_MEMORIES: Registry<ibv_dm, Arc<DeviceMemory>> = Registr
 pub(crate) static CHANNELS: Registry<ibv_comp_channel, Arc<CompletionChannel>> = Registry::new();
 pub(crate) static COMPLETION_QUEUES: Registry<ibv_cq, Arc<CompletionQueue>> = Registry::new();
 pub(crate) static SHARED_RECEIVE_QUEUES: Registry<ibv_srq, Arc<SharedReceiveQueue>> = Registry::new();
-pub(crate) static QUEUE_PAIRS: Registry<ibv_qp, QueuePairParts> = Registry::new();
+pub(crate) static QUEUE_PAIRS: Registry<ibv_qp_ex, QueuePairParts> = Registry::new();
 pub(crate) static ADDRESS_HANDLES: Registry<ibv_ah, AddressHandleParts> = Registry::new();
 
 macro_rules! faces_with_handle {
@@ -62,7 +68,18 @@ macro_rules! faces_with_handle {
     )*};
 }
 
-faces_with_handle!(ibv_pd, ibv_mr, ibv_mw, ibv_dm, ibv_cq, ibv_srq, ibv_qp, ibv_ah);
+faces_with_handle!(ibv_pd, ibv_mr, ibv_mw, ibv_dm, ibv_cq, ibv_srq, ibv_ah);
+
+// SAFETY: the larger structure begins with the one the program's pointer is to; `handle` reads its field.
+unsafe impl Face for ibv_qp_ex {
+    type C = ibv_qp;
+    const OFFSET: usize = 0;
+
+    unsafe fn handle(this: *const ibv_qp) -> Option<u32> {
+        // SAFETY: the caller says the structure is alive.
+        Some(unsafe { (*this).handle })
+    }
+}
 
 // SAFETY: the program's pointer is to the structure itself, which has no handle.
 unsafe impl Face for ibv_comp_channel {

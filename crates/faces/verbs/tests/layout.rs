@@ -135,6 +135,7 @@ fn ours() -> Vec<Layout> {
             wr_set_ud_addr, wr_set_xrc_srqn, wr_set_inline_data, wr_set_inline_data_list, wr_set_sge,
             wr_set_sge_list, wr_start, wr_complete, wr_abort, wr_atomic_write,
         }
+        ibv_data_buf { addr, length }
         ibv_qp_cap { max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data }
         ibv_qp_init_attr { qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all }
         ibv_qp_init_attr_ex {

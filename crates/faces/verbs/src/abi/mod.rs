@@ -61,8 +61,8 @@ pub use shared_receive::{
 };
 pub use synchronization::Synchronization;
 pub use work_request::{
-    ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_last, ibv_send_wr_rdma,
-    ibv_send_wr_remote, ibv_send_wr_tso, ibv_send_wr_ud, ibv_sge,
+    ibv_data_buf, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_last,
+    ibv_send_wr_rdma, ibv_send_wr_remote, ibv_send_wr_tso, ibv_send_wr_ud, ibv_sge,
 };
 
 /// A structure this library only hands through or refuses; its contents do not matter here.

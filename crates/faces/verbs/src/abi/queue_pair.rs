@@ -2,7 +2,10 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use super::{Opaque, Slot, Synchronization, ibv_ah_attr, ibv_context, ibv_cq, ibv_pd, ibv_srq};
+use super::{
+    Opaque, Synchronization, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_data_buf, ibv_mw,
+    ibv_mw_bind_info, ibv_pd, ibv_sge, ibv_srq,
+};
 
 #[repr(C)]
 pub struct ibv_qp {
@@ -27,27 +30,27 @@ pub struct ibv_qp_ex {
     pub comp_mask: u64,
     pub wr_id: u64,
     pub wr_flags: c_uint,
-    pub wr_atomic_cmp_swp: Slot,
-    pub wr_atomic_fetch_add: Slot,
-    pub wr_bind_mw: Slot,
-    pub wr_local_inv: Slot,
-    pub wr_rdma_read: Slot,
-    pub wr_rdma_write: Slot,
-    pub wr_rdma_write_imm: Slot,
-    pub wr_send: Slot,
-    pub wr_send_imm: Slot,
-    pub wr_send_inv: Slot,
-    pub wr_send_tso: Slot,
-    pub wr_set_ud_addr: Slot,
-    pub wr_set_xrc_srqn: Slot,
-    pub wr_set_inline_data: Slot,
-    pub wr_set_inline_data_list: Slot,
-    pub wr_set_sge: Slot,
-    pub wr_set_sge_list: Slot,
-    pub wr_start: Slot,
-    pub wr_complete: Slot,
-    pub wr_abort: Slot,
-    pub wr_atomic_write: Slot,
+    pub wr_atomic_cmp_swp: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u64, u64)>,
+    pub wr_atomic_fetch_add: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u64)>,
+    pub wr_bind_mw: Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut ibv_mw, u32, *const ibv_mw_bind_info)>,
+    pub wr_local_inv: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32)>,
+    pub wr_rdma_read: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64)>,
+    pub wr_rdma_write: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64)>,
+    pub wr_rdma_write_imm: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u32)>,
+    pub wr_send: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
+    pub wr_send_imm: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32)>,
+    pub wr_send_inv: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32)>,
+    pub wr_send_tso: Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut c_void, u16, u16)>,
+    pub wr_set_ud_addr: Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut ibv_ah, u32, u32)>,
+    pub wr_set_xrc_srqn: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32)>,
+    pub wr_set_inline_data: Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut c_void, usize)>,
+    pub wr_set_inline_data_list: Option<unsafe extern "C" fn(*mut ibv_qp_ex, usize, *const ibv_data_buf)>,
+    pub wr_set_sge: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u32)>,
+    pub wr_set_sge_list: Option<unsafe extern "C" fn(*mut ibv_qp_ex, usize, *const ibv_sge)>,
+    pub wr_start: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
+    pub wr_complete: Option<unsafe extern "C" fn(*mut ibv_qp_ex) -> c_int>,
+    pub wr_abort: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
+    pub wr_atomic_write: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, *const c_void)>,
 }
 
 #[repr(C)]

@@ -4,6 +4,13 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use super::{ibv_ah, ibv_mw, ibv_mw_bind_info};
 
+/// A buffer of inline data.
+#[repr(C)]
+pub struct ibv_data_buf {
+    pub addr: *mut c_void,
+    pub length: usize,
+}
+
 /// One piece of local memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -100,6 +107,7 @@ pub struct ibv_send_wr {
 }
 
 layout! {
+    ibv_data_buf: 16 { addr @ 0, length @ 8 }
     ibv_sge: 16 { addr @ 0, length @ 8, lkey @ 12 }
     ibv_recv_wr: 32 { wr_id @ 0, next @ 8, sg_list @ 16, num_sge @ 24 }
     ibv_send_wr_rdma: 16 { remote_addr @ 0, rkey @ 8 }

@@ -33,7 +33,7 @@ const _: () = {
 ///
 /// # Safety
 /// `list` points to `count` pieces that nobody changes during `'a`.
-unsafe fn pieces<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [ScatterGather], Errno> {
+pub(crate) unsafe fn pieces<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [ScatterGather], Errno> {
     let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
     if count == 0 {
         return Ok(&[]);
@@ -127,18 +127,34 @@ unsafe fn operation(request: *const ibv_send_wr) -> Result<Operation, Errno> {
 /// `request` is a program's send request for a datagram queue pair; its address handle is NULL or came from
 /// this library.
 unsafe fn destination(request: *const ibv_send_wr) -> Result<Option<DatagramDestination>, Errno> {
-    // SAFETY: the caller vouches for the request.
-    let ud = unsafe { (*request).wr.ud };
-    if ud.ah.is_null() {
+    // SAFETY: the caller vouches for the request and its address handle.
+    unsafe {
+        let ud = (*request).wr.ud;
+        datagram_destination(ud.ah, ud.remote_qpn, ud.remote_qkey)
+    }
+}
+
+/// The queue pair `number` on the path of `ah`: `None` without an address handle, which the engine refuses; `EINVAL`
+/// for a destroyed one.
+///
+/// # Safety
+/// `ah` is NULL or came from this library.
+#[inline]
+pub(crate) unsafe fn datagram_destination(
+    ah: *const ibv_ah,
+    number: u32,
+    q_key: u32,
+) -> Result<Option<DatagramDestination>, Errno> {
+    if ah.is_null() {
         return Ok(None);
     }
     // SAFETY: the caller says where the handle came from.
-    let handle = unsafe { registry::alive::<ibv_ah, AddressHandleParts>(ud.ah) }.ok_or(Errno::EINVAL)?;
+    let handle = unsafe { registry::alive::<ibv_ah, AddressHandleParts>(ah) }.ok_or(Errno::EINVAL)?;
     Ok(Some(DatagramDestination {
         vector: handle.vector,
         zone: handle.zone,
-        qp_number: QpNumber::masked(ud.remote_qpn),
-        q_key: ud.remote_qkey,
+        qp_number: QpNumber::masked(number),
+        q_key,
     }))
 }
 

@@ -6,8 +6,11 @@ use nonic_device::{AttributeMask, Capabilities, QpAttributes, QpNumber, QpState,
 
 use super::{from_vector, int, queue_pair_access, to_vector};
 use crate::abi::{
-    IBV_QPT_DRIVER, IBV_QPT_RAW_PACKET, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV,
-    IBV_QPT_XRC_SEND, ibv_qp_attr, ibv_qp_cap,
+    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_WRITE,
+    IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_LOCAL_INV, IBV_QP_EX_WITH_RDMA_READ, IBV_QP_EX_WITH_RDMA_WRITE,
+    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_SEND, IBV_QP_EX_WITH_SEND_WITH_IMM,
+    IBV_QP_EX_WITH_SEND_WITH_INV, IBV_QP_EX_WITH_TSO, IBV_QPT_DRIVER, IBV_QPT_RAW_PACKET, IBV_QPT_RC,
+    IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_qp_attr, ibv_qp_cap,
 };
 use crate::errno::Errno;
 
@@ -21,6 +24,31 @@ pub(crate) fn transport_from_c(number: c_int) -> Result<QpType, Errno> {
         IBV_QPT_RAW_PACKET | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV | IBV_QPT_DRIVER => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// The operations that a queue pair is created for (`send_ops_flags`): `EINVAL` for a bit nobody knows, `EOPNOTSUPP` for
+/// one that this release, or this type, does not have.
+pub(crate) fn send_operations(flags: u64, transport: QpType) -> Result<u64, Errno> {
+    let datagrams = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    let unreliable = datagrams
+        | IBV_QP_EX_WITH_SEND_WITH_INV
+        | IBV_QP_EX_WITH_RDMA_WRITE
+        | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
+        | IBV_QP_EX_WITH_BIND_MW
+        | IBV_QP_EX_WITH_LOCAL_INV;
+    let all = unreliable
+        | IBV_QP_EX_WITH_RDMA_READ
+        | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+        | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    let offered = match transport {
+        QpType::ReliableConnection => all,
+        QpType::UnreliableConnection => unreliable,
+        QpType::UnreliableDatagram => datagrams,
+    };
+    if flags & !(all | IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_ATOMIC_WRITE) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & !offered != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(flags) }
 }
 
 pub(crate) fn capabilities_from_c(cap: &ibv_qp_cap) -> Capabilities {
@@ -141,6 +169,24 @@ mod tests {
         assert_eq!(modify_request(&attr, AttributeMask::STATE.0 as c_int).err(), Some(Errno::EINVAL));
         assert_eq!(modify_request(&attr, AttributeMask::PATH_MTU.0 as c_int).err(), Some(Errno::EINVAL));
         assert_eq!(modify_request(&attr, AttributeMask::ACCESS_FLAGS.0 as c_int).err(), Some(Errno::EINVAL));
+    }
+
+    #[test]
+    fn each_type_has_its_operations() {
+        use QpType::{ReliableConnection as Rc, UnreliableConnection as Uc, UnreliableDatagram as Ud};
+        assert_eq!(send_operations(0, Ud), Ok(0));
+        assert_eq!(send_operations(0x3ff, Rc), Ok(0x3ff));
+        assert_eq!(send_operations(IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_RDMA_WRITE, Uc), Ok(0x101));
+        let refused = [
+            (IBV_QP_EX_WITH_TSO, Rc),
+            (IBV_QP_EX_WITH_ATOMIC_WRITE, Rc),
+            (IBV_QP_EX_WITH_RDMA_READ, Uc),
+            (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE, Ud),
+        ];
+        for (flags, transport) in refused {
+            assert_eq!(send_operations(flags, transport), Err(Errno::EOPNOTSUPP));
+        }
+        assert_eq!(send_operations(1 << 40 | IBV_QP_EX_WITH_TSO, Rc), Err(Errno::EINVAL));
     }
 
     #[test]

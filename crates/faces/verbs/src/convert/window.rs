@@ -3,7 +3,7 @@
 use nonic_device::{Key, MemoryWindow, Operation, WindowKind};
 
 use super::window_rights;
-use crate::abi::{ibv_mw_bind_info, ibv_send_wr};
+use crate::abi::{ibv_mw, ibv_mw_bind_info, ibv_send_wr};
 use crate::errno::Errno;
 use crate::objects::{REGIONS, WINDOWS};
 
@@ -51,15 +51,10 @@ pub(crate) unsafe fn bind_request(request: *const ibv_send_wr) -> Result<Operati
 
 /// The key of a bind that was posted stands in the program's window: its upper 24 bits are the window's, whatever the
 /// request said.
-///
-/// # Safety
-/// `request` is a program's send request with `IBV_WR_BIND_MW` that was taken.
 #[cold]
-pub(crate) unsafe fn show_key(request: *const ibv_send_wr) {
-    // SAFETY: the caller vouches for the request.
-    let asked = unsafe { (*request).last.bind_mw };
-    if let Ok(window) = WINDOWS.find(asked.mw) {
+pub(crate) fn show_key(mw: *mut ibv_mw, asked: Key) {
+    if let Ok(window) = WINDOWS.find(mw) {
         // SAFETY: the window was found a moment ago, so its structure is alive.
-        unsafe { (*asked.mw).rkey = window.key_with_tag(asked.rkey as u8).0 };
+        unsafe { (*mw).rkey = window.key_with_tag(asked.0 as u8).0 };
     }
 }

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use nonic_device::{SendRequest, WindowKind};
 
-use crate::abi::{IBV_MW_TYPE_1, IBV_MW_TYPE_2, ibv_mw, ibv_mw_bind, ibv_pd, ibv_qp};
+use crate::abi::{IBV_MW_TYPE_1, IBV_MW_TYPE_2, ibv_mw, ibv_mw_bind, ibv_pd, ibv_qp, ibv_qp_ex};
 use crate::convert;
 use crate::errno::Errno;
 use crate::guard;
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: 
         let window = WINDOWS.find(mw)?;
         // SAFETY: the caller says where the queue pair came from, and that `bind` is readable.
         let (parts, id, send_flags, info) = unsafe {
-            let parts = registry::alive::<ibv_qp, QueuePairParts>(qp).ok_or(Errno::EINVAL)?;
+            let parts = registry::alive::<ibv_qp_ex, QueuePairParts>(qp).ok_or(Errno::EINVAL)?;
             (parts, (*bind).wr_id, (*bind).send_flags, (*bind).bind_info)
         };
         if window.kind() != WindowKind::Type1 {

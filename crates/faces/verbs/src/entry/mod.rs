@@ -26,4 +26,5 @@ pub mod region;
 pub mod shared_receive_queue;
 pub mod sysfs;
 pub mod text;
+mod work_request;
 pub mod zone;

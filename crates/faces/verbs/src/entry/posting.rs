@@ -3,9 +3,9 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use nonic_device::{PostError, ReceiveRequest, SharedReceiveQueue};
+use nonic_device::{Key, PostError, ReceiveRequest, SharedReceiveQueue};
 
-use crate::abi::{IBV_WR_BIND_MW, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_srq};
+use crate::abi::{IBV_WR_BIND_MW, ibv_qp, ibv_qp_ex, ibv_recv_wr, ibv_send_wr, ibv_srq};
 use crate::convert;
 use crate::errno::Errno;
 use crate::guard;
@@ -39,7 +39,7 @@ pub(crate) unsafe extern "C" fn post_send(
 ) -> c_int {
     guard::status(|| {
         // SAFETY: the caller says where the pointer came from.
-        let Some(parts) = (unsafe { registry::alive::<ibv_qp, QueuePairParts>(qp) }) else {
+        let Some(parts) = (unsafe { registry::alive::<ibv_qp_ex, QueuePairParts>(qp) }) else {
             // SAFETY: the caller's place is writable.
             unsafe { refuse(bad, request) };
             return Err(Errno::EINVAL);
@@ -63,7 +63,8 @@ pub(crate) unsafe extern "C" fn post_send(
                     break;
                 }
                 if (*request).opcode == IBV_WR_BIND_MW {
-                    convert::show_key(request);
+                    let asked = (*request).last.bind_mw;
+                    convert::show_key(asked.mw, Key(asked.rkey));
                 }
                 request = (*request).next;
             }
@@ -109,7 +110,7 @@ pub(crate) unsafe extern "C" fn post_recv(
     guard::status(|| {
         // SAFETY: the caller says where the pointers came from.
         unsafe {
-            let Some(parts) = registry::alive::<ibv_qp, QueuePairParts>(qp) else {
+            let Some(parts) = registry::alive::<ibv_qp_ex, QueuePairParts>(qp) else {
                 refuse(bad, request);
                 return Err(Errno::EINVAL);
             };

@@ -5,6 +5,7 @@ use core::ptr;
 
 use nonic_device::{QpState, QueuePairRequest};
 
+use super::work_request;
 use crate::abi::{
     IBV_QP_INIT_ATTR_CREATE_FLAGS, IBV_QP_INIT_ATTR_IND_TABLE, IBV_QP_INIT_ATTR_MAX_TSO_HEADER,
     IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_RX_HASH, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, IBV_QP_INIT_ATTR_XRCD,
@@ -38,16 +39,23 @@ versions! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     // SAFETY: the caller's promise is the same.
-    guard::or_null(|| unsafe { create(pd, init) })
+    guard::or_null(|| unsafe { create(pd, init, None) })
 }
 
+/// With the builder calls, if there are `send_ops_flags`.
+///
 /// # Safety
 /// `init` is readable and writable.
-unsafe fn create(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Result<*mut ibv_qp, Errno> {
+unsafe fn create(
+    pd: *mut ibv_pd,
+    init: *mut ibv_qp_init_attr,
+    send_ops_flags: Option<u64>,
+) -> Result<*mut ibv_qp, Errno> {
     let zone = ZONES.parent(pd)?;
     // SAFETY: the caller's attributes are readable.
     let asked = unsafe { init.read() };
     let transport = convert::transport_from_c(asked.qp_type)?;
+    let operations = send_ops_flags.map(|flags| convert::send_operations(flags, transport)).transpose()?;
     let shared_receive_queue =
         if asked.srq.is_null() { None } else { Some(SHARED_RECEIVE_QUEUES.parent(asked.srq)?) };
     let reservation = QUEUE_PAIRS.reserve();
@@ -67,25 +75,28 @@ unsafe fn create(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Result<*mut ib
         (*pd).context
     };
     let qp_num = engine.number().0;
-    Ok(reservation.fill(QueuePairParts::new(engine), |handle| ibv_qp {
-        context,
-        qp_context: asked.qp_context,
-        pd,
-        send_cq: asked.send_cq,
-        recv_cq: asked.recv_cq,
-        srq: asked.srq,
-        handle,
-        qp_num,
-        state: QpState::Reset as c_int,
-        qp_type: asked.qp_type,
-        synchronization: Synchronization::NEW,
-        events_completed: 0,
+    Ok(reservation.fill(QueuePairParts::new(engine, operations), |handle| {
+        work_request::extended(ibv_qp {
+            context,
+            qp_context: asked.qp_context,
+            pd,
+            send_cq: asked.send_cq,
+            recv_cq: asked.recv_cq,
+            srq: asked.srq,
+            handle,
+            qp_num,
+            state: QpState::Reset as c_int,
+            qp_type: asked.qp_type,
+            synchronization: Synchronization::NEW,
+            events_completed: 0,
+        })
     }))
 }
 
 /// `ibv_create_qp_ex(3)`, for what the header does not turn into [`nonic_ibv_create_qp`] itself. What asks
-/// for nothing beyond that function works; XRC, creation flags, offloads and the builder calls are not in
-/// this release (`EOPNOTSUPP`); unknown bits, or no domain, are `EINVAL`.
+/// for nothing beyond that function works, and so do `send_ops_flags`, the operations of the builder calls; XRC, creation
+/// flags, offloads, and operations that the type does not have are not in this release (`EOPNOTSUPP`); unknown bits, or no
+/// domain, are `EINVAL`.
 ///
 /// # Safety
 /// `init` is readable and writable.
@@ -97,22 +108,24 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
         // SAFETY: the caller's attributes are readable, and begin with the plain ones; only a domain that was
         // found is followed.
         unsafe {
-            let pd = domain_of_extended(init)?;
+            let (pd, send_ops_flags) = extended_attributes(init)?;
             ZONES.parent(pd)?;
-            if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast()) }
+            if (*pd).context != context {
+                Err(Errno::EINVAL)
+            } else {
+                create(pd, init.cast(), send_ops_flags)
+            }
         }
     })
 }
 
-/// The domain, if nothing else out of the ordinary is asked for.
+/// The domain, and what the builder calls are to do, if nothing else out of the ordinary is asked for.
 ///
 /// # Safety
 /// `init` is readable.
-unsafe fn domain_of_extended(init: *const ibv_qp_init_attr_ex) -> Result<*mut ibv_pd, Errno> {
+unsafe fn extended_attributes(init: *const ibv_qp_init_attr_ex) -> Result<(*mut ibv_pd, Option<u64>), Errno> {
     /// `enum ibv_qp_create_flags`: what others understand and this release does not.
     const CREATE_FLAGS: u32 = 1 << 1 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11;
-    /// `enum ibv_qp_create_send_ops_flags`.
-    const SEND_OPERATIONS: u64 = 0x17ff;
     // SAFETY: the caller says so. Members count only where the mask names them.
     let (mask, create_flags, tso, operations, pd) = unsafe {
         ((*init).comp_mask, (*init).create_flags, (*init).max_tso_header, (*init).send_ops_flags, (*init).pd)
@@ -124,20 +137,17 @@ unsafe fn domain_of_extended(init: *const ibv_qp_init_attr_ex) -> Result<*mut ib
         | IBV_QP_INIT_ATTR_CREATE_FLAGS
         | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
         | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    if mask & !known != 0
-        || (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && create_flags & !CREATE_FLAGS != 0)
-        || (has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && operations & !SEND_OPERATIONS != 0)
-    {
+    if mask & !known != 0 || (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && create_flags & !CREATE_FLAGS != 0) {
         return Err(Errno::EINVAL);
     }
     if has(refused)
         || (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && create_flags != 0)
         || (has(IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && tso != 0)
-        || (has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && operations != 0)
     {
         return Err(Errno::EOPNOTSUPP);
     }
-    if has(IBV_QP_INIT_ATTR_PD) { Ok(pd) } else { Err(Errno::EINVAL) }
+    let operations = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS).then_some(operations);
+    if has(IBV_QP_INIT_ATTR_PD) { Ok((pd, operations)) } else { Err(Errno::EINVAL) }
 }
 
 /// `ibv_modify_qp(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (no such move, an attribute
@@ -210,13 +220,15 @@ pub unsafe extern "C" fn nonic_ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     })
 }
 
-/// `ibv_qp_to_qp_ex(3)`: NULL, for no queue pair of this release has the builder calls.
+/// `ibv_qp_to_qp_ex(3)`: the same queue pair with the builder calls; NULL if it was created without
+/// `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`, or is none.
 ///
 /// # Safety
-/// None.
+/// None beyond the signature's: the pointer is looked up.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nonic_ibv_qp_to_qp_ex(_qp: *mut ibv_qp) -> *mut ibv_qp_ex {
-    ptr::null_mut()
+pub unsafe extern "C" fn nonic_ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    let builds = guard::caught(|| Ok(QUEUE_PAIRS.find(qp)?.builder.is_some()));
+    if builds == Ok(true) { qp.cast() } else { ptr::null_mut() }
 }
 
 /// `ibv_query_qp_data_in_order(3)`: 0, no promise that bytes arrive in order within a message.
