@@ -100,9 +100,11 @@ impl Endpoint {
         self.state() == EndpointState::CompletionPending && completion.status != Status::Flushed
     }
 
-    /// Whether a success is not to be shown.
-    pub(crate) fn hides(&self, completion: &Completion) -> bool {
-        completion.opcode == CompletionOpcode::Bind && completion.id & HIDDEN != 0
+    /// Whether a completion is not to be shown, being of a suppressed bind that succeeded.
+    pub(crate) fn hides(completion: &Completion) -> bool {
+        completion.opcode == CompletionOpcode::Bind
+            && completion.id & HIDDEN != 0
+            && completion.status.is_success()
     }
 
     /// Whether a completion is of a request that was posted not to notify.

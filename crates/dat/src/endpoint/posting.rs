@@ -26,15 +26,6 @@ const RDMA_FLAGS: u8 = 6;
 /// So many requests are outstanding as may be.
 const NO_ROOM: DatError = DatError::resources(Subtype::Resource(Resource::Credits));
 
-/// Which requests still have a place in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Places {
-    /// Those before the last completion that was taken have none.
-    AsPolled,
-    /// Only those have one that are not over, or whose completions wait to be taken.
-    Recounted,
-}
-
 /// What the engine's refusal means.
 fn refusal(error: PostError) -> DatError {
     match error {
@@ -259,10 +250,9 @@ impl Endpoint {
         let Operation::Bind { key, .. } = operation else { return Err(DatError::argument(1)) };
         // Its end is always told, for the region must learn of it; one that is not to be shown is left out later.
         let flags = SendFlags { signaled: true, solicited: false, ..asked };
-        self.find_room(wiring, |places| {
+        self.find_room(wiring, || {
             wiring.post_bind(region, key, cookie, !asked.signaled, silent, |id| {
-                let request = SendRequest { id, operation, flags, pieces: &[], destination: None };
-                post_one(wiring, &request, places)
+                post_one(wiring, &SendRequest { id, operation, flags, pieces: &[], destination: None })
             })
         })
     }
@@ -270,37 +260,32 @@ impl Endpoint {
     /// Posts a request, whose id is the consumer's cookie; `silent`: it does not notify.
     #[inline]
     fn post(&self, wiring: &Wiring, request: &SendRequest<'_>, silent: bool) -> DatResult<()> {
-        self.find_room(wiring, |places| post(wiring, request, silent, places))
+        self.find_room(wiring, || match &wiring.tags {
+            None => post_one(wiring, request),
+            Some(tags) => post_numbered(wiring, tags, request, silent),
+        })
     }
 
-    /// Posts by `post`; if the queue is full, again when it is known which requests are over.
+    /// Posts by `post`; again if the queue is full and room is found.
     #[inline]
-    fn find_room(&self, wiring: &Wiring, mut post: impl FnMut(Places) -> DatResult<()>) -> DatResult<()> {
-        match post(Places::AsPolled) {
-            Err(NO_ROOM) => self.find_room_behind_suppressed(wiring, post),
-            other => other,
+    fn find_room(&self, wiring: &Wiring, mut post: impl FnMut() -> DatResult<()>) -> DatResult<()> {
+        loop {
+            match post() {
+                // Another thread may have been faster, then there is more to be found, or none.
+                Err(NO_ROOM) if self.has_room(wiring) => {}
+                other => return other,
+            }
         }
     }
 
-    /// The engine gives a place back when a completion is polled. A suppressed request has none, and does not count as soon
-    /// as it is over.
+    /// Whether a queue that seems full has room. The engine gives a place back when a completion is polled; a suppressed
+    /// request has none, and does not count any more as soon as it is over.
     #[cold]
-    fn find_room_behind_suppressed(
-        &self,
-        wiring: &Wiring,
-        mut post: impl FnMut(Places) -> DatResult<()>,
-    ) -> DatResult<()> {
-        let mut look = || {
-            wiring.take_hidden();
-            post(Places::Recounted)
-        };
-        match look() {
-            Err(NO_ROOM) => {
-                // What ended some of them may have come and nobody looked.
-                self.adapter.context().catch_up();
-                look()
-            }
-            other => other,
+    fn has_room(&self, wiring: &Wiring) -> bool {
+        wiring.reclaim() || {
+            // What ended some requests may have come, and nobody looked.
+            self.adapter.context().catch_up();
+            wiring.reclaim()
         }
     }
 
@@ -353,34 +338,15 @@ fn request_flags(wiring: &Wiring, flags: CompletionFlags, argument: u8) -> DatRe
     Ok((flags, silent))
 }
 
-/// Posts a request, whose id is the consumer's cookie; `silent`: it does not notify.
-#[inline]
-fn post(wiring: &Wiring, request: &SendRequest<'_>, silent: bool, places: Places) -> DatResult<()> {
-    match &wiring.tags {
-        None => post_one(wiring, request, places),
-        Some(tags) => post_numbered(wiring, tags, request, silent, places),
-    }
-}
-
 #[cold]
-fn post_numbered(
-    wiring: &Wiring,
-    tags: &Tags,
-    request: &SendRequest<'_>,
-    silent: bool,
-    places: Places,
-) -> DatResult<()> {
+fn post_numbered(wiring: &Wiring, tags: &Tags, request: &SendRequest<'_>, silent: bool) -> DatResult<()> {
     let SendRequest { id, flags, .. } = *request;
-    tags.requests
-        .post(id, silent, flags.signaled, |id| post_one(wiring, &SendRequest { id, ..*request }, places))
+    tags.requests.post(id, silent, flags.signaled, |id| post_one(wiring, &SendRequest { id, ..*request }))
 }
 
 #[inline]
-fn post_one(wiring: &Wiring, request: &SendRequest<'_>, places: Places) -> DatResult<()> {
+fn post_one(wiring: &Wiring, request: &SendRequest<'_>) -> DatResult<()> {
     let mut posting: Posting<'_> = wiring.pair.post().map_err(refusal)?;
-    if places == Places::Recounted {
-        posting.reclaim();
-    }
     // SAFETY: nothing is sent inline. The pieces lie in regions, which the program keeps mapped until it frees them: that is
     // the promise it makes by registering them.
     unsafe { posting.post(request) }.map_err(refusal)?;

@@ -41,6 +41,8 @@ pub(super) struct Wiring {
     pub(super) tags: Option<Box<Tags>>,
     live: AtomicBool,
     ended: AtomicBool,
+    /// Ends of binds were asked not to be shown.
+    hides: AtomicBool,
     pub(super) next: OnceLock<Box<Wiring>>,
 }
 
@@ -116,7 +118,8 @@ impl Numbered {
         let free = (0..self.places.len() as u64)
             .map(|step| (*next + step) & !SILENT)
             .find(|number| !self.place(*number).taken.load(Ordering::Acquire));
-        let number = free.ok_or(DatError::resources(Subtype::Resource(Resource::Credits)))?;
+        // None is free only when completions were lost with a dispatcher: their cookies will not be asked for.
+        let number = free.unwrap_or(*next);
         let place = self.place(number);
         place.cookie.store(cookie, Ordering::Release);
         // Before it is posted: its completion may be shown before this returns.
@@ -246,6 +249,7 @@ impl Wiring {
             tags,
             live: AtomicBool::new(true),
             ended: AtomicBool::new(false),
+            hides: AtomicBool::new(false),
             next: OnceLock::new(),
         })
     }
@@ -271,6 +275,9 @@ impl Wiring {
         let _ = self.pair.destroy();
         for dispatcher in [&self.receive, &self.request].into_iter().flatten() {
             dispatcher.remove_endpoint(self.pair.number());
+        }
+        if let Some(request) = self.request.as_ref().filter(|_| self.hides.load(Ordering::Acquire)) {
+            request.expect_less_hidden(self.pair.capabilities().send_requests);
         }
         if let Some(queue) = &self.idle_queue {
             let _ = queue.destroy();
@@ -312,8 +319,11 @@ impl Wiring {
         post: impl FnOnce(u64) -> DatResult<()>,
     ) -> DatResult<()> {
         let id = if silent { SILENT } else { 0 } | if suppressed { HIDDEN } else { 0 };
-        if suppressed && let Some(request) = &self.request {
-            request.look_when_counting();
+        if suppressed
+            && let Some(request) = &self.request
+            && !self.hides.swap(true, Ordering::AcqRel)
+        {
+            request.expect_hidden(self.pair.capabilities().send_requests);
         }
         // Numbers of binds follow one another as the binds do in the queue pair: the lock is held while it is posted.
         let mut binds = self.binds();
@@ -335,11 +345,13 @@ impl Wiring {
         Some(Shown::Bind { region: bind.region, cookie: bind.cookie, status })
     }
 
-    /// Takes the ends of binds that are not to be shown, as long as they are the oldest completions.
-    pub(super) fn take_hidden(&self) {
+    /// Gives back the places of requests that are over, and whose completions do not wait to be taken; whether there is room
+    /// then.
+    pub(super) fn reclaim(&self) -> bool {
         if let Some(request) = &self.request {
             request.take_hidden();
         }
+        self.pair.reclaim()
     }
 
     /// Binds whose end nobody will see.

@@ -32,7 +32,7 @@ impl EventDispatcher {
 
     /// Free places, for a backlog.
     pub(crate) fn room(&self) -> i32 {
-        let waiting = i32::try_from(self.waiting()).unwrap_or(i32::MAX);
+        let waiting = i32::try_from(self.visible()).unwrap_or(i32::MAX);
         self.length.load(Ordering::Acquire).saturating_sub(waiting).max(0)
     }
 

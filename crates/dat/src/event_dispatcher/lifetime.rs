@@ -81,6 +81,7 @@ impl EventDispatcher {
                 settings: Mutex::new(Settings::default()),
                 mode: AtomicU8::new(Mode::Open as u8),
                 counts_by_looking: AtomicBool::new(false),
+                hidden_room: Mutex::new(0),
                 watch,
                 unwaitable: AtomicBool::new(false),
                 overflowed: AtomicBool::new(false),

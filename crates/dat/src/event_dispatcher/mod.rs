@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, Weak};
 use nonic_device::CompletionQueue;
 use nonic_sys::BiasedMutex;
 
+use crate::endpoint::Endpoint;
 use crate::error::{DatError, HandleKind, Subtype};
 use crate::event::Kept;
 use crate::interface_adapter::InterfaceAdapter;
@@ -63,6 +64,8 @@ pub struct EventDispatcher {
     mode: AtomicU8,
     /// Some completions are not shown to the program, or do not notify: they have to be looked at to be counted.
     counts_by_looking: AtomicBool,
+    /// So many completions may wait in the queue that are not shown, beside those that are.
+    hidden_room: Mutex<u32>,
     /// Who is to be told of arrivals.
     watch: Arc<Watch>,
     unwaitable: AtomicBool,
@@ -100,6 +103,18 @@ impl EventDispatcher {
     fn waiting(&self) -> u32 {
         let completions = self.completions.as_ref().map_or(0, |queue| queue.waiting());
         completions + self.parked.load(Ordering::Acquire) + self.others_waiting.load(Ordering::Acquire)
+    }
+
+    /// How many of those a program can take.
+    fn visible(&self) -> u32 {
+        let waiting = self.waiting();
+        match &self.completions {
+            Some(queue) if self.counts_by_looking.load(Ordering::Acquire) => {
+                let hidden = queue.count(|completion, _| Endpoint::hides(completion));
+                waiting.saturating_sub(hidden)
+            }
+            _ => waiting,
+        }
     }
 
     fn is_ended(&self) -> bool {

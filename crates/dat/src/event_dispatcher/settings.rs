@@ -100,6 +100,30 @@ impl EventDispatcher {
         self.counts_by_looking.store(true, Ordering::Release);
     }
 
+    /// An endpoint has so many requests at most, whose completions are not all shown: those take no room from the others.
+    pub(crate) fn expect_hidden(&self, count: u32) {
+        self.look_when_counting();
+        self.change_hidden_room(|room| room.saturating_add(count));
+    }
+
+    /// The endpoint goes.
+    pub(crate) fn expect_less_hidden(&self, count: u32) {
+        self.change_hidden_room(|room| room.saturating_sub(count));
+    }
+
+    fn change_hidden_room(&self, change: impl FnOnce(u32) -> u32) {
+        let mut room = self.hidden_room();
+        *room = change(*room);
+        if let Some(queue) = &self.completions {
+            // One that holds more already stays as large as it is.
+            let _ = queue.resize(entries(self.length.load(Ordering::Acquire), *room));
+        }
+    }
+
+    fn hidden_room(&self) -> MutexGuard<'_, u32> {
+        self.hidden_room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What it is and how it is set.
     pub fn facts(&self) -> DatResult<DispatcherFacts> {
         self.check_alive()?;
@@ -120,13 +144,15 @@ impl EventDispatcher {
         self.check_alive()?;
         check_length(length)?;
         let others = self.others();
-        if i64::from(length) < i64::from(self.waiting()) {
+        if i64::from(length) < i64::from(self.visible()) {
             return Err(DatError::state(Subtype::None));
         }
+        let hidden_room = self.hidden_room();
         if let Some(queue) = &self.completions {
-            queue.resize(length.unsigned_abs()).map_err(|_| DatError::state(Subtype::None))?;
+            queue.resize(entries(length, *hidden_room)).map_err(|_| DatError::state(Subtype::None))?;
         }
         self.length.store(length, Ordering::Release);
+        drop(hidden_room);
         drop(others);
         Ok(())
     }
@@ -181,6 +207,11 @@ impl EventDispatcher {
         self.trigger_if_due();
         Ok(())
     }
+}
+
+/// Entries of a queue for so many completions that are shown, and so many that are not.
+fn entries(length: i32, hidden: u32) -> u32 {
+    length.unsigned_abs().saturating_add(hidden).min(EVENTS_MAX.unsigned_abs())
 }
 
 pub(super) fn check_length(length: i32) -> DatResult<()> {

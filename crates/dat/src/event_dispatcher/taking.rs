@@ -37,8 +37,7 @@ impl Front {
 
     /// Whether a success is not to be shown.
     pub(super) fn hides(&self, completion: &Completion) -> bool {
-        let endpoint = self.endpoints.get(&completion.qp_number);
-        endpoint.is_none_or(|endpoint| endpoint.hides(completion))
+        !self.endpoints.contains_key(&completion.qp_number) || Endpoint::hides(completion)
     }
 
     /// Whether a completion is of a request that was posted not to notify.
@@ -179,8 +178,7 @@ impl EventDispatcher {
             if !front.parked.is_empty() {
                 return;
             }
-            let hidden = |completion: &Completion| completion.status.is_success() && front.hides(completion);
-            let Some(completion) = queue.take_if(hidden) else { return };
+            let Some(completion) = queue.take_if(Endpoint::hides) else { return };
             front.taken += 1;
             let endpoint = front.endpoint(completion.qp_number).cloned();
             drop(front);

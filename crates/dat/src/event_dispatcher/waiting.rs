@@ -163,7 +163,7 @@ impl EventDispatcher {
 
     /// How many events a program can take.
     fn shown(&self) -> i32 {
-        i32::try_from(self.waiting()).unwrap_or(i32::MAX)
+        i32::try_from(self.visible()).unwrap_or(i32::MAX)
     }
 
     /// Triggers the notification object if events wait and nothing forbids it.

@@ -12,7 +12,7 @@ mod suppressed;
 use std::iter::once;
 
 use common::connected::{
-    PLAIN, Plan, Seen, accept, connect, connected, dequeue, done, failed, flushed, pair, told,
+    PLAIN, Plan, Seen, accept, connect, connected, dequeue, done, failed, flushed, pair, seen, told,
 };
 use common::{bad_state, connected::Side, connected::next};
 use nonic_dat::{

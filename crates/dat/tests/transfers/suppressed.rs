@@ -175,7 +175,6 @@ fn binds_that_are_suppressed_take_up_no_place_when_they_are_over() {
     let bind = |cookie, flags| {
         region.bind(near.piece(0, 64), Privileges::REMOTE_READ, &near.endpoint, cookie, flags)
     };
-    // More than the dispatcher could hold.
     let mut context = 0;
     (0..20 * places).for_each(|cookie| context = bind(cookie, SUPPRESS).unwrap());
     assert_eq!(region.facts().context, context);
@@ -191,4 +190,38 @@ fn binds_that_are_suppressed_take_up_no_place_when_they_are_over() {
     assert_eq!(near.next(), Seen::Bind { cookie: 2, status: TransferStatus::Success });
     bind(3, PLAIN).unwrap();
     assert_eq!(near.next(), Seen::Bind { cookie: 3, status: TransferStatus::Success });
+}
+
+#[test]
+fn binds_that_are_suppressed_take_no_room_from_what_a_dispatcher_shows() {
+    let (near, _far) = connected(&Plan { length: 4, ..Plan::default() }, &Plan::default());
+    let places = places(&near);
+    let region = RemoteRegion::create(&near.zone).unwrap();
+    let bind = |cookie, flags| {
+        region.bind(near.piece(0, 64), Privileges::REMOTE_READ, &near.endpoint, cookie, flags)
+    };
+    // Behind an event that nobody takes their ends gather.
+    near.transfers.post_software(0).unwrap();
+    bind(1, PLAIN).unwrap();
+    (2..=places).for_each(|_| assert!(bind(99, SUPPRESS).is_ok()));
+    assert_eq!(bind(99, SUPPRESS).map(drop), FULL);
+    // Two are there, and there is room for two.
+    assert_eq!(near.transfers.resize(1), Err(DatError::state(Subtype::None)));
+    near.transfers.resize(2).unwrap();
+    near.transfers.resize(4).unwrap();
+    (1..3).for_each(|pointer| near.transfers.post_software(pointer).unwrap());
+    let no_room = DatError::new(Kind::QueueFull, Subtype::None);
+    assert_eq!(near.transfers.post_software(9), Err(no_room));
+    let mut first = None;
+    let (taken, left) =
+        near.transfers.wait(common::connected::PATIENCE, 1, |event| first = Some(seen(event)));
+    assert_eq!((taken, first, left), (Ok(()), Some(Seen::Software(0)), 3));
+    assert_eq!(near.next(), Seen::Bind { cookie: 1, status: TransferStatus::Success });
+    assert_eq!([near.next(), near.next()], [Seen::Software(1), Seen::Software(2)]);
+    assert!(near.is_quiet());
+    assert_eq!(near.endpoint.state(), EndpointState::Connected);
+    // The dispatcher outlives what was suppressed there, and has its own length again.
+    near.endpoint.free().unwrap();
+    (0..4).for_each(|pointer| near.transfers.post_software(pointer).unwrap());
+    assert_eq!(near.transfers.post_software(9), Err(no_room));
 }

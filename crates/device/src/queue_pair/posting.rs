@@ -43,18 +43,6 @@ impl Posting<'_> {
         Ok(())
     }
 
-    /// Gives back the places of all requests that have finished, but for those whose completions wait to be polled. In verbs
-    /// a place comes back with a polled completion only; elsewhere a request that ended without one is over. Costs a look at
-    /// everything that waits in the completion queue, so it is for a queue that was found full.
-    #[cold]
-    pub fn reclaim(&mut self) {
-        let Self { pair, inner } = self;
-        // Nothing of this queue pair can be added meanwhile. What is polled meanwhile gives back a part of the same places.
-        let waiting = pair.send_completions.waiting_for(pair.account);
-        let freed = inner.send.finished.saturating_sub(waiting);
-        pair.engine().credits(pair.account).store(freed, Ordering::Release);
-    }
-
     /// Whether [`Posting::post`] will take the request behind `ahead` others; with the same error if not.
     pub fn check(&self, request: &SendRequest<'_>, ahead: u64) -> Result<(), PostError> {
         self.admits(request)?;
@@ -135,6 +123,19 @@ impl QueuePair {
         if let Ok(posting) = self.post() {
             posting.ring_doorbell();
         }
+    }
+
+    /// Gives back the places of all requests that have finished, but for those whose completions wait to be polled; whether
+    /// there is room then. In verbs a place comes back with a polled completion only; elsewhere a request that ended without
+    /// one is over. Costs a look at everything that waits in the completion queue, so it is for a queue that was found full.
+    #[cold]
+    pub fn reclaim(&self) -> bool {
+        let inner = self.lock();
+        // Nothing of this queue pair can be added meanwhile. What is polled meanwhile gives back a part of the same places.
+        let waiting = self.send_completions.waiting_for(self.account);
+        let freed = inner.send.finished.saturating_sub(waiting);
+        self.engine().credits(self.account).store(freed, Ordering::Release);
+        inner.send.has_room(&self.capabilities, freed)
     }
 
     /// Takes one receive. In ERR it is taken and flushed, in RESET refused.
