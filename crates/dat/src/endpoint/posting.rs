@@ -269,18 +269,32 @@ impl Endpoint {
     /// Posts by `post`; again if the queue is full and room is found.
     #[inline]
     fn find_room(&self, wiring: &Wiring, mut post: impl FnMut() -> DatResult<()>) -> DatResult<()> {
-        loop {
+        match post() {
+            Ok(()) => Ok(()),
+            Err(error) => self.try_again(error, wiring, &mut post),
+        }
+    }
+
+    /// `post` is not known here, so that there is only one copy of it on the way of those that find room.
+    #[cold]
+    fn try_again(
+        &self,
+        mut error: DatError,
+        wiring: &Wiring,
+        post: &mut dyn FnMut() -> DatResult<()>,
+    ) -> DatResult<()> {
+        // Another thread may have been faster, then there is more to be found, or none.
+        while error == NO_ROOM && self.has_room(wiring) {
             match post() {
-                // Another thread may have been faster, then there is more to be found, or none.
-                Err(NO_ROOM) if self.has_room(wiring) => {}
-                other => return other,
+                Ok(()) => return Ok(()),
+                Err(another) => error = another,
             }
         }
+        Err(error)
     }
 
     /// Whether a queue that seems full has room. The engine gives a place back when a completion is polled; a suppressed
     /// request has none, and does not count any more as soon as it is over.
-    #[cold]
     fn has_room(&self, wiring: &Wiring) -> bool {
         wiring.reclaim() || {
             // What ended some requests may have come, and nobody looked.
