@@ -4,6 +4,7 @@
 mod meeting;
 mod socket;
 mod stalled;
+mod waking;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,15 +15,15 @@ use nonic_memory::{Inside, KeyTableView, OperationGuard, OperationSlots, SharedS
 use nonic_queue::QpNumber;
 use nonic_sys::{
     AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, FenceReach, OwnedFd, PacketSocket,
-    SharedMapping, light_fences_are_free, open_process, wait_readable,
+    SharedMapping, open_process, wait_readable,
 };
 
-use crate::control::{ControlMessage, ProcessToken};
+use crate::control::ProcessToken;
 use crate::layout::{RING_SLOTS, direction};
 use crate::link_record::{LinkFacts, LinkRecord};
 use crate::message::Header;
 use crate::party::Party;
-use crate::ring::{Bell, Consumer, Producer, RingFull, RingMemory, Sleeper};
+use crate::ring::{Bell, Consumer, Producer, RingFull, RingMemory};
 use crate::segment::SegmentView;
 use crate::short_send::ShortSend;
 use crate::windows::Windows;
@@ -266,77 +267,10 @@ impl Link {
         self.transmit.lock().everything_was_read()
     }
 
-    /// Wakes the peer if it sleeps.
-    #[inline]
-    pub fn ring_bell(&self) {
-        match self.bell.wanted() {
-            None => {}
-            Some(Sleeper::Agent) => self.ring_bell_now(),
-            Some(Sleeper::Waiter) => self.wake_waiter(),
-        }
-    }
-
-    /// Wakes the peer's thread that waits for an event.
-    fn wake_waiter(&self) {
-        if self.is_loopback() {
-            self.party.waiter_bell.signal();
-        } else if let Some(bell) = self.peer_waiter_bell.get() {
-            bell.signal();
-        } else {
-            let _ = self.tell(&ControlMessage::Look, &[]);
-        }
-    }
-
-    /// Wakes the peer's agent.
-    pub fn ring_bell_now(&self) {
-        if self.is_loopback() {
-            self.party.doorbell.signal();
-        } else if let Some(doorbell) = self.peer_doorbell.get() {
-            doorbell.signal();
-        } else {
-            let _ = self.tell(&ControlMessage::Look, &[]);
-        }
-    }
-
     /// The reading end, if no other thread has it.
     #[inline]
     pub fn try_receive(&self) -> Option<BiasedGuard<'_, Consumer>> {
         self.receive.try_lock()
-    }
-
-    /// Says that this side has looked at the ring by itself for a while, so that the peer sends with less ado. To be said by
-    /// the thread that looks.
-    pub fn set_polled(&self) {
-        let fences_reach = match self.view() {
-            Some(view) => view.segment.light_fences(),
-            None => self.is_loopback() && light_fences_are_free(),
-        };
-        if fences_reach && let Some(mut consumer) = self.try_receive() {
-            consumer.set_polled();
-        }
-    }
-
-    /// Says that this side looks at the ring by itself.
-    pub fn set_awake(&self) {
-        if let Some(consumer) = self.try_receive() {
-            consumer.set_awake();
-        }
-    }
-
-    /// Says that this side sleeps and whom to wake; returns whether a message waits all the same.
-    pub fn set_sleeping(&self, sleeper: Sleeper) -> bool {
-        match self.try_receive() {
-            Some(mut consumer) => {
-                consumer.set_sleeping(sleeper);
-                // Behind the fence: a producer that waits for room is seen now, or sees this side's place.
-                if consumer.report() {
-                    self.ring_bell_now();
-                }
-                consumer.has_message()
-            }
-            // Whoever reads right now will not see the flag: do not sleep.
-            None => true,
-        }
     }
 
     /// Ends the link: nothing is sent, received or reached any more. The peer learns of it when no operation of this

@@ -8,12 +8,15 @@
 //! A key is a place and a tag of 8 bits. A window of type 1 takes one tag after the other, and another place when they are used up,
 //! so that no key comes back soon.
 
+mod keys;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nonic_memory::{Access, Entry, Key, ZoneId};
 use nonic_queue::{QpNumber, WindowId};
 
+use self::keys::Place;
 use crate::engine::{Engine, Leaving};
 use crate::error::{Busy, CreateError, WindowError};
 use crate::region::Region;
@@ -54,22 +57,6 @@ struct State {
     /// The queue pair that took the last key out of use.
     unbound_by: Option<QpNumber>,
     released: bool,
-}
-
-/// A place in the key table, and the keys of it that were offered.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    index: u32,
-    /// Tag of the last.
-    tag: u8,
-    /// How many of them have not been used, nor given up.
-    open: u32,
-}
-
-impl Place {
-    fn at(key: Key) -> Self {
-        Self { index: key.index(), tag: key.tag(), open: 0 }
-    }
 }
 
 #[derive(Debug)]
@@ -163,80 +150,6 @@ impl MemoryWindow {
     /// How many requests have bound it or unbound it since it was made.
     pub fn binds(&self) -> u64 {
         self.lock().binds
-    }
-
-    /// The key for the next bind: another each time, for more than 2^24 times unless the key table is full. A caller that
-    /// then does not post the bind gives the key back with [`MemoryWindow::take_back`].
-    pub fn next_key(&self) -> Key {
-        let mut state = self.lock();
-        loop {
-            if state.place.tag == u8::MAX {
-                self.move_on(&mut state);
-            }
-            let place = &mut state.place;
-            place.tag = place.tag.wrapping_add(1);
-            let key = Key::new(place.index, place.tag);
-            if key != state.key {
-                state.place.open += 1;
-                return key;
-            }
-        }
-    }
-
-    /// Takes another place in the table, the tags of this one being used up. If there is none they are used again.
-    #[cold]
-    fn move_on(&self, state: &mut State) {
-        let engine = self.engine();
-        let Some(key) = engine.party().segment.keys().insert_window_again() else { return };
-        engine.windows.add_place(state.place.index, key.index());
-        let new = Place { tag: key.tag() - 1, ..Place::at(key) };
-        let old = std::mem::replace(&mut state.place, new);
-        state.older.push(old);
-        self.leave_places(state);
-    }
-
-    /// The bind for which this key was offered was not posted.
-    pub fn take_back(&self, key: Key) {
-        let mut state = self.lock();
-        let last = &mut state.place;
-        if (key.index(), key.tag()) == (last.index, last.tag) && last.open > 0 && key.tag() > 0 {
-            last.tag -= 1;
-        }
-        self.close_key(&mut state, key);
-    }
-
-    /// The bind for which this key was offered ended without having been carried out.
-    pub(crate) fn give_up(&self, key: Key) {
-        self.close_key(&mut self.lock(), key);
-    }
-
-    fn close_key(&self, state: &mut State, key: Key) {
-        let State { place, older, .. } = state;
-        if let Some(place) = std::iter::once(place).chain(older).find(|place| place.index == key.index()) {
-            place.open = place.open.saturating_sub(1);
-        }
-        if !state.older.is_empty() {
-            self.leave_places(state);
-        }
-    }
-
-    /// Gives places back of which no key is bound or can still be asked for.
-    #[cold]
-    fn leave_places(&self, state: &mut State) {
-        let (engine, current) = (self.engine(), state.key.index());
-        state.older.retain(|place| {
-            let used = place.open > 0 || place.index == current;
-            if !used {
-                engine.windows.remove(place.index);
-                engine.party().segment.keys().remove_used_up(place.index);
-            }
-            used
-        });
-    }
-
-    /// The key with these low 8 bits.
-    pub fn key_with_tag(&self, tag: u8) -> Key {
-        Key::new(self.lock().place.index, tag)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -414,11 +327,6 @@ impl MemoryWindow {
 }
 
 impl State {
-    /// Whether keys of a place are the window's.
-    fn has_place(&self, index: u32) -> bool {
-        self.place.index == index || self.older.iter().any(|place| place.index == index)
-    }
-
     fn serves(&self, pair: QpNumber) -> bool {
         self.bound.as_ref().is_some_and(|bound| bound.pair == Some(pair))
     }

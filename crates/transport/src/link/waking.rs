@@ -1,0 +1,76 @@
+//! Who sleeps, and who wakes whom: the bells of a link.
+
+use nonic_sys::light_fences_are_free;
+
+use super::Link;
+use crate::control::ControlMessage;
+use crate::ring::Sleeper;
+
+impl Link {
+    /// Wakes the peer if it sleeps.
+    #[inline]
+    pub fn ring_bell(&self) {
+        match self.bell.wanted() {
+            None => {}
+            Some(Sleeper::Agent) => self.ring_bell_now(),
+            Some(Sleeper::Waiter) => self.wake_waiter(),
+        }
+    }
+
+    /// Wakes the peer's thread that waits for an event.
+    fn wake_waiter(&self) {
+        if self.is_loopback() {
+            self.party.waiter_bell.signal();
+        } else if let Some(bell) = self.peer_waiter_bell.get() {
+            bell.signal();
+        } else {
+            let _ = self.tell(&ControlMessage::Look, &[]);
+        }
+    }
+
+    /// Wakes the peer's agent.
+    pub fn ring_bell_now(&self) {
+        if self.is_loopback() {
+            self.party.doorbell.signal();
+        } else if let Some(doorbell) = self.peer_doorbell.get() {
+            doorbell.signal();
+        } else {
+            let _ = self.tell(&ControlMessage::Look, &[]);
+        }
+    }
+
+    /// Says that this side has looked at the ring by itself for a while, so that the peer sends with less ado. To be said by
+    /// the thread that looks.
+    pub fn set_polled(&self) {
+        let fences_reach = match self.view() {
+            Some(view) => view.segment.light_fences(),
+            None => self.is_loopback() && light_fences_are_free(),
+        };
+        if fences_reach && let Some(mut consumer) = self.try_receive() {
+            consumer.set_polled();
+        }
+    }
+
+    /// Says that this side looks at the ring by itself.
+    pub fn set_awake(&self) {
+        if let Some(consumer) = self.try_receive() {
+            consumer.set_awake();
+        }
+    }
+
+    /// Says that this side sleeps and whom to wake; returns whether a message waits all the same.
+    pub fn set_sleeping(&self, sleeper: Sleeper) -> bool {
+        match self.try_receive() {
+            Some(mut consumer) => {
+                consumer.set_sleeping(sleeper);
+                // Behind the fence: a producer that waits for room is seen now, or sees this side's place.
+                if consumer.report() {
+                    self.ring_bell_now();
+                }
+                consumer.has_message()
+            }
+            // Whoever reads right now will not see the flag: do not sleep.
+            None => true,
+        }
+    }
+}
