@@ -560,6 +560,52 @@ static void threads_take_turns(struct node *n)
     CHECK("7.3", "nothing else completed", ibv_poll_cq(n->send_cq, 1, &wc) == 0);
 }
 
+// A thread of the parent is between start and completion while the process forks.
+struct holder {
+    struct ibv_qp_ex *qp;
+    pthread_barrier_t begun, forked;
+};
+
+static void *hold(void *argument)
+{
+    struct holder *h = argument;
+    ibv_wr_start(h->qp);
+    pthread_barrier_wait(&h->begun);
+    pthread_barrier_wait(&h->forked);
+    ibv_wr_abort(h->qp);
+    return NULL;
+}
+
+static void a_child_is_told_that_the_queue_pair_is_not_its_own(struct node *n)
+{
+    struct holder h = {.qp = to_itself(n, IBV_QP_EX_WITH_RDMA_WRITE)};
+    pthread_t thread;
+    int status = 0;
+    wipe(n);
+    REQUIRE(!pthread_barrier_init(&h.begun, NULL, 2) && !pthread_barrier_init(&h.forked, NULL, 2));
+    REQUIRE(pthread_create(&thread, NULL, hold, &h) == 0);
+    pthread_barrier_wait(&h.begun);
+    fflush(stdout);
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        alarm(PATIENCE_MS / 1000);
+        ibv_wr_start(h.qp);
+        build_write(n, h.qp, 1, 0);
+        _exit(ibv_wr_complete(h.qp) == EIO ? 0 : 1);
+    }
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK("7.3", "a child is refused with EIO, and does not wait for a thread of its parent's",
+          WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    pthread_barrier_wait(&h.forked);
+    pthread_join(thread, NULL);
+    CHECK("7.3", "nothing of what it built is posted", nothing_moved(n));
+    ibv_wr_start(h.qp);
+    build_write(n, h.qp, 2, 0);
+    CHECK_EQ("7.3", "and the parent goes on", ibv_wr_complete(h.qp), 0);
+    CHECK("7.3", "as before", done(n, 2, IBV_WC_RDMA_WRITE) && !memcmp(far_end(n), n->buffer, 8));
+}
+
 int main(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -571,6 +617,7 @@ int main(void)
     windows_are_bound_and_invalidated(&n);
     datagrams_name_where_they_go(&n);
     threads_take_turns(&n);
+    a_child_is_told_that_the_queue_pair_is_not_its_own(&n);
     close_node(&n);
     return finish_alone();
 }
