@@ -1,5 +1,8 @@
 //! Requests whose success is not shown.
 
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
+
 use super::*;
 
 #[test]
@@ -31,6 +34,28 @@ fn read(near: &Side, far: &Side, cookie: u64, flags: CompletionFlags) -> DatResu
     near.endpoint.post_rdma_read(once(near.piece(0, 8)), cookie, far.remote(0, 8), flags)
 }
 
+/// Posts, again as long as the queue is full: what is under way may need other threads to end.
+fn patiently<T>(mut post: impl FnMut() -> DatResult<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        match post() {
+            Err(error) if FULL == Err(error) => yield_now(),
+            posted => return posted.unwrap(),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "nothing ends");
+    }
+}
+
+/// Waits until every request has ended. A bind is over when nobody is inside an operation any more that may have found the
+/// old context, and that may be one of another test.
+fn until_idle(side: &Side) {
+    let begun = Instant::now();
+    while !side.endpoint.status().unwrap().2 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "a request does not end");
+        yield_now();
+    }
+}
+
 const FULL: DatResult<()> = Err(DatError::resources(Subtype::Resource(Resource::Credits)));
 
 #[test]
@@ -38,13 +63,13 @@ fn what_is_suppressed_takes_up_no_place_when_it_is_over() {
     let (near, far) = pair();
     let places = places(&near);
     for turn in 0..20 * places {
-        write(&near, &far, turn, SUPPRESS).unwrap();
-        read(&near, &far, turn, SUPPRESS).unwrap();
+        patiently(|| write(&near, &far, turn, SUPPRESS));
+        patiently(|| read(&near, &far, turn, SUPPRESS));
     }
     for _ in 0..20 {
         for cookie in 0..places {
             far.receive(cookie, 64);
-            near.send(cookie, 8, SUPPRESS).unwrap();
+            patiently(|| near.send(cookie, 8, SUPPRESS));
         }
         (0..places).for_each(|cookie| assert_eq!(far.next(), done(cookie, Receive, 8)));
     }
@@ -69,7 +94,7 @@ fn what_is_suppressed_has_its_place_as_long_as_it_is_under_way() {
     }
     // The refused ones have not been: this is the first of its kind.
     assert_eq!(far.pages.read(0), 0);
-    write(&near, &far, 1, PLAIN).unwrap();
+    patiently(|| write(&near, &far, 1, PLAIN));
     assert_eq!(near.next(), done(1, RdmaWrite, 8));
     assert!(near.is_quiet() && far.is_quiet());
 }
@@ -80,9 +105,10 @@ fn a_completion_that_is_shown_has_its_place_until_it_is_taken() {
     let places = places(&near);
     for shown in 0..places {
         // The others go past those that are shown.
-        (0..3 * places).for_each(|_| write(&near, &far, 99, SUPPRESS).unwrap());
-        write(&near, &far, shown, PLAIN).unwrap();
+        (0..3 * places).for_each(|_| patiently(|| write(&near, &far, 99, SUPPRESS)));
+        patiently(|| write(&near, &far, shown, PLAIN));
     }
+    until_idle(&near);
     near.pages.fill(7);
     for flags in [SUPPRESS, PLAIN] {
         assert_eq!(write(&near, &far, 99, flags), FULL);
@@ -107,8 +133,8 @@ fn completions_in_a_dispatcher_count_for_the_endpoint_they_are_of() {
         far.send(cookie, 8, PLAIN).unwrap();
         assert_eq!(far.next(), done(cookie, Send, 8));
     }
-    (0..3 * places).for_each(|_| write(&near, &far, 99, SUPPRESS).unwrap());
-    (0..places).for_each(|cookie| write(&near, &far, cookie, PLAIN).unwrap());
+    (0..3 * places).for_each(|_| patiently(|| write(&near, &far, 99, SUPPRESS)));
+    (0..places).for_each(|cookie| patiently(|| write(&near, &far, cookie, PLAIN)));
     assert_eq!(write(&near, &far, 99, SUPPRESS), FULL);
     (0..places).for_each(|cookie| assert_eq!(near.next(), done(cookie, Receive, 8)));
     assert_eq!(write(&near, &far, 99, SUPPRESS), FULL);
@@ -119,7 +145,8 @@ fn completions_in_a_dispatcher_count_for_the_endpoint_they_are_of() {
 fn what_a_broken_connection_flushes_is_told_suppressed_or_not() {
     let (near, far) = pair();
     let places = places(&near);
-    (0..3 * places).for_each(|_| write(&near, &far, 99, SUPPRESS).unwrap());
+    (0..3 * places).for_each(|_| patiently(|| write(&near, &far, 99, SUPPRESS)));
+    until_idle(&near);
     // Nothing of these ends before the connection does.
     (0..places - 1).for_each(|cookie| near.send(cookie, 8, SUPPRESS).unwrap());
     far.endpoint.disconnect(false).unwrap();
@@ -142,8 +169,8 @@ fn cookies_are_kept_while_suppressed_requests_go_past() {
     let cookie = |number| 0xc0de_0000_0000_0000 | number;
     for round in 0..3 {
         for shown in 0..places {
-            (0..9 * places).for_each(|_| write(&near, &far, 99, SUPPRESS).unwrap());
-            write(&near, &far, cookie(shown), PLAIN).unwrap();
+            (0..9 * places).for_each(|_| patiently(|| write(&near, &far, 99, SUPPRESS)));
+            patiently(|| write(&near, &far, cookie(shown), PLAIN));
         }
         assert_eq!(write(&near, &far, 99, SUPPRESS), FULL);
         (0..places).for_each(|shown| {
@@ -152,7 +179,7 @@ fn cookies_are_kept_while_suppressed_requests_go_past() {
     }
     let nowhere = RemoteSegment { context: 0, ..far.remote(0, 8) };
     near.endpoint.post_rdma_write(once(near.piece(0, 8)), cookie(7), nowhere, SUPPRESS).unwrap();
-    (1..places).for_each(|late| write(&near, &far, cookie(late), SUPPRESS).unwrap());
+    (1..places).for_each(|late| patiently(|| write(&near, &far, cookie(late), SUPPRESS)));
     assert_eq!(near.next(), failed(cookie(7), RdmaWrite, TransferStatus::RemoteAccess));
     (1..places).for_each(|late| assert_eq!(near.next(), flushed(cookie(late), RdmaWrite)));
     // What a reset forgets does not stand in the way.
@@ -162,8 +189,8 @@ fn cookies_are_kept_while_suppressed_requests_go_past() {
     break_up(&far);
     far.endpoint.reset().unwrap();
     connect(&near, &far);
-    (0..9 * places).for_each(|_| write(&near, &far, 99, SUPPRESS).unwrap());
-    (0..places).for_each(|shown| write(&near, &far, cookie(shown), PLAIN).unwrap());
+    (0..9 * places).for_each(|_| patiently(|| write(&near, &far, 99, SUPPRESS)));
+    (0..places).for_each(|shown| patiently(|| write(&near, &far, cookie(shown), PLAIN)));
     (0..places).for_each(|shown| assert_eq!(near.next(), done(cookie(shown), RdmaWrite, 8)));
 }
 
@@ -175,19 +202,9 @@ fn binds_that_are_suppressed_take_up_no_place_when_they_are_over() {
     let bind = |cookie, flags| {
         region.bind(near.piece(0, 64), Privileges::REMOTE_READ, &near.endpoint, cookie, flags)
     };
-    // One is over when nobody is inside an operation any more that may have found the old context: another test's may be.
-    let bind_when_there_is_room = |cookie| {
-        let begun = std::time::Instant::now();
-        loop {
-            match bind(cookie, SUPPRESS) {
-                Err(error) if FULL == Err(error) => std::thread::yield_now(),
-                bound => return bound.unwrap(),
-            }
-            assert!(begun.elapsed().as_secs() < 20, "no bind ends");
-        }
-    };
     let mut context = 0;
-    (0..20 * places).for_each(|cookie| context = bind_when_there_is_room(cookie));
+    (0..20 * places).for_each(|cookie| context = patiently(|| bind(cookie, SUPPRESS)));
+    until_idle(&near);
     assert_eq!(region.facts().context, context);
     bind(1, PLAIN).unwrap();
     assert_eq!(near.next(), Seen::Bind { cookie: 1, status: TransferStatus::Success });
@@ -195,6 +212,7 @@ fn binds_that_are_suppressed_take_up_no_place_when_they_are_over() {
     // Behind a completion that was not taken they wait with it.
     bind(2, PLAIN).unwrap();
     (1..places).for_each(|cookie| assert!(bind(cookie, SUPPRESS).is_ok()));
+    until_idle(&near);
     let before = region.facts().context;
     assert_eq!(bind(99, SUPPRESS).map(drop), FULL);
     assert_eq!(region.facts().context, before);
@@ -216,6 +234,7 @@ fn binds_that_are_suppressed_take_no_room_from_what_a_dispatcher_shows() {
     bind(1, PLAIN).unwrap();
     (2..=places).for_each(|_| assert!(bind(99, SUPPRESS).is_ok()));
     assert_eq!(bind(99, SUPPRESS).map(drop), FULL);
+    until_idle(&near);
     // Two are there, and there is room for two.
     assert_eq!(near.transfers.resize(1), Err(DatError::state(Subtype::None)));
     near.transfers.resize(2).unwrap();
