@@ -4,6 +4,7 @@ mod asking;
 mod channels;
 mod hearing;
 mod serving;
+mod strangers;
 mod timers;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -21,10 +22,6 @@ use channels::Channel;
 use hearing::{Heard, accept_on, hear, listens};
 use timers::{Timer, TimerKey, Timers};
 
-/// How long a connection that says nothing is kept.
-const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
-/// Such connections at most; the oldest go.
-const STRANGERS_MAX: usize = 256;
 /// How long a listener waits when the process has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long it is not said again that a process has none left.
@@ -354,42 +351,6 @@ impl Manager {
             _ => Message::Disconnect { to: far.number },
         };
         self.send(far.channel, &message, None);
-    }
-
-    /// Notes that a socket has said nothing yet.
-    fn note_stranger(&mut self, token: u64) {
-        if self.strangers.is_empty() {
-            self.timers.set_after(STRANGER_PATIENCE, Timer::Strangers);
-        }
-        self.strangers.push_back((Instant::now(), token));
-        if self.strangers.len() > STRANGERS_MAX
-            && let Some((_, oldest)) = self.strangers.pop_front()
-        {
-            self.dismiss(oldest);
-        }
-    }
-
-    fn dismiss_strangers(&mut self) {
-        while let Some((since, token)) = self.strangers.front().copied() {
-            if since.elapsed() < STRANGER_PATIENCE {
-                self.timers.set(since + STRANGER_PATIENCE, Timer::Strangers);
-                return;
-            }
-            self.strangers.pop_front();
-            self.dismiss(token);
-        }
-    }
-
-    fn dismiss(&mut self, token: u64) {
-        let silent = match self.sockets.get(&token) {
-            Some(Watched::Stranger { .. }) => true,
-            Some(Watched::Channel(channel)) => channel.is_silent(),
-            _ => false,
-        };
-        if silent {
-            tracing::debug!("a connection that said nothing is closed");
-            self.bury(token);
-        }
     }
 
     /// Closes a socket; if it is a channel, all connections that lead over it are lost.
