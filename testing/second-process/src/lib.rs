@@ -1,7 +1,7 @@
 //! For tests: the same test program as a second process, which does what it is told by lines.
 //!
 //! The first process [starts](SecondProcess::start) a test of its own program by name. That test sees its [`role`] and
-//! [says](say) and is [told](told) lines, or [serves](serve) until there are no more.
+//! [says](say) and is [`told`] lines, or [serves](serve) until there are no more.
 
 #![deny(unsafe_code)]
 
