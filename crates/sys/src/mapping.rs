@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
 
+use crate::PAGE;
 use crate::signals::set_file_length;
 
 /// How a mapping may be used.
@@ -151,23 +152,36 @@ impl SharedMapping {
             Protection::Read => ProtFlags::READ,
             Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
+        let Some((fd, offset)) = file else {
+            // SAFETY: a new mapping where the kernel chooses: it replaces nothing.
+            let start = unsafe {
+                rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::SHARED)?
+            };
+            let mapping = Self::of(start.cast(), length)?;
+            // A kernel built without core dumps may refuse.
+            let _ = mapping.advise(Advice::LinuxDontDump);
+            return Ok(mapping);
+        };
+        // A page first, and the rest when that page is left out of dumps: a crash in between must not dump all of it, of which
+        // there can be gigabytes.
+        let first = length.min(PAGE);
         // SAFETY: a new mapping where the kernel chooses: it replaces nothing.
         let start = unsafe {
-            match file {
-                Some((fd, offset)) => {
-                    rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, fd, offset)?
-                }
-                None => {
-                    rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::SHARED)?
-                }
-            }
+            rustix::mm::mmap(std::ptr::null_mut(), first, protection, MapFlags::SHARED, fd, offset)?
         };
-        let start =
-            NonNull::new(start.cast()).ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
-        let mapping = Self { start, length };
-        // A kernel built without core dumps may refuse.
+        let mut mapping = Self::of(start.cast(), first)?;
         let _ = mapping.advise(Advice::LinuxDontDump);
+        if length > first {
+            // SAFETY: the mapping is this function's own, and nobody knows its address.
+            let grown = unsafe { rustix::mm::mremap(start, first, length, MremapFlags::MAYMOVE)? };
+            std::mem::forget(std::mem::replace(&mut mapping, Self::of(grown.cast(), length)?));
+        }
         Ok(mapping)
+    }
+
+    fn of(start: *mut u8, length: usize) -> io::Result<Self> {
+        let start = NonNull::new(start).ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
+        Ok(Self { start, length })
     }
 
     fn advise(&self, advice: Advice) -> io::Result<()> {
@@ -189,9 +203,7 @@ impl SharedMapping {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start =
-            NonNull::new(start.cast()).ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
-        let mapping = Self { start, length };
+        let mapping = Self::of(start.cast(), length)?;
         mapping.advise(Advice::LinuxDontFork)?;
         let _ = mapping.advise(Advice::LinuxDontDump);
         Ok(mapping)
@@ -313,6 +325,41 @@ mod tests {
             (memory.map(Protection::ReadWrite).unwrap(), memory.map(Protection::Read).unwrap());
         one.word(4096).store(7, Ordering::Relaxed);
         assert_eq!(other.word(4096).load(Ordering::Relaxed), 7);
+    }
+
+    /// Of areas of the memory of that name: the largest that a core dump would have, in KiB.
+    fn largest_in_dumps(name: &str) -> u64 {
+        let areas = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let (mut ours, mut size, mut largest) = (false, 0, 0);
+        for line in areas.lines() {
+            let mut fields = line.split_whitespace();
+            match fields.next() {
+                Some("Size:") => size = fields.next().unwrap().parse().unwrap(),
+                Some("VmFlags:") if ours && !fields.any(|flag| flag == "dd") => largest = largest.max(size),
+                Some(first) if first.contains('-') => ours = line.contains(name),
+                _ => {}
+            }
+        }
+        largest
+    }
+
+    #[test]
+    fn a_crash_at_any_moment_dumps_no_more_than_a_page_of_a_mapping() {
+        let memory = SharedMemory::create("dumped", 64 << 20).unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..3000 {
+                    let mapping = memory.map(Protection::ReadWrite).unwrap();
+                    mapping.word(mapping.length() - 8).store(1, Ordering::Relaxed);
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            while !done.load(Ordering::Relaxed) {
+                let largest = largest_in_dumps("dumped");
+                assert!(largest <= 4, "{largest} KiB would be dumped");
+            }
+        });
     }
 
     #[test]
