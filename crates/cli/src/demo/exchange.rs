@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{Deadline, Failure, Outcome};
@@ -60,7 +60,22 @@ impl Exchange {
         let mut line = serde_json::to_vec(envelope).map_err(|error| Failure::new(error.to_string()))?;
         line.push(b'\n');
         // A socketpair has room for many such lines, and each is answered, so this never waits for long.
-        self.reader.get_mut().write_all(&line).map_err(|error| gone(&error))
+        self.reader
+            .get_mut()
+            .write_all(&line)
+            .map_err(|error| self.last_words().unwrap_or_else(|| gone(&error)))
+    }
+
+    /// Why a peer that is gone gave up, if it said so.
+    fn last_words(&mut self) -> Option<Failure> {
+        let mut line = String::new();
+        while self.reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+            if let Ok(Envelope::<IgnoredAny>::Failed(words)) = serde_json::from_str(&line) {
+                return Some(gave_up(&words));
+            }
+            line.clear();
+        }
+        None
     }
 
     /// Waits for what the peer tells.
@@ -87,7 +102,7 @@ impl Exchange {
         }
         match serde_json::from_slice(&line) {
             Ok(Envelope::Word(word)) => Ok(word),
-            Ok(Envelope::Failed(words)) => Err(Failure::new(format!("the other process gave up: {words}"))),
+            Ok(Envelope::Failed(words)) => Err(gave_up(&words)),
             Err(error) => Err(Failure::new(format!("cannot understand the other process: {error}"))),
         }
     }
@@ -104,8 +119,12 @@ impl Exchange {
     }
 }
 
+fn gave_up(words: &str) -> Failure {
+    Failure::new(format!("the other process gave up: {words}"))
+}
+
 fn gone(error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot talk to the other process: {error}"))
+    Failure::new(format!("the other process cannot be talked to: {error}"))
 }
 
 #[cfg(test)]
@@ -131,6 +150,20 @@ mod tests {
         let (mut left, mut right) = pair();
         left.tell_failure(&Failure::new("no memory")).unwrap();
         assert_eq!(right.hear::<u32>().unwrap_err().to_string(), "the other process gave up: no memory");
+    }
+
+    #[test]
+    fn a_peer_that_gave_up_and_is_gone_has_said_why_to_one_who_tells_it_something() {
+        let (mut left, mut right) = pair();
+        left.tell(&1_u32).unwrap();
+        left.tell_failure(&Failure::new("no memory")).unwrap();
+        drop(left);
+        assert_eq!(right.tell(&2_u32).unwrap_err().to_string(), "the other process gave up: no memory");
+        let (left, mut right) = pair();
+        drop(left);
+        assert!(
+            right.tell(&2_u32).unwrap_err().to_string().starts_with("the other process cannot be talked to")
+        );
     }
 
     #[test]
