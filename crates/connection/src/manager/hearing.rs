@@ -16,13 +16,7 @@ pub(super) enum Heard {
 
 pub(super) fn hear(socket: &PacketSocket) -> Heard {
     let mut bytes = [0; LONGEST + 1];
-    let mut received = socket.receive(&mut bytes);
-    if matches!(received, Received::HungUp) && socket.is_hung_up() {
-        // A process that ends with something unread resets its sockets. That shows once, and before what it had sent. On a
-        // socket that has not hung up it was a message too long to be one of ours.
-        received = socket.receive(&mut bytes);
-    }
-    match received {
+    match socket.receive(&mut bytes) {
         Received::Message(length, _) => match Message::parse(&bytes[..length]) {
             Ok(message) => Heard::Message(message),
             Err(error) => {

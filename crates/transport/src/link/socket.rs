@@ -16,16 +16,10 @@ impl Link {
     pub fn handle_socket(&self) -> LinkEvent {
         let Some(socket) = &self.socket else { return LinkEvent::None };
         let mut bytes = [0u8; LONGEST];
-        let mut was_reset = false;
         for _ in 0..MESSAGES_AT_ONCE {
             let (length, descriptors) = match socket.receive(&mut bytes) {
                 Received::Message(length, descriptors) => (length, descriptors),
                 Received::Nothing => return LinkEvent::None,
-                // A process that ends with something unread resets its sockets. That shows once, and before what it had said.
-                Received::HungUp if !was_reset && socket.is_hung_up() => {
-                    was_reset = true;
-                    continue;
-                }
                 Received::HungUp => return LinkEvent::Ended,
             };
             let handled = match ControlMessage::parse(&bytes[..length]) {
