@@ -69,26 +69,47 @@ pub(super) enum Event {
 
 /// The process. Its standard input is one end of the socketpair to the other one.
 pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
+    run(arguments).err().unwrap_or(ExitCode::SUCCESS)
+}
+
+fn run(arguments: &PeerArguments) -> Result<(), ExitCode> {
+    let mut exchange = begin()?;
+    let session = or_give_up(open(arguments), &mut exchange)?;
+    let mut stage = Stage { session, exchange };
+    for &step in &arguments.steps {
+        let played =
+            play(arguments.role, &mut stage, |stage| step.initiate(stage), |stage| step.serve(stage));
+        or_give_up(played, &mut stage.exchange)?;
+    }
+    Ok(())
+}
+
+/// The way to the other process, over standard input.
+pub(super) fn begin() -> Result<Exchange, ExitCode> {
     // Whoever kills the demo means this process too.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let mut exchange = match Exchange::of_standard_input() {
-        Ok(exchange) => exchange,
-        Err(failure) => return fail(&failure),
-    };
-    let mut stage = match open(arguments) {
-        Ok(session) => Stage { session, exchange },
-        Err(failure) => {
-            let _ = exchange.tell_failure(&failure); // If the other process is gone already, there is no one to tell.
-            return fail(&failure);
-        }
-    };
-    for &step in &arguments.steps {
-        if let Err(failure) = play(arguments.role, step, &mut stage) {
-            let _ = stage.exchange.tell_failure(&failure); // As above.
-            return fail(&failure);
-        }
+    Exchange::of_standard_input().map_err(|failure| fail(&failure))
+}
+
+/// Tells the other process and the command if something went wrong, of which this process ends.
+pub(super) fn or_give_up<T>(outcome: Outcome<T>, exchange: &mut Exchange) -> Result<T, ExitCode> {
+    outcome.map_err(|failure| {
+        let _ = exchange.tell_failure(&failure); // If the other process is gone already, there is no one to tell.
+        fail(&failure)
+    })
+}
+
+/// Plays this process's part of a step.
+pub(super) fn play<S>(
+    role: Role,
+    stage: &mut S,
+    initiate: impl FnOnce(&mut S) -> Outcome<Done>,
+    serve: impl FnOnce(&mut S) -> Outcome<()>,
+) -> Outcome<()> {
+    match role {
+        Role::Initiator => initiate(stage).map(|done| tell(&Event::Done(done))),
+        Role::Target => serve(stage),
     }
-    ExitCode::SUCCESS
 }
 
 fn open(arguments: &PeerArguments) -> Outcome<std::rc::Rc<Session>> {
@@ -101,14 +122,7 @@ fn open(arguments: &PeerArguments) -> Outcome<std::rc::Rc<Session>> {
     Ok(session)
 }
 
-fn play(role: Role, step: Step, stage: &mut Stage) -> Outcome<()> {
-    match role {
-        Role::Initiator => step.initiate(stage).map(|done| tell(&Event::Done(done))),
-        Role::Target => step.serve(stage),
-    }
-}
-
-pub(super) fn fail(failure: &Failure) -> ExitCode {
+fn fail(failure: &Failure) -> ExitCode {
     tell(&Event::Failed(failure.to_string()));
     ExitCode::FAILURE
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use super::{PARTS, Stage, node};
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Outcome, ensure};
-use crate::demo::peer::{Event, Role, fail, tell};
+use crate::demo::peer::{Event, Role, begin, or_give_up, play, tell};
 use crate::scif::{Endpoint, PortId, ScifLibrary};
 
 /// One of the SCIF demo's processes (internal)
@@ -20,31 +20,17 @@ pub(crate) struct PeerArguments {
 
 /// The process. Its standard input is one end of the socketpair to the other one.
 pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
-    // Whoever kills the demo means this process too.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let mut exchange = match Exchange::of_standard_input() {
-        Ok(exchange) => exchange,
-        Err(failure) => return fail(&failure),
-    };
-    let endpoint = match join(arguments, &mut exchange) {
-        Ok(endpoint) => endpoint,
-        Err(failure) => {
-            let _ = exchange.tell_failure(&failure); // If the other process is gone already, there is no one to tell.
-            return fail(&failure);
-        }
-    };
+    run(arguments).err().unwrap_or(ExitCode::SUCCESS)
+}
+
+fn run(arguments: &PeerArguments) -> Result<(), ExitCode> {
+    let mut exchange = begin()?;
+    let endpoint = or_give_up(join(arguments, &mut exchange), &mut exchange)?;
     let mut stage = Stage { endpoint, exchange };
     for (initiate, serve) in PARTS {
-        let played = match arguments.role {
-            Role::Initiator => initiate(&mut stage).map(|done| tell(&Event::Done(done))),
-            Role::Target => serve(&mut stage),
-        };
-        if let Err(failure) = played {
-            let _ = stage.exchange.tell_failure(&failure); // As above.
-            return fail(&failure);
-        }
+        or_give_up(play(arguments.role, &mut stage, initiate, serve), &mut stage.exchange)?;
     }
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 /// The card listens on a port that the library chooses, the host connects to it.
