@@ -8,6 +8,7 @@
 
 #[macro_use]
 pub mod calls;
+pub mod endpoint_attributes;
 mod entry;
 mod error;
 mod guard;

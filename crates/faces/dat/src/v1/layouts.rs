@@ -142,29 +142,7 @@ pub struct ProviderAttributes {
 }
 
 /// `DAT_EP_ATTR`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct EpAttributes {
-    pub service_type: u32,
-    pub max_message_size: u64,
-    pub max_rdma_size: u64,
-    pub qos: u32,
-    pub recv_completion_flags: u32,
-    pub request_completion_flags: u32,
-    pub max_recv_dtos: Count,
-    pub max_request_dtos: Count,
-    pub max_recv_iov: Count,
-    pub max_request_iov: Count,
-    pub max_rdma_read_in: Count,
-    pub max_rdma_read_out: Count,
-    pub srq_soft_hw: Count,
-    pub max_rdma_read_iov: Count,
-    pub max_rdma_write_iov: Count,
-    pub ep_transport_specific_count: Count,
-    pub ep_transport_specific: *const NamedAttribute,
-    pub ep_provider_specific_count: Count,
-    pub ep_provider_specific: *const NamedAttribute,
-}
+pub type EpAttributes = crate::endpoint_attributes::EpAttributes<u64>;
 
 /// `DAT_EP_PARAM`.
 #[repr(C)]

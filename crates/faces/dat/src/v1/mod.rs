@@ -6,7 +6,7 @@ pub(crate) mod provider;
 
 use core::ptr;
 
-use nonic_dat::{AdapterAttributes, EndpointAttributes, ProviderAttributes, RemoteSegment, Segment};
+use nonic_dat::{AdapterAttributes, ProviderAttributes, RemoteSegment, Segment};
 
 use crate::calls::{Handle, ProxyAgent};
 use crate::error::Numbering;
@@ -111,25 +111,7 @@ impl Version for V1 {
     }
 
     fn endpoint_attributes(attributes: &Self::EpAttributes) -> AttributesWanted {
-        let common = EndpointAttributes {
-            service_type: attributes.service_type,
-            max_message_size: attributes.max_message_size,
-            max_rdma_size: attributes.max_rdma_size,
-            qos: attributes.qos,
-            receive_flags: attributes.recv_completion_flags,
-            request_flags: attributes.request_completion_flags,
-            max_receives: attributes.max_recv_dtos,
-            max_requests: attributes.max_request_dtos,
-            max_receive_pieces: attributes.max_recv_iov,
-            max_request_pieces: attributes.max_request_iov,
-            max_reads_in: attributes.max_rdma_read_in,
-            max_reads_out: attributes.max_rdma_read_out,
-            shared_soft_watermark: attributes.srq_soft_hw,
-            max_read_pieces: attributes.max_rdma_read_iov,
-            max_write_pieces: attributes.max_rdma_write_iov,
-        };
-        let specific = (attributes.ep_transport_specific_count, attributes.ep_provider_specific_count);
-        AttributesWanted { common, specific }
+        attributes.wanted(|length| length)
     }
 
     fn endpoint_mask(mask: u64) -> Option<u64> {
@@ -159,7 +141,7 @@ impl Version for V1 {
             request_evd_handle: words.request,
             connect_evd_handle: words.connect,
             srq_handle: words.shared_receives,
-            ep_attr: ep_attributes(&words.attributes),
+            ep_attr: Self::EpAttributes::shown(&words.attributes, |length| length),
         }
     }
 
@@ -268,29 +250,5 @@ impl Version for V1 {
             num_provider_specific_attr: 0,
             provider_specific_attr: ptr::null(),
         }
-    }
-}
-
-fn ep_attributes(attributes: &EndpointAttributes) -> layouts::EpAttributes {
-    layouts::EpAttributes {
-        service_type: attributes.service_type,
-        max_message_size: attributes.max_message_size,
-        max_rdma_size: attributes.max_rdma_size,
-        qos: attributes.qos,
-        recv_completion_flags: attributes.receive_flags,
-        request_completion_flags: attributes.request_flags,
-        max_recv_dtos: attributes.max_receives,
-        max_request_dtos: attributes.max_requests,
-        max_recv_iov: attributes.max_receive_pieces,
-        max_request_iov: attributes.max_request_pieces,
-        max_rdma_read_in: attributes.max_reads_in,
-        max_rdma_read_out: attributes.max_reads_out,
-        srq_soft_hw: attributes.shared_soft_watermark,
-        max_rdma_read_iov: attributes.max_read_pieces,
-        max_rdma_write_iov: attributes.max_write_pieces,
-        ep_transport_specific_count: 0,
-        ep_transport_specific: ptr::null(),
-        ep_provider_specific_count: 0,
-        ep_provider_specific: ptr::null(),
     }
 }

@@ -2,32 +2,11 @@
 
 use core::ffi::c_int;
 
+use crate::endpoint_attributes::EpAttributes;
 use crate::layouts::{Name, NamedAttribute};
 
 /// `DAT_EP_ATTR`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct EpAttr {
-    pub service_type: u32,
-    pub max_message_size: u32,
-    pub max_rdma_size: u32,
-    pub qos: u32,
-    pub recv_completion_flags: u32,
-    pub request_completion_flags: u32,
-    pub max_recv_dtos: c_int,
-    pub max_request_dtos: c_int,
-    pub max_recv_iov: c_int,
-    pub max_request_iov: c_int,
-    pub max_rdma_read_in: c_int,
-    pub max_rdma_read_out: c_int,
-    pub srq_soft_hw: c_int,
-    pub max_rdma_read_iov: c_int,
-    pub max_rdma_write_iov: c_int,
-    pub ep_transport_specific_count: c_int,
-    pub ep_transport_specific: *const NamedAttribute,
-    pub ep_provider_specific_count: c_int,
-    pub ep_provider_specific: *const NamedAttribute,
-}
+pub type EpAttr = EpAttributes<u32>;
 
 /// `DAT_IA_ATTR`.
 #[repr(C)]
