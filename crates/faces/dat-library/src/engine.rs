@@ -1,28 +1,21 @@
 //! Finding the engine, and what calls do if there is none.
 
 use core::ffi::{c_char, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
+
+use nonic_neighbour::Engine;
 
 use crate::calls::{
     Context, Count, DatTable, Handle, ProviderCalls, ProxyAgent, RegionDescription, Return, TABLE_VERSION,
 };
 
 /// The engine's table, or [`ABSENT`].
-static TABLE: AtomicPtr<DatTable> = AtomicPtr::new((&raw const ABSENT).cast_mut());
+pub(crate) static ENGINE: Engine<DatTable> = Engine::absent(&ABSENT);
 
 /// What every call does without an engine.
 static ABSENT: DatTable = absent_table();
 
 /// `DAT_CLASS_ERROR | DAT_PROVIDER_NOT_FOUND`.
 const NO_PROVIDER: Return = 0x800a_0000;
-
-/// The functions to call.
-#[inline(always)]
-pub(crate) fn table() -> &'static DatTable {
-    // SAFETY: holds `ABSENT` or the table of a library that is never unloaded; neither is ever written to. Stored while
-    // this library was loaded, which is before any of its functions can be called.
-    unsafe { &*TABLE.load(Ordering::Relaxed) }
-}
 
 macro_rules! absent_provider {
     ($($name:ident $short:ident $first:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
@@ -60,17 +53,11 @@ for_each_registry_call!(absent);
 #[unsafe(link_section = ".init_array")]
 static LOADED: extern "C" fn() = connect;
 
-/// Finds the engine. Says so if it cannot: the loader must not fail, as the program may live without uDAPL.
 #[cfg_attr(test, allow(dead_code))] // No loader loads a unit test as a library.
 extern "C" fn connect() {
-    match nonic_neighbour::table((&raw const ABSENT).cast(), c"nonic_dat_table", TABLE_VERSION) {
-        Ok(table) => TABLE.store(table.cast_mut().cast(), Ordering::Release),
-        Err(reason) => nonic_neighbour::complain(
-            c"libdat.so.1",
-            reason,
-            c"Every uDAPL call answers DAT_PROVIDER_NOT_FOUND.",
-        ),
-    }
+    let consequence = c"Every uDAPL call answers DAT_PROVIDER_NOT_FOUND.";
+    // SAFETY: the engine's table of this name and version is made of the same list of calls.
+    unsafe { ENGINE.connect(c"libdat.so.1", c"nonic_dat_table", TABLE_VERSION, consequence) }
 }
 
 #[cfg(test)]
@@ -83,8 +70,8 @@ mod tests {
     fn without_an_engine_every_call_answers_that_there_is_no_provider() {
         // SAFETY: these functions look at no argument.
         unsafe {
-            assert_eq!((table().provider.evd_dequeue)(0, ptr::null_mut()), NO_PROVIDER);
-            assert_eq!((table().dat_strerror)(0, ptr::null_mut(), ptr::null_mut()), NO_PROVIDER);
+            assert_eq!((ENGINE.table().provider.evd_dequeue)(0, ptr::null_mut()), NO_PROVIDER);
+            assert_eq!((ENGINE.table().dat_strerror)(0, ptr::null_mut(), ptr::null_mut()), NO_PROVIDER);
         }
     }
 }

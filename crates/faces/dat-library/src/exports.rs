@@ -2,23 +2,10 @@
 
 use core::ffi::{c_char, c_void};
 
-use crate::calls::{Context, Count, Handle, ProxyAgent, RegionDescription, Return};
-use crate::engine;
+use nonic_neighbour::versioned;
 
-/// Gives a function its version and takes its plain name away (`@@@`). It has to stand in the module that defines the
-/// function: the assembler can only do this to a symbol it sees defined.
-macro_rules! versioned {
-    ($name:ident) => {
-        #[cfg(not(test))] // Unit tests are a program, which has no versions.
-        core::arch::global_asm!(concat!(
-            ".symver ",
-            stringify!($name),
-            ", ",
-            stringify!($name),
-            "@@@DAT_1.2"
-        ));
-    };
-}
+use crate::calls::{Context, Count, Handle, ProxyAgent, RegionDescription, Return};
+use crate::engine::ENGINE;
 
 macro_rules! forwarded {
     ($($name:ident $short:ident $first:ident($($argument:ident: $type:ty),* $(,)?);)*) => {$(
@@ -30,9 +17,9 @@ macro_rules! forwarded {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Return {
             // SAFETY: the caller's promise is the one that the function in the table asks for.
-            unsafe { (engine::table().provider.$short)($($argument),*) }
+            unsafe { (ENGINE.table().provider.$short)($($argument),*) }
         }
-        versioned!($name);
+        versioned!($name, "DAT_1.2");
     )*};
 }
 
@@ -48,9 +35,9 @@ macro_rules! registry_forwarded {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Return {
             // SAFETY: the caller's promise is the one that the function in the table asks for.
-            unsafe { (engine::table().$name)($($argument),*) }
+            unsafe { (ENGINE.table().$name)($($argument),*) }
         }
-        versioned!($name);
+        versioned!($name, "DAT_1.2");
     )*};
 }
 

@@ -9,24 +9,12 @@
 use core::ffi::{c_char, c_void};
 use core::ptr::NonNull;
 
+use nonic_neighbour::versioned;
+
 #[path = "../../dat/src/v2/entry_points.rs"]
 mod entry_points;
 
 use entry_points::{PROVIDER_TABLE_VERSION, ProviderTable};
-
-/// Gives a function its version and takes its plain name away (`@@@`).
-macro_rules! versioned {
-    ($name:ident) => {
-        #[cfg(not(test))] // Unit tests are a program, which has no versions.
-        core::arch::global_asm!(concat!(
-            ".symver ",
-            stringify!($name),
-            ", ",
-            stringify!($name),
-            "@@@DAPL_NONIC_2.0"
-        ));
-    };
-}
 
 /// The engine's table, if the engine is there. The loader remembers what it has loaded, so nothing is kept here.
 fn engine(complain: bool) -> Option<&'static ProviderTable> {
@@ -59,7 +47,7 @@ pub unsafe extern "C" fn dat_provider_init(info: *const c_void, ia_params: *cons
         unsafe { (engine.init)(info, ia_params) }
     }
 }
-versioned!(dat_provider_init);
+versioned!(dat_provider_init, "DAPL_NONIC_2.0");
 
 /// Takes it back.
 ///
@@ -73,9 +61,9 @@ pub unsafe extern "C" fn dat_provider_fini(info: *const c_void) {
         unsafe { (engine.fini)(info) }
     }
 }
-versioned!(dat_provider_fini);
+versioned!(dat_provider_fini, "DAPL_NONIC_2.0");
 
 /// OFED's registry asks for it, to find out about operations of its own makers; there are none.
 #[unsafe(no_mangle)]
 pub extern "C" fn dapl_extensions() {}
-versioned!(dapl_extensions);
+versioned!(dapl_extensions, "DAPL_NONIC_2.0");

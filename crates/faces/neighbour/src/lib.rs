@@ -6,8 +6,10 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 
+mod engine;
 mod path;
 
+pub use engine::Engine;
 use path::Path;
 
 /// The table `symbol` of the engine beside the library that `place`, an address in it, belongs to.

@@ -2,23 +2,16 @@
 
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+
+use nonic_neighbour::Engine;
 
 use crate::calls::{Offset, ScifPollEntry, ScifPortId, ScifTable, TABLE_VERSION};
 
 /// The engine's table, or [`ABSENT`].
-static TABLE: AtomicPtr<ScifTable> = AtomicPtr::new((&raw const ABSENT).cast_mut());
+pub(crate) static ENGINE: Engine<ScifTable> = Engine::absent(&ABSENT);
 
 /// What every call does without an engine.
 static ABSENT: ScifTable = absent_table();
-
-/// The functions to call.
-#[inline(always)]
-pub(crate) fn table() -> &'static ScifTable {
-    // SAFETY: holds `ABSENT` or the table of a library that is never unloaded; neither is ever written to. Stored while
-    // this library was loaded, which is before any of its functions can be called.
-    unsafe { &*TABLE.load(Ordering::Relaxed) }
-}
 
 /// The value that says a call failed: -1 in each type.
 trait Failure {
@@ -61,15 +54,11 @@ for_each_call!(absent);
 #[unsafe(link_section = ".init_array")]
 static LOADED: extern "C" fn() = connect;
 
-/// Finds the engine. Says so if it cannot: the loader must not fail, as the program may live without SCIF.
 #[cfg_attr(test, allow(dead_code))] // No loader loads a unit test as a library.
 extern "C" fn connect() {
-    match nonic_neighbour::table((&raw const ABSENT).cast(), c"nonic_scif_table", TABLE_VERSION) {
-        Ok(table) => TABLE.store(table.cast::<ScifTable>().cast_mut(), Ordering::Release),
-        Err(reason) => {
-            nonic_neighbour::complain(c"libscif.so.0", reason, c"Every SCIF call fails with ENXIO.");
-        }
-    }
+    let consequence = c"Every SCIF call fails with ENXIO.";
+    // SAFETY: the engine's table of this name and version is made of the same list of calls.
+    unsafe { ENGINE.connect(c"libscif.so.0", c"nonic_scif_table", TABLE_VERSION, consequence) }
 }
 
 #[cfg(test)]
@@ -80,10 +69,10 @@ mod tests {
     fn without_an_engine_calls_fail_with_enxio_in_the_value_of_their_type() {
         // SAFETY: these functions look at no argument.
         unsafe {
-            assert_eq!((table().scif_open)(), -1);
+            assert_eq!((ENGINE.table().scif_open)(), -1);
             assert_eq!(*libc::__errno_location(), libc::ENXIO);
-            assert_eq!((table().scif_register)(0, ptr::null_mut(), 0, 0, 0, 0), -1);
-            assert_eq!((table().scif_mmap)(ptr::null_mut(), 0, 0, 0, 0, 0).addr(), usize::MAX);
+            assert_eq!((ENGINE.table().scif_register)(0, ptr::null_mut(), 0, 0, 0, 0), -1);
+            assert_eq!((ENGINE.table().scif_mmap)(ptr::null_mut(), 0, 0, 0, 0, 0).addr(), usize::MAX);
         }
     }
 }

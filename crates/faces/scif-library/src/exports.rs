@@ -2,23 +2,10 @@
 
 use core::ffi::{c_int, c_long, c_uint, c_void};
 
-use crate::calls::{Offset, ScifPollEntry, ScifPortId};
-use crate::engine;
+use nonic_neighbour::versioned;
 
-/// Gives a function its version and takes its plain name away (`@@@`). It has to stand in the module that defines the
-/// function: the assembler can only do this to a symbol it sees defined.
-macro_rules! versioned {
-    ($name:ident) => {
-        #[cfg(not(test))] // Unit tests are a program, which has no versions.
-        core::arch::global_asm!(concat!(
-            ".symver ",
-            stringify!($name),
-            ", ",
-            stringify!($name),
-            "@@@SCIF_0.0"
-        ));
-    };
-}
+use crate::calls::{Offset, ScifPollEntry, ScifPortId};
+use crate::engine::ENGINE;
 
 macro_rules! forwarded {
     ($($name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {$(
@@ -31,9 +18,9 @@ macro_rules! forwarded {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
             // SAFETY: the caller's promise is the one that the function in the table asks for.
-            unsafe { (engine::table().$name)($($argument),*) }
+            unsafe { (ENGINE.table().$name)($($argument),*) }
         }
-        versioned!($name);
+        versioned!($name, "SCIF_0.0");
     )*};
 }
 
@@ -44,4 +31,4 @@ for_each_call!(forwarded);
 pub extern "C" fn scif_get_fd(epd: c_int) -> c_int {
     epd
 }
-versioned!(scif_get_fd);
+versioned!(scif_get_fd, "SCIF_0.0");
