@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, SeekFrom};
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
 
 use crate::signals::set_file_length;
 
@@ -21,7 +21,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    fn map(self) -> ProtFlags {
+    pub(crate) fn map(self) -> ProtFlags {
         let mut flags = ProtFlags::empty();
         flags.set(ProtFlags::READ, self.read);
         flags.set(ProtFlags::WRITE, self.write);
@@ -29,12 +29,39 @@ impl Rights {
         flags
     }
 
-    fn protect(self) -> MprotectFlags {
+    pub(crate) fn protect(self) -> MprotectFlags {
         let mut flags = MprotectFlags::empty();
         flags.set(MprotectFlags::READ, self.read);
         flags.set(MprotectFlags::WRITE, self.write);
         flags.set(MprotectFlags::EXEC, self.execute);
         flags
+    }
+}
+
+/// Whose a mapping's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Everybody's who maps the file.
+    Shared,
+    /// Copied when they are written, out of memory that the kernel promises now.
+    Private(Reserve),
+}
+
+/// Whether the kernel promises memory for all of a private mapping when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserve {
+    /// It does, as for most of a program's memory: a mapping too large is refused.
+    Promised,
+    /// It does not (`MAP_NORESERVE`), unless it always insists (`vm.overcommit_memory` is 2).
+    None,
+}
+
+impl Reserve {
+    pub(crate) fn flags(self) -> MapFlags {
+        match self {
+            Self::Promised => MapFlags::empty(),
+            Self::None => MapFlags::NORESERVE,
+        }
     }
 }
 
@@ -50,6 +77,29 @@ pub fn sparse_data(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<Opt
     };
     let hole = rustix::fs::seek(file, SeekFrom::Hole(data))?;
     Ok(Some((data, hole.min(end))))
+}
+
+/// Writes `length` bytes of this process's memory at `address` to a file. Memory that cannot be read is an error (`EFAULT`), not a
+/// fault.
+pub(crate) fn write_from(file: BorrowedFd<'_>, address: usize, length: usize, offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < length {
+        // SAFETY: the kernel reads the memory and refuses what it cannot read; no reference is made to it.
+        let count = unsafe {
+            libc::pwrite(
+                file.as_raw_fd(),
+                (address + done) as *const libc::c_void,
+                length - done,
+                (offset + done as u64) as i64,
+            )
+        };
+        match count {
+            1.. => done += count as usize,
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            _ => return Err(io::Error::last_os_error()),
+        }
+    }
+    Ok(())
 }
 
 /// The file. Pages exist once they are written; the length never changes.
@@ -88,24 +138,7 @@ impl AddressFile {
     /// Writes `length` bytes of this process's memory at `address` to `offset`. Memory that cannot be read is an error
     /// (`EFAULT`), not a fault.
     pub fn write_from(&self, address: usize, length: usize, offset: u64) -> io::Result<()> {
-        let mut done = 0;
-        while done < length {
-            // SAFETY: the kernel reads the memory and refuses what it cannot read; no reference is made to it.
-            let count = unsafe {
-                libc::pwrite(
-                    self.descriptor.as_raw_fd(),
-                    (address + done) as *const libc::c_void,
-                    length - done,
-                    (offset + done as u64) as i64,
-                )
-            };
-            match count {
-                1.. => done += count as usize,
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                _ => return Err(io::Error::last_os_error()),
-            }
-        }
-        Ok(())
+        write_from(self.as_fd(), address, length, offset)
     }
 
     /// Reads `length` bytes at `offset` into this process's memory at `address`.
@@ -139,7 +172,7 @@ impl AddressFile {
         /// A page that the kernel walks over takes about a tenth of the time that a call of its own takes; less, to be safe.
         const WALKED: u64 = 10;
         let page = crate::PAGE as u64;
-        let Some(data) = self.data_from(start, end)? else { return Ok(None) };
+        let Some(data) = self.next_page(start, end)? else { return Ok(None) };
         let mut data_end = data + page;
         if data_end < end && self.data_bytes() < (end - data).saturating_mul(WALKED) {
             let hole = rustix::fs::seek(&self.descriptor, SeekFrom::Hole(data))?;
@@ -147,14 +180,14 @@ impl AddressFile {
         }
         // To find the next hole the kernel would walk all pages that follow, of other regions too; the next page it finds at
         // once.
-        while self.data_from(data_end, end)? == Some(data_end) {
+        while self.next_page(data_end, end)? == Some(data_end) {
             data_end += page;
         }
         Ok(Some((data, data_end)))
     }
 
     /// The first offset at or after `start` and before `end` that is in a page.
-    fn data_from(&self, start: u64, end: u64) -> io::Result<Option<u64>> {
+    pub fn next_page(&self, start: u64, end: u64) -> io::Result<Option<u64>> {
         if start >= end {
             return Ok(None);
         }
@@ -177,7 +210,7 @@ impl AddressFile {
     }
 
     /// Maps the file at `offset` over the memory at `address`, in one step, so that other threads see the one or the other:
-    /// `shared` with everybody who maps the file, or copied on write.
+    /// shared with everybody who maps the file, or copied on write.
     ///
     /// # Safety
     /// The program must not notice: the file holds there what the memory holds, and nobody writes to the memory from when
@@ -188,9 +221,12 @@ impl AddressFile {
         length: usize,
         rights: Rights,
         offset: u64,
-        shared: bool,
+        sharing: Sharing,
     ) -> io::Result<()> {
-        let kind = if shared { MapFlags::SHARED } else { MapFlags::PRIVATE };
+        let kind = match sharing {
+            Sharing::Shared => MapFlags::SHARED,
+            Sharing::Private(reserve) => MapFlags::PRIVATE | reserve.flags(),
+        };
         // SAFETY: the caller vouches for what is replaced.
         unsafe {
             rustix::mm::mmap(
@@ -212,66 +248,6 @@ impl AsFd for AddressFile {
     }
 }
 
-/// Replaces the memory at `address` by new private memory of zeros, in one step.
-///
-/// # Safety
-/// The memory is the caller's to lose: what it holds stands elsewhere, and nobody else uses it meanwhile.
-pub unsafe fn map_zeros_over(address: usize, length: usize, rights: Rights) -> io::Result<()> {
-    // SAFETY: the caller vouches for what is replaced.
-    unsafe {
-        rustix::mm::mmap_anonymous(
-            address as *mut _,
-            length,
-            rights.map(),
-            MapFlags::PRIVATE | MapFlags::FIXED,
-        )?;
-    }
-    Ok(())
-}
-
-/// Changes what a mapping allows.
-///
-/// # Safety
-/// The rights are those the program gave the memory, or more for a moment.
-pub unsafe fn set_rights(address: usize, length: usize, rights: Rights) -> io::Result<()> {
-    // SAFETY: the caller vouches for the rights.
-    unsafe { rustix::mm::mprotect(address as *mut _, length, rights.protect())? };
-    Ok(())
-}
-
-/// Makes the kernel enter the pages of a range into the page table, with their own copies where the mapping is private.
-/// `write` needs the right to write. Contents stay. Kernels before 5.14, which do not know the call, are imitated: a locked
-/// addition of zero to each page.
-pub fn populate(address: usize, length: usize, write: bool) -> io::Result<()> {
-    let advice = if write { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
-    loop {
-        // SAFETY: this advice changes no contents; on a range that is not mapped it fails.
-        match unsafe { rustix::mm::madvise(address as *mut _, length, advice) } {
-            Ok(()) => return Ok(()),
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-            Err(rustix::io::Errno::INVAL) if write && !crate::virtual_memory::can_populate() => {
-                for page in (address..address + length).step_by(crate::PAGE) {
-                    // SAFETY: the caller's range is mapped and may be written; adding zero in one locked instruction changes
-                    // nothing and loses no write of another thread.
-                    unsafe {
-                        std::sync::atomic::AtomicU8::from_ptr(page as *mut u8)
-                            .fetch_add(0, std::sync::atomic::Ordering::Relaxed);
-                    }
-                }
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Keeps a range out of children (`MADV_DONTFORK`), as the device libraries do after `ibv_fork_init`.
-pub fn keep_from_children(address: usize, length: usize) -> io::Result<()> {
-    // SAFETY: this advice concerns children only.
-    unsafe { rustix::mm::madvise(address as *mut _, length, Advice::LinuxDontFork)? };
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,7 +266,7 @@ mod tests {
         let data = file.next_data(offset, offset + 4 * PAGE as u64).unwrap();
         assert_eq!(data, Some((offset + PAGE as u64, offset + 2 * PAGE as u64)));
         // SAFETY: the file holds what the memory holds; no other thread has it.
-        unsafe { file.map_over(start, 4 * PAGE, RIGHTS, offset, true).unwrap() };
+        unsafe { file.map_over(start, 4 * PAGE, RIGHTS, offset, Sharing::Shared).unwrap() };
         assert_eq!(memory.word(PAGE).load(std::sync::atomic::Ordering::Relaxed), 7);
         let area = find_area(start).unwrap().unwrap();
         let (device, inode) = file.identity();

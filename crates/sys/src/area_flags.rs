@@ -3,7 +3,8 @@
 
 use std::io;
 
-use crate::virtual_memory::{AreaMap, MemoryArea, PAGE};
+use crate::area_map::AreaMap;
+use crate::virtual_memory::{MemoryArea, PAGE};
 
 /// Whether some of a mapped range is locked (`mlock(2)`): `msync` refuses to invalidate what is, and does nothing otherwise.
 pub fn is_locked(address: usize, length: usize) -> bool {
@@ -22,8 +23,9 @@ pub fn lock_pages(address: usize, length: usize) -> io::Result<()> {
 }
 
 /// Whether an area grows downwards when the page below it is touched (`MAP_GROWSDOWN`), as stacks do: only such an area's
-/// rights can be changed with `PROT_GROWSDOWN`. They are set to what they are.
-pub fn grows_down(area: &MemoryArea) -> bool {
+/// rights can be changed with `PROT_GROWSDOWN`. They are set to what they are. `page` is of the area, and nobody unmaps it
+/// meanwhile.
+pub fn grows_down(area: &MemoryArea, page: usize) -> bool {
     let rights = [
         (area.readable, libc::PROT_READ),
         (area.writable, libc::PROT_WRITE),
@@ -31,7 +33,15 @@ pub fn grows_down(area: &MemoryArea) -> bool {
     ];
     let same = rights.iter().filter(|(allowed, _)| *allowed).fold(0, |all, (_, one)| all | one);
     // SAFETY: the rights are those that the area has; where it does not grow down, the call fails before it looks at them.
-    unsafe { libc::mprotect(area.start as *mut libc::c_void, PAGE, same | libc::PROT_GROWSDOWN) == 0 }
+    unsafe { libc::mprotect(page as *mut libc::c_void, PAGE, same | libc::PROT_GROWSDOWN) == 0 }
+}
+
+/// Whether this process may not make memory that can be both written and executed (`PR_SET_MDWE`): what is such already could
+/// not be made anew.
+pub fn refuses_new_code() -> bool {
+    const PR_GET_MDWE: libc::c_int = 66;
+    // SAFETY: the call only asks; a kernel that does not know it (before 6.3) refuses.
+    unsafe { libc::prctl(PR_GET_MDWE, 0, 0, 0, 0) > 0 }
 }
 
 /// Advice about what others see of memory, and what takes it back.
@@ -56,6 +66,14 @@ impl AreaAdvice {
         self.0 & 1 << 2 != 0
     }
 
+    /// Gives it to a range, and takes back what it is not.
+    pub fn give_exactly(self, address: usize, length: usize) -> io::Result<()> {
+        for (_, show) in ADVICE {
+            advise(address, length, show)?;
+        }
+        self.give(address, length)
+    }
+
     /// Gives it to a range. Fails where memory of that kind cannot have it.
     pub fn give(self, address: usize, length: usize) -> io::Result<()> {
         for (index, (hide, _)) in ADVICE.iter().enumerate() {
@@ -75,33 +93,33 @@ fn advise(address: usize, length: usize, advice: libc::c_int) -> io::Result<()> 
     }
 }
 
-/// What an area was given of that advice. All of it is taken back for the first page: if there was none, nothing changes; if
-/// there was some, that page is now an area of its own, and is given it again until it is no more. Of an area of one page this
-/// cannot be told: then `search` has the text of `/proc/self/smaps` read, which takes as long as copying a thousand pages;
+/// What an area was given of that advice. All of it is taken back for one `page` of it, which nobody unmaps meanwhile: if there
+/// was none, nothing changes; if there was some, the area falls apart, and the page is given advice until it is whole again. What
+/// else the page may have become one with meanwhile, a neighbour without advice, does not count. Of an area of one page this cannot
+/// be told: then `search` has the text of `/proc/self/smaps` read, which takes as long as copying a thousand pages;
 /// without it there is none.
 ///
 /// Whoever calls keeps the process from forking meanwhile.
-pub fn area_advice(areas: &AreaMap, area: &MemoryArea, search: bool) -> io::Result<AreaAdvice> {
-    let first_end = area.start + PAGE;
-    let is_apart = || -> io::Result<bool> {
-        Ok(areas.at_or_above(area.start)?.is_some_and(|now| now.start <= area.start && now.end == first_end))
+pub fn area_advice(areas: &AreaMap, area: &MemoryArea, page: usize, search: bool) -> io::Result<AreaAdvice> {
+    let is_whole = || -> io::Result<bool> {
+        Ok(areas.at_or_above(page)?.is_some_and(|now| now.start <= area.start && now.end >= area.end))
     };
     let give = |given: u8| {
         for (index, (hide, show)) in ADVICE.iter().enumerate() {
             // What the area had not been given before is gone again when this function returns.
-            let _ = advise(area.start, PAGE, if given & 1 << index != 0 { *hide } else { *show });
+            let _ = advise(page, PAGE, if given & 1 << index != 0 { *hide } else { *show });
         }
     };
-    if area.end <= first_end {
+    if area.end - area.start <= PAGE {
         return if search { advice_in_text(area) } else { Ok(AreaAdvice::NONE) };
     }
     give(0);
-    if !is_apart()? {
+    if is_whole()? {
         return Ok(AreaAdvice::NONE);
     }
     for given in 1..1 << ADVICE.len() {
         give(given);
-        if !is_apart()? {
+        if is_whole()? {
             return Ok(AreaAdvice(given));
         }
     }
@@ -188,8 +206,32 @@ mod tests {
                 }
             }
             let (area, flags) = (pages.area(), pages.flags());
-            assert_eq!(area_advice(&areas, &area, false).unwrap(), AreaAdvice(given), "{flags}");
-            assert_eq!((pages.area(), pages.flags()), (area, flags));
+            for page in 0..3 {
+                let page = pages.start() + page * PAGE;
+                assert_eq!(area_advice(&areas, &area, page, false).unwrap(), AreaAdvice(given), "{flags}");
+                assert_eq!((pages.area(), pages.flags()), (area, flags.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn advice_is_found_at_the_border_of_memory_without_it() {
+        let areas = AreaMap::open().unwrap();
+        for (hide, show) in ADVICE {
+            let pages = Pages::new(9, 0);
+            // Touched before: then the kernel makes one area of neighbours that are advised alike.
+            for page in 0..9 {
+                // SAFETY: the pages are this test's.
+                unsafe { ((pages.start() + page * PAGE) as *mut u8).write_volatile(1) };
+            }
+            advise(pages.start() + 3 * PAGE, 3 * PAGE, hide).unwrap();
+            let area = find_area(pages.start() + 3 * PAGE).unwrap().unwrap();
+            assert_eq!((area.start, area.end), (pages.start() + 3 * PAGE, pages.start() + 6 * PAGE));
+            for page in (area.start..area.end).step_by(PAGE) {
+                assert_ne!(area_advice(&areas, &area, page, false).unwrap(), AreaAdvice::NONE, "{hide}");
+                assert_eq!(find_area(page).unwrap(), Some(area));
+            }
+            advise(area.start, 3 * PAGE, show).unwrap();
         }
     }
 
@@ -198,8 +240,8 @@ mod tests {
         let pages = Pages::new(1, 0);
         pages.advise(libc::MADV_DONTFORK);
         let (flags, areas) = (pages.flags(), AreaMap::open().unwrap());
-        assert_eq!(area_advice(&areas, &pages.area(), false).unwrap(), AreaAdvice::NONE);
-        assert_eq!(area_advice(&areas, &pages.area(), true).unwrap(), AreaAdvice(1));
+        assert_eq!(area_advice(&areas, &pages.area(), pages.start(), false).unwrap(), AreaAdvice::NONE);
+        assert_eq!(area_advice(&areas, &pages.area(), pages.start(), true).unwrap(), AreaAdvice(1));
         assert_eq!(pages.flags(), flags);
     }
 
@@ -208,7 +250,7 @@ mod tests {
         for (flags, expected) in [(0, false), (libc::MAP_GROWSDOWN, true)] {
             let pages = Pages::new(2, flags);
             let before = (pages.area(), pages.flags());
-            assert_eq!(grows_down(&pages.area()), expected);
+            assert_eq!(grows_down(&pages.area(), pages.start() + PAGE), expected);
             assert_eq!((pages.area(), pages.flags()), before);
         }
     }

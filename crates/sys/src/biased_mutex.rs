@@ -2,23 +2,27 @@
 //!
 //! A thread that took the mutex often without anybody else coming between becomes its *favourite* and from then on only
 //! raises a flag while it is inside. Another thread that comes takes the ordinary mutex behind it, withdraws the favour,
-//! has the kernel fence all threads ([`heavy_fence`]), and waits until the flag is down. A mutex whose favour is
+//! has the kernel fence all threads ([`heavy_fence_for_grants`]), and waits until the flag is down. A mutex whose favour is
 //! withdrawn again and again takes longer and longer to grant it.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use crate::asymmetric::{FenceReach, heavy_fence, light_fence, light_fences_are_free};
+use crate::asymmetric::{FenceReach, heavy_fence_for_grants, light_fence, light_fences_are_free};
 use crate::raw_lock::RawLock;
-use crate::{cpu_relax, thread_mark, yield_now};
+use crate::{cpu_relax, nap, thread_mark, yield_now};
 
 /// Times in a row that a thread takes a mutex before it becomes its favourite.
 const FIRST_PATIENCE: u32 = 16;
 /// The most that grows to.
 const LAST_PATIENCE: u32 = 1 << 20;
 const NOBODY: usize = 0;
+/// Looks at a favourite inside before the thread that waits sleeps between two.
+const YIELDS: u32 = 64 * 1000;
+const NAP: Duration = Duration::from_micros(50);
 
 /// Who came last, and how often in a row. Used by who holds the ordinary lock.
 #[derive(Debug)]
@@ -99,7 +103,7 @@ impl<T> BiasedMutex<T> {
         self.inside.store(true, Ordering::Relaxed);
         // Between the flag and the look at the favour: whoever withdraws it fences this thread before looking at the
         // flag, so one of the two sees the other. A favour exists only where light fences are free.
-        light_fence(true);
+        light_fence(|| true);
         if self.favourite.load(Ordering::Acquire) == favourite {
             return true;
         }
@@ -113,8 +117,15 @@ impl<T> BiasedMutex<T> {
         self.withdraw();
         let mut rounds = 0u32;
         while self.inside.load(Ordering::Acquire) {
-            rounds += 1;
-            if rounds.is_multiple_of(64) { yield_now() } else { cpu_relax() }
+            rounds = rounds.saturating_add(1);
+            if rounds > YIELDS {
+                // The favourite may be of a lower priority, for which a real-time thread that only yields leaves no CPU.
+                nap(NAP);
+            } else if rounds.is_multiple_of(64) {
+                yield_now();
+            } else {
+                cpu_relax();
+            }
         }
         self.count();
     }
@@ -140,7 +151,7 @@ impl<T> BiasedMutex<T> {
     fn withdraw(&self) {
         if self.favourite.load(Ordering::Relaxed) != NOBODY {
             self.favourite.store(NOBODY, Ordering::SeqCst);
-            heavy_fence(FenceReach::Process);
+            heavy_fence_for_grants(FenceReach::Process);
             // SAFETY: the caller holds the ordinary lock.
             let habit = unsafe { &mut *self.habit.get() };
             habit.patience = (habit.patience * 4).min(LAST_PATIENCE);

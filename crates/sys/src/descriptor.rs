@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, ReadWriteFlags};
 
 /// What reading an [`EventFd`] takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +52,21 @@ impl EventFd {
         Ok(u64::from_ne_bytes(value))
     }
 
-    /// Takes from the counter if it is not zero, whatever the descriptor's flags; whether it did.
+    /// Takes from the counter if it is not zero, whatever the descriptor's flags and whoever else takes from it; whether it
+    /// did. Never blocks.
     pub fn take_if_ready(&self) -> bool {
+        let mut value = [0u8; 8];
+        let mut place = [io::IoSliceMut::new(&mut value)];
+        // At the position of the file, of which an eventfd has none.
+        match rustix::io::preadv2(&self.fd, &mut place, u64::MAX, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => self.take_if_polled(),
+            result => result.is_ok(),
+        }
+    }
+
+    /// The same on kernels before 5.8, as long as no other thread takes from it between the two calls.
+    #[cold]
+    fn take_if_polled(&self) -> bool {
         wait_readable(self.fd.as_fd(), Some(Duration::ZERO)) && self.take().is_ok()
     }
 
@@ -77,7 +91,7 @@ pub fn wait_readable(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> bool {
         match poll(&mut fds, left.as_ref()) {
             Ok(0) => return false,
             Ok(_) => return true,
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(_) => return false,
         }
     }
@@ -96,6 +110,12 @@ pub struct Ready {
     pub hung_up: bool,
 }
 
+/// Whether a call failed because this process, or the machine, has no descriptor left.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::MFILE, Errno::NFILE].iter().any(|full| error.raw_os_error() == Some(full.raw_os_error()))
+}
+
 /// A pipe that no other program inherits: the end to read from and the end to write to.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
@@ -111,6 +131,10 @@ pub fn write_byte(descriptor: &OwnedFd) -> io::Result<()> {
 pub fn read_byte(descriptor: &OwnedFd) -> io::Result<bool> {
     Ok(rustix::io::read(descriptor, &mut [0u8])? == 1)
 }
+
+/// Input and hang-up, one time.
+const ONCE: epoll::EventFlags =
+    epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ONESHOT);
 
 /// An `epoll(7)` instance.
 #[derive(Debug)]
@@ -128,6 +152,16 @@ impl Epoll {
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let interest = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), interest)?)
+    }
+
+    /// Watches `fd` for input and hang-up, and reports it once: not again before [`Epoll::watch_once_more`].
+    pub fn add_once(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), ONCE)?)
+    }
+
+    /// Reports `fd`, which was added under `token`, once more.
+    pub fn watch_once_more(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), ONCE)?)
     }
 
     /// Watches `fd`, which was added under `token`, for room to send as well, or no longer.

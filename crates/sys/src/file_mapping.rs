@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::virtual_memory::{AreaMap, Backing, FileIdentity, MemoryArea, file_identity};
+use crate::area_map::AreaMap;
+use crate::numbered_folder::numbers_in;
+use crate::virtual_memory::{Backing, FileIdentity, MemoryArea, file_identity};
 
 /// Takes `length` bytes of address space, at `hint` if that is free, which nothing can be stored to yet.
 pub fn reserve_addresses(hint: usize, length: usize) -> io::Result<usize> {
@@ -94,8 +96,8 @@ pub fn open_file_behind(area: &MemoryArea, write: bool) -> Option<OwnedFd> {
         return None;
     };
     let open = |path: &str| open_regular(path, (device, inode), write).ok();
-    for entry in std::fs::read_dir("/proc/self/fd").ok()?.flatten() {
-        if let Some(file) = entry.path().to_str().and_then(open) {
+    for number in numbers_in("/proc/self/fd").ok()? {
+        if let Some(file) = open(&format!("/proc/self/fd/{number}")) {
             return Some(file);
         }
     }
@@ -117,10 +119,11 @@ pub fn process_maps_file(
     (from, to): (u64, u64),
 ) -> io::Result<bool> {
     let areas = AreaMap::of_process(pid)?;
-    let mut at = start;
-    while at < end {
-        let Some(area) = areas.at_or_above(at)?.filter(|area| area.start < end) else { return Ok(false) };
-        at = area.end;
+    for area in areas.walk(start) {
+        let area = area?;
+        if area.start >= end {
+            break;
+        }
         let Backing::SharedFile { device, inode, offset } = area.backing else { continue };
         let area_end = offset + (area.end - area.start) as u64;
         if (device, inode) == identity && offset < to && area_end > from {

@@ -48,6 +48,13 @@ fn watchers() -> impl DoubleEndedIterator<Item = &'static dyn ForkHandler> {
     WATCHERS.iter().filter_map(|place| place.get().copied())
 }
 
+/// Has three functions called around every fork from now on: before it, after it in the parent, after it in the child; outside
+/// (before and after) those of whoever asks earlier, inside those of whoever asks later. They keep to what [`ForkHandler`] says.
+pub fn around_forks(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
+    // SAFETY: functions of this library, which the C library forgets when the library goes.
+    unsafe { libc::pthread_atfork(Some(before), Some(parent), Some(child)) };
+}
+
 /// How many forks lie between the first process that used nonic and this one. What was made in an earlier generation
 /// belongs to an ancestor.
 pub fn fork_generation() -> u32 {

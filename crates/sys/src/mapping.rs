@@ -2,7 +2,6 @@
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,6 +18,15 @@ pub enum Protection {
     Read,
     /// Loads and stores.
     ReadWrite,
+}
+
+impl Protection {
+    fn flags(self) -> ProtFlags {
+        match self {
+            Self::Read => ProtFlags::READ,
+            Self::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        }
+    }
 }
 
 /// An anonymous shared file (`memfd_create(2)`): pages appear when they are first touched.
@@ -114,6 +122,35 @@ impl SharedMemory {
         self.fd
     }
 
+    /// Writes its first bytes, without mapping it.
+    pub fn write_first(&self, bytes: &[u8]) -> io::Result<()> {
+        let written = rustix::io::pwrite(&self.fd, bytes, 0)?;
+        if written == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// Writes `length` bytes of this process's memory at `address` to `offset`. Memory that cannot be read is an error (`EFAULT`),
+    /// not a fault.
+    pub fn write_from(&self, address: usize, length: usize, offset: u64) -> io::Result<()> {
+        crate::address_file::write_from(self.as_fd(), address, length, offset)
+    }
+
+    /// Maps it at `offset`, shared with everybody who has it, over the memory at `address`, in one step.
+    ///
+    /// # Safety
+    /// The program must not notice: it holds there what the memory holds, and nobody stores to that until this returns.
+    pub unsafe fn map_over(
+        &self,
+        address: usize,
+        length: usize,
+        rights: crate::Rights,
+        offset: u64,
+    ) -> io::Result<()> {
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: the caller vouches for what is replaced.
+        unsafe { rustix::mm::mmap(address as *mut _, length, rights.map(), flags, &self.fd, offset)? };
+        Ok(())
+    }
+
     /// The same memory by another descriptor.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()?, length: self.length })
@@ -148,10 +185,7 @@ unsafe impl Sync for SharedMapping {}
 
 impl SharedMapping {
     fn new(file: Option<(BorrowedFd<'_>, u64)>, length: usize, protection: Protection) -> io::Result<Self> {
-        let protection = match protection {
-            Protection::Read => ProtFlags::READ,
-            Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
-        };
+        let protection = protection.flags();
         let Some((fd, offset)) = file else {
             // SAFETY: a new mapping where the kernel chooses: it replaces nothing.
             let start = unsafe {
@@ -209,6 +243,18 @@ impl SharedMapping {
         Ok(mapping)
     }
 
+    /// Lets go of what is mapped, for every user of the mapping: from now on it holds zeros, which cost nothing while nobody stores
+    /// to them. The addresses stay taken, so that whoever still looks meets no hole and nothing else.
+    pub fn let_go(&self, protection: Protection) -> io::Result<()> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: what is replaced is this mapping, of which only atomics and raw pointers are given out.
+        unsafe {
+            rustix::mm::mmap_anonymous(self.as_ptr().cast(), self.length, protection.flags(), flags)?;
+        }
+        let _ = self.advise(Advice::LinuxDontDump);
+        Ok(())
+    }
+
     /// Length in bytes.
     pub fn length(&self) -> usize {
         self.length
@@ -248,50 +294,6 @@ impl SharedMapping {
     }
 }
 
-/// Words of a mapping, found by number. Numbers wrap around at their count, so that finding one needs no check.
-#[derive(Clone, Debug)]
-pub struct SharedWords {
-    start: NonNull<AtomicU64>,
-    mask: usize,
-    /// Keeps the words mapped.
-    mapping: Arc<SharedMapping>,
-}
-
-// SAFETY: the words are atomics of a mapping that may be shared.
-unsafe impl Send for SharedWords {}
-// SAFETY: as above.
-unsafe impl Sync for SharedWords {}
-
-impl SharedWords {
-    /// `count` words from byte `offset` on.
-    ///
-    /// # Panics
-    /// If they are not inside, `offset` is not a multiple of 8, or `count` is no power of two.
-    pub fn new(mapping: Arc<SharedMapping>, offset: usize, count: usize) -> Self {
-        assert!(count.is_power_of_two() && offset.is_multiple_of(8), "{count} words at {offset}");
-        let inside = count
-            .checked_mul(8)
-            .is_some_and(|length| offset <= mapping.length() && length <= mapping.length() - offset);
-        assert!(inside, "{count} words at {offset} are outside");
-        // SAFETY: inside the mapping, as just seen.
-        let start = unsafe { mapping.start.add(offset).cast() };
-        Self { start, mask: count - 1, mapping }
-    }
-
-    /// The word of a number, counted from the first again beyond the last.
-    #[inline(always)]
-    pub fn at(&self, number: usize) -> &AtomicU64 {
-        // SAFETY: below the count, so inside the mapping, which this keeps.
-        unsafe { self.start.add(number & self.mask).as_ref() }
-    }
-
-    /// The mapping they are of.
-    #[inline]
-    pub fn mapping(&self) -> &Arc<SharedMapping> {
-        &self.mapping
-    }
-}
-
 impl Drop for SharedMapping {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `new` and nothing borrowed from `self` outlives it.
@@ -303,20 +305,6 @@ impl Drop for SharedMapping {
 mod tests {
     use super::*;
     use std::sync::atomic::Ordering;
-
-    #[test]
-    fn words_are_found_by_number_and_wrap_around() {
-        let mapping = Arc::new(SharedMapping::anonymous(4096).unwrap());
-        let words = SharedWords::new(Arc::clone(&mapping), 4032, 8);
-        words.at(7).store(5, Ordering::Relaxed);
-        assert_eq!(mapping.word(4088).load(Ordering::Relaxed), 5);
-        words.at(8).store(6, Ordering::Relaxed);
-        assert_eq!(mapping.word(4032).load(Ordering::Relaxed), 6);
-        for (offset, count) in [(4040, 8), (4032, 7), (4036, 4), (8192, 1), (0, usize::MAX / 2 + 1)] {
-            let mapping = Arc::clone(&mapping);
-            assert!(std::panic::catch_unwind(move || SharedWords::new(mapping, offset, count)).is_err());
-        }
-    }
 
     #[test]
     fn two_mappings_of_one_memory_show_the_same_words() {
@@ -360,6 +348,26 @@ mod tests {
                 assert!(largest <= 4, "{largest} KiB would be dumped");
             }
         });
+    }
+
+    #[test]
+    fn what_was_let_go_is_zeros_in_its_place_and_holds_no_memory() {
+        let memory = SharedMemory::create("let go", 8192).unwrap();
+        let (first, second) =
+            (memory.map(Protection::ReadWrite).unwrap(), memory.map(Protection::ReadWrite).unwrap());
+        first.word(4096).store(7, Ordering::Relaxed);
+        // As long as nobody else maps it for writing the file can be sealed.
+        drop(first);
+        assert!(memory.seal_writes().is_err());
+        second.let_go(Protection::ReadWrite).unwrap();
+        memory.seal_writes().unwrap();
+        assert_eq!(second.word(4096).load(Ordering::Relaxed), 0);
+        second.word(4096).store(8, Ordering::Relaxed);
+        let third = memory.map(Protection::Read).unwrap();
+        assert_eq!(
+            (third.word(4096).load(Ordering::Relaxed), second.word(4096).load(Ordering::Relaxed)),
+            (7, 8)
+        );
     }
 
     #[test]

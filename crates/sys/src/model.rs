@@ -2,9 +2,10 @@
 //! checked so is here; the rest of a mapping has no meaning in a model.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use loom::sync::atomic::AtomicU64;
+use loom::sync::atomic::Ordering;
 
 /// Stands in for a mapping of shared memory.
 #[derive(Debug)]
@@ -60,5 +61,31 @@ impl SharedWords {
     /// The mapping they are of.
     pub fn mapping(&self) -> &Arc<SharedMapping> {
         &self.mapping
+    }
+}
+
+/// A value that is set once. Whoever finds it sees what was done before it was set; who does not may come too early.
+#[derive(Debug)]
+pub struct SetOnce<T> {
+    value: OnceLock<T>,
+    is_set: AtomicU64,
+}
+
+impl<T> SetOnce<T> {
+    /// Not set.
+    pub fn new() -> Self {
+        Self { value: OnceLock::new(), is_set: AtomicU64::new(0) }
+    }
+
+    /// What it was set to.
+    pub fn get(&self) -> Option<&T> {
+        if self.is_set.load(Ordering::Acquire) == 1 { self.value.get() } else { None }
+    }
+
+    /// Sets it; the value comes back if it is set already.
+    pub fn set(&self, value: T) -> Result<(), T> {
+        self.value.set(value)?;
+        self.is_set.store(1, Ordering::Release);
+        Ok(())
     }
 }

@@ -39,14 +39,18 @@ pub(crate) fn set_file_length(file: impl rustix::fd::AsFd, length: u64) -> io::R
             }
             drop(held);
             let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-            let limit = limit.map_or_else(|| "no".into(), |bytes| bytes.to_string());
-            let text = format!(
-                "a file of {length} bytes is needed; raise RLIMIT_FSIZE (ulimit -f), now {limit} bytes"
-            );
-            Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
+            Err(file_too_large(length, limit))
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// A file cannot be as long as is needed, since there is such a limit.
+pub(crate) fn file_too_large(length: u64, limit: Option<u64>) -> io::Error {
+    let limit = limit.map_or_else(|| "no".into(), |bytes| bytes.to_string());
+    let text =
+        format!("a file of {length} bytes is needed; raise RLIMIT_FSIZE (ulimit -f), now {limit} bytes");
+    io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
 fn is_pending(signal: libc::c_int) -> bool {

@@ -1,9 +1,10 @@
 //! Unix sockets with abstract names, which live in a network namespace and vanish with their owner.
 
+use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::fork::{forget_in_children, keep_in_children};
 use rustix::net::{
@@ -23,6 +24,15 @@ pub struct Credentials {
     pub uid: u32,
 }
 
+impl fmt::Display for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            0 => write!(f, "a process of user {}, in a pid namespace that is not seen from here", self.uid),
+            pid => write!(f, "process {pid} of user {}", self.uid),
+        }
+    }
+}
+
 /// Claims an abstract name by listening on it; `AddrInUse` if somebody has it.
 pub fn listen_abstract(name: &str) -> io::Result<PacketSocket> {
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
@@ -35,6 +45,11 @@ pub fn listen_abstract(name: &str) -> io::Result<PacketSocket> {
 fn new_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Who listens on an abstract name of packets; `None` if nobody does, or as many wait there as may.
+pub fn holder_of(name: &str) -> Option<Credentials> {
+    PacketSocket::connect_abstract(name).and_then(|socket| socket.peer()).ok()
 }
 
 /// A connected or listening sequenced-packet socket; it never blocks.
@@ -77,23 +92,7 @@ impl PacketSocket {
 
     /// Who is at the other end.
     pub fn peer(&self) -> io::Result<Credentials> {
-        let mut raw = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-        let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-        // Not through rustix: its `Pid` has no room for 0, which a foreign pid namespace shows.
-        // SAFETY: `raw` and `length` are locals of the size the option wants.
-        let failed = unsafe {
-            libc::getsockopt(
-                rustix::fd::AsRawFd::as_raw_fd(&self.fd),
-                libc::SOL_SOCKET,
-                libc::SO_PEERCRED,
-                (&raw mut raw).cast(),
-                &raw mut length,
-            )
-        };
-        if failed != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Credentials { pid: raw.pid, uid: raw.uid })
+        crate::peer_credentials(self.fd.as_fd())
     }
 
     /// Sends one message with descriptors.
@@ -104,6 +103,18 @@ impl PacketSocket {
     /// Receives one message. Descriptors are closed on exec.
     pub fn receive(&self, bytes: &mut [u8]) -> Received {
         receive_message(self.fd.as_fd(), bytes)
+    }
+
+    /// Receives one message without what descriptors come with it: those of a stranger can take long to close.
+    pub fn receive_bytes(&self, bytes: &mut [u8]) -> Received {
+        receive_with(self.fd.as_fd(), bytes, &mut RecvAncillaryBuffer::default())
+    }
+
+    /// Has the kernel refuse messages with descriptors to this socket, and to those accepted from it. Kernels before 6.16
+    /// cannot; there they are dropped when they are received.
+    pub fn refuse_descriptors(&self) {
+        const SO_PASSRIGHTS: libc::c_int = 83;
+        let _ = crate::stream_socket::set_option(self.fd.as_raw_fd(), SO_PASSRIGHTS, &0);
     }
 
     /// Whether the other end is gone (or never was): what is left to receive may still be there.
@@ -135,9 +146,12 @@ pub fn send_message(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[Borrowe
 /// Receives one message, or of a stream what came with descriptors, without waiting. Descriptors are closed on exec.
 pub fn receive_message(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Received {
     let mut space = [MaybeUninit::<u8>::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
+    receive_with(socket, bytes, &mut RecvAncillaryBuffer::new(&mut space))
+}
+
+fn receive_with(socket: BorrowedFd<'_>, bytes: &mut [u8], control: &mut RecvAncillaryBuffer<'_>) -> Received {
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let mut receive = || recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags);
+    let mut receive = || recvmsg(socket, &mut [IoSliceMut::new(bytes)], control, flags);
     // A process that ends with something unread resets its sockets. That shows once, and before what it had sent.
     let received = match receive() {
         Err(rustix::io::Errno::CONNRESET) => receive(),
@@ -201,5 +215,27 @@ mod tests {
             assert_eq!(&bytes[..3], sent);
         }
         assert!(matches!(near.receive(&mut bytes), Received::HungUp));
+    }
+
+    #[test]
+    fn descriptors_that_are_not_wanted_do_not_come_with_the_bytes() {
+        let name = format!("nonic-sys.descriptors/{}", std::process::id());
+        let listener = listen_abstract(&name).unwrap();
+        assert_eq!(holder_of(&name).unwrap().pid, std::process::id() as i32);
+        let _holder = listener.accept().unwrap();
+        let near = PacketSocket::connect_abstract(&name).unwrap();
+        let far = listener.accept().unwrap();
+        near.send(b"one", &[near.as_fd()]).unwrap();
+        let mut bytes = [0; 8];
+        let Received::Message(3, descriptors) = far.receive_bytes(&mut bytes) else { panic!("it is lost") };
+        assert!(descriptors.is_empty());
+        // Where the kernel can it refuses them before.
+        listener.refuse_descriptors();
+        let near = PacketSocket::connect_abstract(&name).unwrap();
+        let far = listener.accept().unwrap();
+        let refused = near.send(b"two", &[near.as_fd()]).is_err();
+        near.send(b"three", &[]).unwrap();
+        let length = if refused { 5 } else { 3 };
+        assert!(matches!(far.receive_bytes(&mut bytes), Received::Message(came, _) if came == length));
     }
 }

@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::{c_int, socklen_t};
 
+use crate::Credentials;
+
 /// Longest abstract name, without the zero byte it begins with.
 const NAME_MOST: usize = 107;
 /// Bytes of address family and zero byte before a name.
@@ -46,7 +48,7 @@ fn option<T: Copy>(number: RawFd, name: c_int, zero: T) -> io::Result<T> {
     Ok(value)
 }
 
-fn set_option<T>(number: RawFd, name: c_int, value: &T) -> io::Result<()> {
+pub(crate) fn set_option<T>(number: RawFd, name: c_int, value: &T) -> io::Result<()> {
     // SAFETY: the value is borrowed for the call, and the length is its own.
     checked(unsafe {
         libc::setsockopt(
@@ -212,6 +214,45 @@ pub fn take_bytes(number: RawFd, count: usize) -> io::Result<usize> {
     if taken < 0 { Err(io::Error::last_os_error()) } else { Ok(taken as usize) }
 }
 
+/// Has the kernel say with whatever is received who sent it (see [`take_signed`]).
+pub fn want_senders(number: RawFd) -> io::Result<()> {
+    set_option(number, libc::SO_PASSCRED, &1)
+}
+
+/// Takes what one sender sent, up to `bytes`, without waiting, and without the descriptors that come with it: how much, and who
+/// sent it as the kernel says, if that was wanted. 0: the other end is gone.
+pub fn take_signed(number: RawFd, bytes: &mut [u8]) -> io::Result<(usize, Option<Credentials>)> {
+    #[repr(C, align(8))]
+    struct Control([u8; 64]);
+    let mut control = Control([0; 64]);
+    let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: an all-zero header is a valid one.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    (header.msg_iov, header.msg_iovlen) = (&raw mut piece, 1);
+    // Room for the sender alone: descriptors are not installed.
+    // SAFETY: computes a length.
+    let room = unsafe { libc::CMSG_SPACE(size_of::<libc::ucred>() as u32) } as usize;
+    assert!(room <= size_of::<Control>(), "one sender fits in");
+    (header.msg_control, header.msg_controllen) = ((&raw mut control).cast(), room as _);
+    // SAFETY: the header leads to locals and to `bytes`, with their lengths.
+    let taken =
+        unsafe { libc::recvmsg(number, &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC) };
+    if taken < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has filled the header, and the pointer is to a whole message of `control` or null.
+    let sender = unsafe {
+        let message = libc::CMSG_FIRSTHDR(&raw const header);
+        let whole = libc::CMSG_LEN(size_of::<libc::ucred>() as u32) as usize;
+        (!message.is_null()
+            && (*message).cmsg_level == libc::SOL_SOCKET
+            && (*message).cmsg_type == libc::SCM_CREDENTIALS
+            && (*message).cmsg_len as usize >= whole)
+            .then(|| std::ptr::read_unaligned(libc::CMSG_DATA(message).cast::<libc::ucred>()))
+    };
+    Ok((taken as usize, sender.map(|sender| Credentials { pid: sender.pid, uid: sender.uid })))
+}
+
 /// Whether the program made it non-blocking.
 pub fn is_nonblocking(number: RawFd) -> io::Result<bool> {
     // SAFETY: takes numbers only.
@@ -242,4 +283,30 @@ pub fn replace_number(number: RawFd, source: &OwnedFd) -> io::Result<()> {
 pub fn close_number(number: RawFd) -> io::Result<()> {
     // SAFETY: the program asked for it, and it is no descriptor of ours.
     checked(unsafe { libc::close(number) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, IntoRawFd};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_is_signed_by_its_sender_and_comes_without_descriptors() {
+        let (near, far) = UnixStream::pair().unwrap();
+        want_senders(far.as_raw_fd()).unwrap();
+        crate::send_message(near.as_fd(), b"word", &[near.as_fd()]).unwrap();
+        let own = Credentials { pid: std::process::id() as i32, uid: crate::effective_user() };
+        let mut bytes = [0; 8];
+        assert_eq!(take_signed(far.as_raw_fd(), &mut bytes).unwrap(), (4, Some(own)));
+        assert_eq!(&bytes[..4], b"word");
+        assert_eq!(take_signed(far.as_raw_fd(), &mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // Nobody wanted to know.
+        crate::send_message(far.as_fd(), b"word", &[]).unwrap();
+        let (length, _) = take_signed(near.as_raw_fd(), &mut bytes).unwrap();
+        assert_eq!(length, 4);
+        close_number(near.into_raw_fd()).unwrap();
+        assert_eq!(take_signed(far.as_raw_fd(), &mut bytes).unwrap().0, 0);
+    }
 }

@@ -1,28 +1,12 @@
-//! Threads that never run the program's signal handlers, and randomness for names.
+//! What there is to know about threads and processes, places for threads, and randomness for names.
 
 use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 
-/// Starts a thread with every signal blocked, so that the program's handlers run on the program's threads only.
-pub fn spawn_without_signals<F>(name: &str, body: F) -> io::Result<JoinHandle<()>>
-where
-    F: FnOnce() + Send + 'static,
-{
-    // SAFETY: both sets are locals that outlive the calls; a thread inherits the mask of the one that starts it, and
-    // the old mask is put back before this returns.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut old: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
-        let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024).spawn(body);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
-        thread
-    }
-}
+use crate::numbered_folder::numbers_in;
+use crate::spawn::at_thread_end;
 
 /// Sets how late this thread's timers may fire, in nanoseconds (the default is 50,000).
 pub fn timer_slack_ns(slack: u64) {
@@ -84,8 +68,13 @@ impl Threads {
     pub fn count(&self) -> io::Result<usize> {
         let links = rustix::fs::fstat(&self.descriptor)?.st_nlink as usize;
         // The kernel counts a folder's links as it would subfolders, plus two. Other systems' `/proc` may not.
-        if links > 2 { Ok(links - 2) } else { Ok(std::fs::read_dir("/proc/self/task")?.count()) }
+        if links > 2 { Ok(links - 2) } else { Ok(numbers_in("/proc/self/task")?.len()) }
     }
+}
+
+/// The kernel's number of the calling thread, as `/proc/self/task` shows it.
+pub fn thread_number() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// Opens what the kernel tells about this process's memory (`/proc/self/status`).
@@ -176,23 +165,17 @@ static OWNERS: [AtomicUsize; THREAD_PLACES] = [const { AtomicUsize::new(0) }; TH
 static HINTS: [AtomicU8; HINT_COUNT] = [const { AtomicU8::new(0) }; HINT_COUNT];
 const HINT_COUNT: usize = 256;
 
-/// Gives a thread's place back when the thread ends.
-struct PlaceOwner(Cell<u32>);
-
-impl Drop for PlaceOwner {
-    fn drop(&mut self) {
-        // What still runs on this thread does without one.
-        MINE.with(|mine| mine.set(NO_PLACE));
-        if self.0.get() != NO_PLACE {
-            OWNERS[self.0.get() as usize].store(0, Ordering::Release);
-            PLACES.fetch_and(!(1 << self.0.get()), Ordering::AcqRel);
-        }
-    }
-}
-
 thread_local! {
     static MINE: Cell<u32> = const { Cell::new(NOT_ASKED) };
-    static OWNER: PlaceOwner = const { PlaceOwner(Cell::new(NO_PLACE)) };
+}
+
+/// Gives a thread's place back when the thread ends. What still runs on the thread does without one.
+fn give_place_back() {
+    let place = MINE.replace(NO_PLACE);
+    if place < NO_PLACE {
+        OWNERS[place as usize].store(0, Ordering::Release);
+        PLACES.fetch_and(!(1 << place), Ordering::AcqRel);
+    }
 }
 
 /// A number that no other living thread of this process has; never 0.
@@ -248,8 +231,8 @@ fn take_place() -> u32 {
         (free(taken) < NO_PLACE).then(|| taken | 1 << free(taken))
     });
     let place = taken.map_or(NO_PLACE, free);
-    // A thread whose variables are being taken down already has no place: nobody would give it back.
-    let kept = OWNER.try_with(|owner| owner.0.set(place)).is_ok();
+    // A thread that is ending already has no place: nobody would give it back.
+    let kept = place < NO_PLACE && at_thread_end(give_place_back);
     if !kept && place < NO_PLACE {
         PLACES.fetch_and(!(1 << place), Ordering::AcqRel);
     }

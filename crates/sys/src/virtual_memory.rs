@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use crate::area_map::{AreaMap, parse_line};
 use crate::{PerProcess, Rights};
 
 /// Size of a page in bytes. x86-64 has this one; other machines will ask the kernel.
@@ -35,7 +36,7 @@ pub enum Backing {
 }
 
 impl Backing {
-    fn new(shared: bool, device: (u32, u32), inode: u64, offset: u64) -> Self {
+    pub(crate) fn new(shared: bool, device: (u32, u32), inode: u64, offset: u64) -> Self {
         match (shared, inode) {
             (true, _) => Self::SharedFile { device, inode, offset },
             (false, 0) => Self::Private,
@@ -51,6 +52,10 @@ pub enum AreaName {
     Program,
     /// The stack of the first thread.
     Stack,
+    /// A segment of System V shared memory, or a file that is called like one.
+    Segment,
+    /// Shared anonymous memory, or a file that is called like it.
+    SharedAnonymous,
     /// A file, or something of the kernel's (`[vdso]`).
     Other,
 }
@@ -84,196 +89,30 @@ impl MemoryArea {
     }
 }
 
-#[repr(C)]
-#[derive(Default)]
-struct ProcmapQuery {
-    size: u64,
-    query_flags: u64,
-    query_addr: u64,
-    vma_start: u64,
-    vma_end: u64,
-    vma_flags: u64,
-    vma_page_size: u64,
-    vma_offset: u64,
-    inode: u64,
-    dev_major: u32,
-    dev_minor: u32,
-    vma_name_size: u32,
-    build_id_size: u32,
-    vma_name_addr: u64,
-    build_id_addr: u64,
-}
-
-/// `_IOWR('f', 17, struct procmap_query)`, Linux 6.11 (include/uapi/linux/fs.h).
-const PROCMAP_QUERY: libc::c_ulong =
-    3 << 30 | (size_of::<ProcmapQuery>() as libc::c_ulong) << 16 | 0x66 << 8 | 17;
-const FLAG_READABLE: u64 = 1;
-const FLAG_WRITABLE: u64 = 2;
-const FLAG_EXECUTABLE: u64 = 4;
-const FLAG_SHARED: u64 = 8;
-const COVERING_OR_NEXT: u64 = 16;
-
-/// The map of a process's memory. Asking it allocates nothing, so a child may do it right after a fork.
-#[derive(Debug)]
-pub struct AreaMap {
-    file: OwnedFd,
-}
-
-impl AreaMap {
-    /// That of the process that calls; a child needs its own.
-    pub fn open() -> io::Result<Self> {
-        use rustix::fs::{Mode, OFlags};
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        Ok(Self { file: rustix::fs::open("/proc/self/maps", flags, Mode::empty())? })
-    }
-
-    /// That of another process, which this one may look at.
-    pub fn of_process(pid: i32) -> io::Result<Self> {
-        use rustix::fs::{Mode, OFlags};
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        Ok(Self { file: rustix::fs::open(format!("/proc/{pid}/maps"), flags, Mode::empty())? })
-    }
-
-    fn query(&self, query: &mut ProcmapQuery) -> io::Result<()> {
-        query.size = size_of::<ProcmapQuery>() as u64;
-        // SAFETY: the structure has the size the request names, and its name, if any, is a buffer of the caller's.
-        match unsafe { libc::ioctl(self.file.as_raw_fd(), PROCMAP_QUERY, std::ptr::from_mut(query)) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    /// The area that holds `address`, or else the next one above it.
-    pub fn at_or_above(&self, address: usize) -> io::Result<Option<MemoryArea>> {
-        let mut query =
-            ProcmapQuery { query_addr: address as u64, query_flags: COVERING_OR_NEXT, ..Default::default() };
-        match self.query(&mut query) {
-            Ok(()) => Ok(Some(MemoryArea {
-                start: query.vma_start as usize,
-                end: query.vma_end as usize,
-                readable: query.vma_flags & FLAG_READABLE != 0,
-                writable: query.vma_flags & FLAG_WRITABLE != 0,
-                executable: query.vma_flags & FLAG_EXECUTABLE != 0,
-                backing: Backing::new(
-                    query.vma_flags & FLAG_SHARED != 0,
-                    (query.dev_major, query.dev_minor),
-                    query.inode,
-                    query.vma_offset,
-                ),
-            })),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(_) => Ok(self.search_text(address)?.map(|(area, _)| area)),
-        }
-    }
-
-    /// What the area that holds `address` is called; `None` if nothing is mapped there.
-    pub fn name_at(&self, address: usize) -> io::Result<Option<AreaName>> {
-        let mut name = [0u8; 256];
-        let mut query = ProcmapQuery {
-            query_addr: address as u64,
-            vma_name_addr: name.as_mut_ptr() as u64,
-            vma_name_size: name.len() as u32,
-            ..Default::default()
-        };
-        match self.query(&mut query) {
-            Ok(()) => {
-                let length = (query.vma_name_size as usize).saturating_sub(1);
-                Ok(Some(area_name(&name[..length])))
-            }
-            Err(error) => match error.raw_os_error() {
-                Some(libc::ENOENT) => Ok(None),
-                Some(libc::ENAMETOOLONG) => Ok(Some(AreaName::Other)),
-                _ => Ok(self
-                    .search_text(address)?
-                    .filter(|(area, _)| area.start <= address)
-                    .map(|(_, name)| name)),
-            },
-        }
-    }
-
-    /// Kernels before 6.11: reads the text, line by line, in a buffer on the stack. A line longer than the buffer loses the
-    /// end of its name.
-    fn search_text(&self, address: usize) -> io::Result<Option<(MemoryArea, AreaName)>> {
-        let mut buffer = [0u8; 4096];
-        let (mut filled, mut skipping, mut position) = (0, false, 0);
-        loop {
-            let count = rustix::io::pread(&self.file, &mut buffer[filled..], position)?;
-            position += count as u64;
-            if count == 0 {
-                return Ok(None);
-            }
-            filled += count;
-            let mut start = 0;
-            while let Some(length) = buffer[start..filled].iter().position(|&byte| byte == b'\n') {
-                let line = &buffer[start..start + length];
-                start += length + 1;
-                if !std::mem::take(&mut skipping)
-                    && let Some(found) = std::str::from_utf8(ascii_start(line)).ok().and_then(parse_line)
-                    && found.0.end > address
-                {
-                    return Ok(Some(found));
-                }
-            }
-            buffer.copy_within(start..filled, 0);
-            filled -= start;
-            if filled == buffer.len() {
-                let found = std::str::from_utf8(ascii_start(&buffer)).ok().and_then(parse_line);
-                if let Some(found) = found.filter(|(area, _)| !skipping && area.end > address) {
-                    return Ok(Some(found));
-                }
-                (filled, skipping) = (0, true);
-            }
-        }
-    }
-}
-
-fn ascii_start(line: &[u8]) -> &[u8] {
-    &line[..line.iter().position(|byte| !byte.is_ascii()).unwrap_or(line.len())]
-}
-
-fn area_name(name: &[u8]) -> AreaName {
-    match name {
-        b"" | b"[heap]" => AreaName::Program,
-        b"[stack]" => AreaName::Stack,
-        _ if name.starts_with(b"[anon:") => AreaName::Program,
-        _ => AreaName::Other,
-    }
-}
-
 /// The descriptor shows the memory of the process that opened it, so a child opens its own. There is no lock that a fork could
 /// leave taken: asking moves no position.
 static MAPS: PerProcess<AreaMap> = PerProcess::new();
 
-/// The area that holds `address`; `Ok(None)` if nothing is mapped there. An error means that the kernel does not tell
-/// (no `/proc`).
-pub fn find_area(address: usize) -> io::Result<Option<MemoryArea>> {
-    let map = match MAPS.get() {
+fn own_map() -> io::Result<&'static AreaMap> {
+    Ok(match MAPS.get() {
         Some(map) => map,
         None => {
             let map = AreaMap::open()?;
             MAPS.get_or_make(|| map)
         }
-    };
-    Ok(map.at_or_above(address)?.filter(|area| area.start <= address))
+    })
 }
 
-fn parse_line(line: &str) -> Option<(MemoryArea, AreaName)> {
-    let mut fields = line.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let rights = fields.next()?.as_bytes();
-    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let (major, minor) = fields.next()?.split_once(':')?;
-    let inode = fields.next()?.parse().ok()?;
-    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
-    let area = MemoryArea {
-        start: usize::from_str_radix(start, 16).ok()?,
-        end: usize::from_str_radix(end, 16).ok()?,
-        readable: *rights.first()? == b'r',
-        writable: *rights.get(1)? == b'w',
-        executable: *rights.get(2)? == b'x',
-        backing: Backing::new(*rights.get(3)? == b's', device, inode, offset),
-    };
-    Some((area, area_name(fields.next().unwrap_or_default().as_bytes())))
+/// The area that holds `address`; `Ok(None)` if nothing is mapped there. An error means that the kernel does not tell
+/// (no `/proc`).
+pub fn find_area(address: usize) -> io::Result<Option<MemoryArea>> {
+    Ok(own_map()?.at_or_above(address)?.filter(|area| area.start <= address))
+}
+
+/// Whether what is mapped shared at `address` is a segment of System V. Of those the kernel shows the number of the segment where
+/// it shows the inode of everything else.
+pub fn is_system_v(address: usize) -> io::Result<bool> {
+    Ok(own_map()?.name_at(address)? == Some(AreaName::Segment))
 }
 
 /// Whether the kernel knows `MADV_POPULATE_WRITE` (Linux 5.14): asked about no bytes at all.
@@ -283,7 +122,7 @@ pub(crate) fn can_populate() -> bool {
 }
 
 /// Asks the kernel to touch every page of a range: the way to learn, without `/proc`, whether it can be read or written.
-/// An error means that it cannot. A kernel that does not know the call (before 5.14) leaves the question open: success.
+/// An error means that it cannot. A kernel that does not know the call (before 5.14) tells only whether there is memory.
 pub fn touch_pages(address: usize, length: usize, write: bool) -> io::Result<()> {
     let start = address / PAGE * PAGE;
     let length = (address + length).next_multiple_of(PAGE) - start;
@@ -293,9 +132,31 @@ pub fn touch_pages(address: usize, length: usize, write: bool) -> io::Result<()>
         return Ok(());
     }
     match io::Error::last_os_error() {
-        error if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        // The kernel's answer also for memory that has not the right.
+        error if error.raw_os_error() == Some(libc::EINVAL) && !can_populate() => is_mapped(start, length),
         error => Err(error),
     }
+}
+
+/// Which pages from `start` on are in memory, in order, as the lowest bit of each byte; an error if not all are mapped. Of the
+/// others of a shared mapping none holds anything that is not zero, unless the machine has swap space.
+pub fn pages_in_memory(start: usize, pages: &mut [u8]) -> io::Result<()> {
+    // SAFETY: the kernel writes a byte for each page of the range, which `pages` has room for, and fails if that is not mapped.
+    match unsafe { libc::mincore(start as *mut libc::c_void, pages.len() * PAGE, pages.as_mut_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// An error if not all pages of a range are mapped.
+fn is_mapped(start: usize, length: usize) -> io::Result<()> {
+    const PAGES: usize = 256;
+    let mut resident = [0u8; PAGES];
+    for at in (start..start + length).step_by(PAGES * PAGE) {
+        let count = ((start + length - at) / PAGE).min(PAGES);
+        pages_in_memory(at, &mut resident[..count])?;
+    }
+    Ok(())
 }
 
 /// What tells a file from others: its device number, major and minor, and its inode.
@@ -317,8 +178,8 @@ pub fn shared_file_of(area: &MemoryArea) -> Option<OwnedFd> {
         let file = File::options().read(true).write(true).open(path).ok()?;
         is_it(&file).then(|| OwnedFd::from(file))
     };
-    for entry in std::fs::read_dir("/proc/self/fd").ok()?.flatten() {
-        let path = entry.path();
+    for number in crate::numbers_in("/proc/self/fd").ok()? {
+        let path = std::path::PathBuf::from(format!("/proc/self/fd/{number}"));
         // Asking before opening: opening a device or a pipe can have effects.
         let same = rustix::fs::stat(&path)
             .is_ok_and(|stat| stat.st_ino == inode && stat.st_mode & libc::S_IFMT == libc::S_IFREG);
@@ -342,17 +203,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_and_the_text_tell_the_same() {
-        let value = Box::new(7u64);
-        let address = &raw const *value as usize;
-        let asked = find_area(address).unwrap().unwrap();
-        let (read, name) = AreaMap::open().unwrap().search_text(address).unwrap().unwrap();
-        assert_eq!((asked, AreaName::Program), (read, name));
-        assert!(asked.readable && asked.writable && asked.backing == Backing::Private);
-        assert_eq!(find_area(0).unwrap(), None);
-    }
-
-    #[test]
     fn the_file_behind_shared_memory_is_found_by_its_descriptor() {
         let memory = crate::SharedMemory::create("found", 3 * PAGE).unwrap();
         let mapping = memory.map(crate::Protection::ReadWrite).unwrap();
@@ -365,30 +215,47 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_and_the_areas_of_the_kernel_and_of_files_are_known_by_name() {
-        let map = AreaMap::open().unwrap();
-        let text = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let mut names = Vec::new();
-        for line in text.lines() {
-            let (area, name) = parse_line(line).unwrap();
-            // Other tests map and unmap meanwhile; what has a name stays.
-            if name != AreaName::Program && area.end < 1 << 47 {
-                assert_eq!(map.name_at(area.end - 1).unwrap(), Some(name), "{line}");
-                let (found, found_name) = map.search_text(area.end - 1).unwrap().unwrap();
-                assert_eq!((found.end, found_name), (area.end, name), "{line}");
-                names.push(name);
-            }
-        }
-        assert!(names.contains(&AreaName::Stack) && names.contains(&AreaName::Other));
+    fn memory_without_the_right_and_holes_are_found_by_touching() {
+        // More pages than are asked about at once.
+        let pages = crate::SharedMapping::anonymous(600 * PAGE).unwrap();
+        let start = pages.as_ptr() as usize;
+        let protect = |protection| {
+            let last = (start + 599 * PAGE) as *mut libc::c_void;
+            // SAFETY: the last page of the mapping above, which nobody reads or writes.
+            assert_eq!(unsafe { libc::mprotect(last, PAGE, protection) }, 0);
+        };
+        assert!(touch_pages(start, 600 * PAGE, true).is_ok() && is_mapped(start, 600 * PAGE).is_ok());
+        protect(libc::PROT_READ);
+        assert!(
+            touch_pages(start, 600 * PAGE, false).is_ok() && touch_pages(start, 600 * PAGE, true).is_err()
+        );
+        protect(libc::PROT_NONE);
+        assert!(touch_pages(start + 599 * PAGE + 5, 1, false).is_err());
+        drop(pages);
+        let hole = crate::reserve_addresses(0, 600 * PAGE).unwrap();
+        assert!(is_mapped(hole, 600 * PAGE).is_ok() && touch_pages(hole, PAGE, false).is_err());
+        // No process has anything below the least address that it may map.
+        assert!(is_mapped(PAGE, PAGE).is_err() && touch_pages(PAGE, PAGE, false).is_err());
+        // SAFETY: reserved above, and nobody else's.
+        assert_eq!(unsafe { libc::munmap(hole as *mut _, 600 * PAGE) }, 0);
     }
 
     #[test]
-    fn a_line_of_maps_is_understood() {
-        let line = "7f0000001000-7f0000003000 rw-s 00002000 00:01 1047 /dev/shm/x y (deleted)";
-        let (area, name) = parse_line(line).unwrap();
-        assert_eq!(name, AreaName::Other);
-        assert_eq!(area.backing, Backing::SharedFile { device: (0, 1), inode: 1047, offset: 0x2000 });
-        assert!(area.readable && area.writable);
-        assert_eq!(parse_line("rubbish"), None);
+    fn a_segment_of_system_v_is_told_from_a_file() {
+        let memory = crate::SharedMemory::create("no segment", PAGE).unwrap();
+        let mapping = memory.map(crate::Protection::ReadWrite).unwrap();
+        assert!(!is_system_v(mapping.as_ptr() as usize).unwrap());
+        assert!(!is_system_v(0).unwrap());
+        // SAFETY: a segment of this test's, which goes with its last mapping.
+        unsafe {
+            let segment = libc::shmget(libc::IPC_PRIVATE, PAGE, libc::IPC_CREAT | 0o600);
+            assert!(segment >= 0);
+            let at = libc::shmat(segment, std::ptr::null(), 0);
+            assert_eq!(libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut()), 0);
+            let area = find_area(at as usize).unwrap().unwrap();
+            assert!(matches!(area.backing, Backing::SharedFile { inode, .. } if inode == segment as u64));
+            assert!(is_system_v(at as usize).unwrap());
+            assert_eq!(libc::shmdt(at), 0);
+        }
     }
 }
