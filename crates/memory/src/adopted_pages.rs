@@ -54,14 +54,15 @@ pub enum PlainReason {
     LocalOnly = 2,
     /// The region has no whole page.
     NoWholePage = 3,
-    /// The memory is no ordinary private memory: a private file mapping, huge pages, something of the kernel's, or memory that
-    /// the program keeps out of children or core dumps (`MADV_DONTFORK`, `MADV_WIPEONFORK`, `MADV_DONTDUMP`).
+    /// The memory is no ordinary private memory: a private file mapping, huge pages, something of the kernel's, or, but for
+    /// windows, memory with code or memory that the program keeps out of children or core dumps (`MADV_DONTFORK`,
+    /// `MADV_WIPEONFORK`, `MADV_DONTDUMP`).
     NotOrdinary = 4,
     /// The memory is a stack.
     Stack = 5,
-    /// The process has locked memory (`mlock(2)`), which would not stay locked.
+    /// The memory is locked (`mlock(2)`), and would not stay so.
     Locked = 6,
-    /// The kernel holds pages of the process (`VmPin`: io_uring buffers), and would go on using the old ones.
+    /// The kernel holds pages of the process (`VmPin`: io_uring buffers), which may be these, and would go on using the old ones.
     KernelPins = 7,
     /// Registrations like this one have been too short to gain.
     ShortLived = 8,
@@ -77,12 +78,15 @@ pub enum PlainReason {
     Failed = 13,
     /// The process has too many separate adopted places: each takes mappings, of which the kernel allows so many.
     TooManyMappings = 14,
+    /// A device is open through which a driver may hold pages of the process (AF_XDP, a graphics card, a camera, vhost, ...), and
+    /// would go on using the old ones.
+    DriverPins = 15,
 }
 
 impl PlainReason {
     /// From the number that stands in an entry of the key table.
     pub fn from_number(number: u8) -> Option<Self> {
-        const ALL: [PlainReason; 15] = [
+        const ALL: [PlainReason; 16] = [
             PlainReason::None,
             PlainReason::Disabled,
             PlainReason::LocalOnly,
@@ -98,6 +102,7 @@ impl PlainReason {
             PlainReason::Emulated,
             PlainReason::Failed,
             PlainReason::TooManyMappings,
+            PlainReason::DriverPins,
         ];
         ALL.get(usize::from(number)).copied()
     }
@@ -122,7 +127,7 @@ mod tests {
         for number in 0..=u8::MAX {
             match PlainReason::from_number(number) {
                 Some(reason) => assert_eq!(reason as u8, number),
-                None => assert!(number > PlainReason::TooManyMappings as u8),
+                None => assert!(number > PlainReason::DriverPins as u8),
             }
         }
     }

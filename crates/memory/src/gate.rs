@@ -165,7 +165,7 @@ fn judge_window(
     range: AddressRange,
     want: Access,
 ) -> Result<Place, Fault> {
-    nonic_sys::light_fence(false);
+    nonic_sys::full_fence();
     let entry = table.protection(key.index()).ok_or(Fault::UnknownKey)?;
     let KeyUse::Through(pair) = key_use else { return Err(Fault::UnknownKey) };
     if !entry.is_window || entry.remote_tag != key.tag() {

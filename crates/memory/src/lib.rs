@@ -12,9 +12,13 @@ mod arena;
 mod gate;
 mod key;
 mod key_table;
+#[cfg(not(loom))]
+mod ledger;
 mod operation_slots;
 #[cfg(not(loom))]
 mod own_memory;
+#[cfg(not(loom))]
+mod own_shadows;
 #[cfg(not(loom))]
 mod shadow;
 #[cfg(not(loom))]
@@ -25,17 +29,21 @@ pub use access::Access;
 pub use address::{AddressRange, RegionAddress};
 pub use adopted_pages::{AdoptedPages, LAYER_BITS, PlainReason};
 #[cfg(not(loom))]
-pub use adoption::{Adopter, Adoption, AdoptionPolicy, Purpose, Shield};
+pub use adoption::{Adopter, Adoption, AdoptionPolicy, Purpose, Shield, watch_offspring};
 #[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
 pub use gate::{AccessError, KeyUse, Place, admit, resolve};
 pub use key::{Key, ZoneId};
 pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};
-pub use operation_slots::{Inside, OperationGuard, OperationSlots};
+#[cfg(not(loom))]
+pub use ledger::{Claim, Cookie, LedgerError, MemoryFile, SharedMemoryRange, claim_cookie};
+pub use operation_slots::{Inside, OperationGuard, OperationSlots, OwnSlots};
 #[cfg(not(loom))]
 pub use own_memory::OwnMemory;
 #[cfg(not(loom))]
-pub use shadow::{Shadow, ShadowBytes, Shadows};
+pub use own_shadows::ShadowBytes;
+#[cfg(not(loom))]
+pub use shadow::{CommonShadow, InCommon, Shadow, ShadowError, Shadows};
 #[cfg(not(loom))]
 pub use shared_files::SharedFiles;
 pub use shared_slice::SharedSlice;

@@ -6,18 +6,28 @@
 //! Taking a slot must not be reordered with the lookup behind it, as seen by whoever kills the key and then looks at the
 //! slots. The rare side, revocation, pays for that with a heavy fence ([`nonic_sys::heavy_fence`]); a thread with a
 //! slot of its own then takes it with a plain store.
+//!
+//! Nobody ever waits for a slot. Those that a peer sees are few, and the peer can write to them: who finds none free does
+//! without the peer's memory ([`OperationSlots`]). Those of a process alone become as many as are needed ([`OwnSlots`]). So
+//! operations may begin inside others, in any order, by any number of threads.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{SharedMapping, SharedWords, THREAD_PLACES, light_fence, thread_place};
+use nonic_sys::{
+    AtomicU64, SetOnce, SharedMapping, SharedWords, THREAD_PLACES, full_fence, light_fence, thread_mark,
+    thread_place,
+};
 
 /// Bytes between slots: each has its cache lines to itself (pairs of lines are fetched together).
 const STRIDE: usize = 128;
-/// Slots of one party: one for each thread's place, and some for threads without, and for operations within operations.
+/// Slots of a set: one for each thread's place, and some for threads without, and for operations within operations.
 const SLOTS: usize = THREAD_PLACES + 4;
 const _: () = assert!(SLOTS == 16, "the layout of shared memory has room for 16");
+/// The last, which only [`OperationSlots::enter_alone`] takes.
+const ALONE: usize = SLOTS - 1;
 
 /// A set of slots in memory that both the one who operates and the one who revokes can see.
 ///
@@ -30,9 +40,16 @@ pub struct OperationSlots {
 /// A taken slot; freed when dropped.
 #[derive(Debug)]
 pub struct OperationGuard<'a> {
-    slots: &'a OperationSlots,
-    slot: usize,
+    word: &'a AtomicU64,
     taken: u64,
+    /// A thread's own slot is that thread's.
+    not_send: PhantomData<*const ()>,
+}
+
+impl<'a> OperationGuard<'a> {
+    fn new(word: &'a AtomicU64, taken: u64) -> Self {
+        Self { word, taken, not_send: PhantomData }
+    }
 }
 
 impl OperationSlots {
@@ -45,30 +62,42 @@ impl OperationSlots {
     }
 
     /// A set that only this process sees.
-    pub fn private() -> std::io::Result<Self> {
+    fn private() -> std::io::Result<Self> {
         Ok(Self::new(Arc::new(SharedMapping::anonymous(Self::LENGTH)?), 0))
     }
 
     #[inline(always)]
-    fn word(&self, slot: usize) -> &nonic_sys::AtomicU64 {
+    fn word(&self, slot: usize) -> &AtomicU64 {
         self.words.at(slot * (STRIDE / 8))
     }
 
-    /// Takes a slot. `light` says that whoever revokes passes a heavy fence between killing the key and
-    /// [`OperationSlots::wait_idle`]: then this costs no fence.
+    /// Takes a slot, if there is a free one. `light` is asked once the slot is taken, and says that whoever revokes passes a
+    /// heavy fence between killing the key and [`OperationSlots::wait_idle`]: then this costs no fence.
     #[inline(always)]
-    pub fn enter(&self, light: bool) -> OperationGuard<'_> {
-        if let Some(slot) = thread_place() {
-            let word = self.word(slot);
-            let seen = word.load(Ordering::Relaxed);
-            // Odd: this thread is inside already, one level up.
-            if seen.is_multiple_of(2) {
-                word.store(seen.wrapping_add(1), Ordering::Relaxed);
-                light_fence(light);
-                return OperationGuard { slots: self, slot, taken: seen.wrapping_add(1) };
-            }
+    pub fn enter(&self, light: impl FnOnce() -> bool) -> Option<OperationGuard<'_>> {
+        match self.enter_own_place(light) {
+            Some(guard) => Some(guard),
+            None => self.enter_one_of(THREAD_PLACES, ALONE),
         }
-        self.enter_shared()
+    }
+
+    /// The same for an operation of which there is never more than one at a time: what other threads do leaves it a slot.
+    pub fn enter_alone(&self, light: impl FnOnce() -> bool) -> Option<OperationGuard<'_>> {
+        self.enter_own_place(light).or_else(|| self.enter_one_of(ALONE, SLOTS))
+    }
+
+    /// Takes the slot of this thread's place.
+    #[inline(always)]
+    fn enter_own_place(&self, light: impl FnOnce() -> bool) -> Option<OperationGuard<'_>> {
+        let word = self.word(thread_place()?);
+        let seen = word.load(Ordering::Relaxed);
+        // Odd: this thread is inside already, one level up. Or a peer wrote it.
+        if !seen.is_multiple_of(2) {
+            return None;
+        }
+        word.store(seen.wrapping_add(1), Ordering::Relaxed);
+        light_fence(light);
+        Some(OperationGuard::new(word, seen.wrapping_add(1)))
     }
 
     /// Takes the first slot with a plain store and no fence: what [`OperationSlots::enter`] comes to where fences are light and
@@ -77,110 +106,230 @@ impl OperationSlots {
     pub fn enter_unfenced(&self) -> OperationGuard<'_> {
         let seen = self.word(0).load(Ordering::Relaxed);
         self.word(0).store(seen.wrapping_add(1), Ordering::Relaxed);
-        OperationGuard { slots: self, slot: 0, taken: seen.wrapping_add(1) }
+        OperationGuard::new(self.word(0), seen.wrapping_add(1))
     }
 
-    /// Takes one of the slots that are nobody's own.
+    /// Takes one of the slots from `first` to before `end`, which are nobody's own. One look at each: a peer may keep them odd
+    /// for ever.
     #[cold]
-    fn enter_shared(&self) -> OperationGuard<'_> {
-        let mut slot = THREAD_PLACES;
-        loop {
-            let word = self.word(slot);
+    fn enter_one_of(&self, first: usize, end: usize) -> Option<OperationGuard<'_>> {
+        let count = end - first;
+        // Threads begin at different ones.
+        let start = thread_mark() >> 12;
+        (0..count).find_map(|turn| {
+            let word = self.word(first + (start.wrapping_add(turn)) % count);
             let seen = word.load(Ordering::Relaxed);
-            if seen.is_multiple_of(2)
-                && word
-                    .compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed)
-                    .is_ok()
+            let taken = seen.wrapping_add(1);
+            if !seen.is_multiple_of(2)
+                || word.compare_exchange(seen, taken, Ordering::SeqCst, Ordering::Relaxed).is_err()
             {
-                light_fence(false);
-                return OperationGuard { slots: self, slot, taken: seen.wrapping_add(1) };
+                return None;
             }
-            slot += 1;
-            if slot == SLOTS {
-                slot = THREAD_PLACES;
-                nonic_sys::yield_now();
-            }
-        }
+            full_fence();
+            Some(OperationGuard::new(word, taken))
+        })
     }
 
     /// The operations that are inside now; `None` if there are none. The caller has killed the key and passed the fence that
     /// goes with it.
     pub fn inside(&self) -> Option<Inside> {
-        let mut seen = [0; SLOTS];
-        for (slot, seen) in seen.iter_mut().enumerate() {
-            *seen = self.word(slot).load(Ordering::SeqCst);
-        }
-        seen.iter().any(|word| !word.is_multiple_of(2)).then(|| Inside { slots: self.clone(), seen })
+        let mut inside = Inside::default();
+        inside.note(self);
+        inside.anybody()
     }
 
     /// Waits until every operation that is inside now has left. False if `limit` ran out or `abandoned` said that the
     /// other party is gone. The caller has killed the key and then passed a heavy fence that reaches the other party.
     pub fn wait_idle(&self, limit: Duration, abandoned: &dyn Fn() -> bool) -> bool {
-        let mut deadline = None;
-        for slot in 0..SLOTS {
+        self.wait_until(&mut Deadline { limit, at: None }, abandoned)
+    }
+
+    fn wait_until(&self, deadline: &mut Deadline, abandoned: &dyn Fn() -> bool) -> bool {
+        (0..SLOTS).all(|slot| {
             let word = self.word(slot);
             let seen = word.load(Ordering::SeqCst);
-            if seen.is_multiple_of(2) {
-                continue;
-            }
-            let mut rounds = 0u32;
-            while word.load(Ordering::SeqCst) == seen {
-                rounds += 1;
-                if rounds < 200 {
-                    nonic_sys::cpu_relax();
-                    continue;
-                }
-                if abandoned() {
-                    return false;
-                }
-                if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + limit) {
-                    return false;
-                }
-                nonic_sys::yield_now();
-            }
+            seen.is_multiple_of(2) || wait_for(word, seen, deadline, abandoned)
+        })
+    }
+}
+
+/// When waiting ends: `limit` after it began in earnest.
+struct Deadline {
+    limit: Duration,
+    at: Option<Instant>,
+}
+
+impl Deadline {
+    fn is_over(&mut self) -> bool {
+        let now = Instant::now();
+        now > *self.at.get_or_insert_with(|| now + self.limit)
+    }
+}
+
+/// Waits until a word is another one.
+#[cold]
+fn wait_for(word: &AtomicU64, seen: u64, deadline: &mut Deadline, abandoned: &dyn Fn() -> bool) -> bool {
+    let mut rounds = 0u32;
+    while word.load(Ordering::SeqCst) == seen {
+        rounds = rounds.saturating_add(1);
+        if rounds < SPINS {
+            nonic_sys::cpu_relax();
+            continue;
         }
-        true
+        if abandoned() || deadline.is_over() {
+            return false;
+        }
+        if rounds < YIELDS {
+            nonic_sys::yield_now();
+        } else {
+            // Whoever is inside may be of a lower priority, for which a real-time thread that only yields leaves no CPU.
+            nonic_sys::nap(NAP);
+        }
+    }
+    true
+}
+
+/// Looks at a taken slot before others are let on the CPU.
+const SPINS: u32 = 200;
+/// Looks before the waiting thread sleeps between two.
+const YIELDS: u32 = 2000;
+const NAP: Duration = Duration::from_micros(50);
+
+/// The slots of this process's own operations, which no other process sees: as many as are needed.
+#[derive(Debug)]
+pub struct OwnSlots {
+    first: OperationSlots,
+    more: More,
+}
+
+/// Further sets. They are few and stay: as many as were ever full at one moment.
+type More = SetOnce<Box<Further>>;
+
+#[derive(Debug)]
+struct Further {
+    slots: OperationSlots,
+    more: More,
+}
+
+impl OwnSlots {
+    /// Free ones.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self { first: OperationSlots::private()?, more: More::new() })
+    }
+
+    /// Takes a slot. `light` is as in [`OperationSlots::enter`].
+    #[inline(always)]
+    pub fn enter(&self, light: impl FnOnce() -> bool) -> OperationGuard<'_> {
+        match self.first.enter_own_place(light) {
+            Some(guard) => guard,
+            None => self.enter_any(),
+        }
+    }
+
+    #[cold]
+    fn enter_any(&self) -> OperationGuard<'_> {
+        self.first.enter_one_of(THREAD_PLACES, SLOTS).unwrap_or_else(|| self.enter_further())
+    }
+
+    /// Takes a slot of a further set: what [`OwnSlots::enter`] comes to when all of the first are taken.
+    #[cfg(loom)]
+    pub fn enter_beyond_the_first(&self) -> OperationGuard<'_> {
+        self.enter_further()
+    }
+
+    #[cold]
+    fn enter_further(&self) -> OperationGuard<'_> {
+        let mut more = &self.more;
+        loop {
+            if more.get().is_none() {
+                match OperationSlots::private() {
+                    // Of two threads that bring one, one's goes.
+                    Ok(slots) => drop(more.set(Box::new(Further { slots, more: More::new() }))),
+                    // No memory at all: one of those who are inside leaves some time.
+                    Err(_) => {
+                        nonic_sys::yield_now();
+                        more = &self.more;
+                    }
+                }
+            }
+            let Some(further) = more.get() else { continue };
+            if let Some(guard) = further.slots.enter_one_of(0, SLOTS) {
+                return guard;
+            }
+            more = &further.more;
+        }
+    }
+
+    fn sets(&self) -> impl Iterator<Item = &OperationSlots> {
+        // A set that is not seen here was added later: who enters it passes a full fence before looking its key up.
+        let further = std::iter::successors(self.more.get(), |further| further.more.get());
+        std::iter::once(&self.first).chain(further.map(|further| &further.slots))
+    }
+
+    /// The operations that are inside now; `None` if there are none. The caller has killed the key and passed the fence that
+    /// goes with it.
+    pub fn inside(&self) -> Option<Inside> {
+        let mut inside = Inside::default();
+        self.sets().for_each(|slots| inside.note(slots));
+        inside.anybody()
+    }
+
+    /// Waits until every operation that is inside now has left, those that begin meanwhile not included. False if `limit` ran
+    /// out. The caller has killed the key, passed a heavy fence, and is not inside itself.
+    pub fn wait_idle(&self, limit: Duration) -> bool {
+        let mut deadline = Deadline { limit, at: None };
+        self.sets().all(|slots| slots.wait_until(&mut deadline, &|| false))
     }
 }
 
 /// The operations that were inside at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Inside {
-    slots: OperationSlots,
-    seen: [u64; SLOTS],
+    seen: Vec<(OperationSlots, usize, u64)>,
 }
 
 impl Inside {
+    fn note(&mut self, slots: &OperationSlots) {
+        let taken = (0..SLOTS).map(|slot| (slot, slots.word(slot).load(Ordering::SeqCst)));
+        let taken = taken.filter(|(_, word)| !word.is_multiple_of(2));
+        self.seen.extend(taken.map(|(slot, word)| (slots.clone(), slot, word)));
+    }
+
+    fn anybody(self) -> Option<Self> {
+        (!self.seen.is_empty()).then_some(self)
+    }
+
     /// Whether all of them have left.
     pub fn have_left(&self) -> bool {
-        self.seen.iter().enumerate().all(|(slot, seen)| {
-            seen.is_multiple_of(2) || self.slots.word(slot).load(Ordering::SeqCst) != *seen
-        })
+        self.seen.iter().all(|(slots, slot, word)| slots.word(*slot).load(Ordering::SeqCst) != *word)
     }
 }
 
 impl Drop for OperationGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.slots.word(self.slot).store(self.taken.wrapping_add(1), Ordering::Release);
+        self.word.store(self.taken.wrapping_add(1), Ordering::Release);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
     use std::sync::atomic::AtomicBool;
+
+    const FULLY_FENCED: fn() -> bool = || false;
 
     #[test]
     fn waiting_ends_when_the_operation_does_and_not_before() {
-        let slots = Arc::new(OperationSlots::private().unwrap());
-        let inside = slots.enter(false);
-        assert!(!slots.wait_idle(Duration::from_millis(5), &|| false));
-        assert!(!slots.wait_idle(Duration::from_secs(60), &|| true));
+        let slots = OwnSlots::new().unwrap();
+        let inside = slots.enter(FULLY_FENCED);
+        assert!(!slots.wait_idle(Duration::from_millis(5)));
+        assert!(!slots.first.wait_idle(Duration::from_secs(60), &|| true));
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                assert!(slots.wait_idle(Duration::from_secs(60), &|| false));
+                assert!(slots.wait_idle(Duration::from_secs(60)));
                 assert!(done.load(Ordering::SeqCst));
             });
             std::thread::yield_now();
@@ -191,25 +340,81 @@ mod tests {
 
     #[test]
     fn those_inside_have_left_when_each_of_them_has_and_later_ones_do_not_count() {
-        let slots = OperationSlots::private().unwrap();
+        let slots = OwnSlots::new().unwrap();
         assert!(slots.inside().is_none());
-        let (first, second) = (slots.enter(false), slots.enter(false));
+        let (first, second) = (slots.enter(FULLY_FENCED), slots.enter(FULLY_FENCED));
         let inside = slots.inside().unwrap();
         drop(first);
         assert!(!inside.have_left());
         drop(second);
-        let _later = slots.enter(false);
+        let _later = slots.enter(FULLY_FENCED);
         assert!(inside.have_left());
     }
 
     #[test]
     fn an_operation_that_begins_later_is_not_waited_for() {
-        let slots = OperationSlots::private().unwrap();
-        assert!(slots.wait_idle(Duration::ZERO, &|| false));
-        let first = slots.enter(false);
-        let second = slots.enter(false);
+        let slots = OwnSlots::new().unwrap();
+        assert!(slots.wait_idle(Duration::ZERO));
+        let first = slots.enter(FULLY_FENCED);
+        let second = slots.enter(FULLY_FENCED);
         drop(first);
         drop(second);
-        assert!(slots.wait_idle(Duration::ZERO, &|| false));
+        assert!(slots.wait_idle(Duration::ZERO));
+    }
+
+    #[test]
+    fn operations_within_operations_never_wait_and_each_is_waited_for() {
+        let slots = OwnSlots::new().unwrap();
+        let mut guards: Vec<_> = (0..5 * SLOTS).map(|_| slots.enter(FULLY_FENCED)).collect();
+        while let Some(guard) = guards.pop() {
+            let inside = slots.inside().unwrap();
+            assert!(!inside.have_left());
+            assert!(!slots.wait_idle(Duration::ZERO));
+            drop(guard);
+            assert_eq!(inside.have_left(), guards.is_empty());
+        }
+        assert!(slots.wait_idle(Duration::ZERO));
+        // The places that were made are used again.
+        let count = || slots.sets().count();
+        let sets = count();
+        let _again: Vec<_> = (0..5 * SLOTS).map(|_| slots.enter(FULLY_FENCED)).collect();
+        assert_eq!(count(), sets);
+    }
+
+    #[test]
+    fn any_number_of_threads_is_inside_at_once_two_levels_deep() {
+        let slots = OwnSlots::new().unwrap();
+        let barrier = Barrier::new(100);
+        std::thread::scope(|scope| {
+            for _ in 0..100 {
+                scope.spawn(|| {
+                    let outer = slots.enter(FULLY_FENCED);
+                    barrier.wait();
+                    // Everybody is inside, and now everybody wants a second one.
+                    let inner = slots.enter(FULLY_FENCED);
+                    barrier.wait();
+                    drop(outer);
+                    drop(inner);
+                });
+            }
+        });
+        assert!(slots.wait_idle(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_set_that_a_peer_sees_is_declined_when_it_is_full_whoever_filled_it() {
+        let slots = OperationSlots::private().unwrap();
+        let mut guards = Vec::new();
+        guards.extend(std::iter::from_fn(|| slots.enter(FULLY_FENCED)));
+        assert!(guards.len() >= 3 && guards.len() < SLOTS, "{}", guards.len());
+        let alone = slots.enter_alone(FULLY_FENCED).expect("this one is kept free by the others");
+        assert!(slots.enter_alone(FULLY_FENCED).is_none());
+        drop((guards, alone));
+        // A peer that keeps every word odd, and changes them all the time.
+        for odd in [1, u64::MAX, 77] {
+            (0..SLOTS).for_each(|slot| slots.word(slot).store(odd, Ordering::SeqCst));
+            assert!(slots.enter(FULLY_FENCED).is_none());
+            assert!(slots.enter_alone(FULLY_FENCED).is_none());
+        }
     }
 }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OperationSlots,
-    Place, ShadowBytes, Shadows, SharedSlice, Translation, ZoneId, admit, resolve,
+    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OwnSlots, Place,
+    Shadows, SharedSlice, Translation, ZoneId, admit, resolve,
 };
 
 /// Everything registered in this process.
@@ -14,24 +14,24 @@ use crate::{
 pub struct OwnMemory {
     table: KeyTableView,
     arenas: Vec<Arc<Arena>>,
-    slots: OperationSlots,
+    slots: OwnSlots,
     shadows: Shadows,
 }
 
 impl OwnMemory {
     /// What `table` describes; `arenas` in the order of their devices.
     pub fn new(table: KeyTableView, arenas: Vec<Arc<Arena>>) -> std::io::Result<Self> {
-        Ok(Self { table, arenas, slots: OperationSlots::private()?, shadows: Shadows::default() })
+        Ok(Self { table, arenas, slots: OwnSlots::new()?, shadows: Shadows::default() })
     }
 
     /// Begins an operation: what it resolves stands until the guard is dropped.
     #[inline(always)]
     pub fn enter(&self) -> OperationGuard<'_> {
-        self.slots.enter(nonic_sys::light_fences_are_free())
+        self.slots.enter(nonic_sys::light_fences_are_free)
     }
 
     /// The slots of this process's own operations, for whoever revokes.
-    pub fn slots(&self) -> &OperationSlots {
+    pub fn slots(&self) -> &OwnSlots {
         &self.slots
     }
 
@@ -40,28 +40,14 @@ impl OwnMemory {
         &self.arenas
     }
 
+    /// The table of its keys.
+    pub(crate) fn table(&self) -> &KeyTableView {
+        &self.table
+    }
+
     /// The shadows of memory that is not coherent.
     pub fn shadows(&self) -> &Shadows {
         &self.shadows
-    }
-
-    /// Resolves a key that a peer named to bytes of a shadow; `None` if that is not where it leads. There are bytes.
-    #[cold]
-    pub fn resolve_shadow(
-        &self,
-        _guard: &OperationGuard<'_>,
-        zone: ZoneId,
-        key: Key,
-        key_use: KeyUse,
-        range: AddressRange,
-        want: Access,
-    ) -> Option<ShadowBytes> {
-        let place = resolve(&self.table, zone, key, key_use, range, want).ok()?;
-        let Translation::Shadow { shadow, offset } = place.translation else { return None };
-        let shadow = self.shadows.find(shadow)?;
-        let (offset, length) = (offset.checked_add(place.offset)?, range.length);
-        let inside = shadow.slice(offset, length).is_some();
-        inside.then_some(ShadowBytes { shadow, offset, length })
     }
 
     /// Resolves a key to bytes of this process. No bytes need no key. A shadow's are none: only peers go there.

@@ -8,7 +8,7 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{Anonymous, PAGE, file_bytes, mapped_as, mappings_of, shared_view};
+use common::{Anonymous, PAGE, file_bytes, mapped_as, mappings_of, shared_view, tells_holes_that_were_read};
 use nonic_memory::{Adopter, AdoptionPolicy, Purpose};
 
 /// Runs `test` in a child with one thread; its failure is this test's.
@@ -19,6 +19,8 @@ fn alone(test: impl FnOnce() + std::panic::UnwindSafe) {
         assert!(pid >= 0);
         if pid == 0 {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // A huge page has no holes.
+            libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
             libc::_exit(i32::from(std::panic::catch_unwind(test).is_err()));
         }
         let mut status = 0;
@@ -53,7 +55,10 @@ fn memory_comes_back_anonymous_with_its_bytes_and_its_holes() {
             let pages = adoption.pages.expect("nothing forbids it");
             assert_eq!((pages.start, pages.end), (memory.address(), memory.address() + PAGES * PAGE));
             let data = (0..PAGES).filter(|page| holds_data(*page)).count();
-            assert_eq!(file_bytes(&adopter), (data * PAGE) as u64, "holes were filled");
+            // Some kernels do not tell holes that were read from pages that hold data.
+            if round == 1 || tells_holes_that_were_read() {
+                assert_eq!(file_bytes(&adopter), (data * PAGE) as u64, "holes were filled");
+            }
             let peer = shared_view(&adopter, &pages);
             for page in (0..PAGES).filter(|page| holds_data(*page)) {
                 let word = peer.word(page * PAGE + 8);

@@ -1,26 +1,24 @@
 //! A child's memory is its own: what was adopted in the parent is private memory in the child, as of the moment of the fork.
 //!
-//! The child copies, before `fork` returns in it; the forking thread waits for that in the parent. If there is more to copy
-//! than the limit, the child maps the file privately instead and reads from it what it has not written itself: then places
+//! The child copies, before `fork` returns in it; the forking thread waits for that in the parent (`handshake.rs`). What cannot
+//! be copied, because memory is short or somebody has stopped the child so long that the parent went on, is not mapped in
+//! the child (`leaving.rs`): never does it see, or write, its parent's pages in place of its own. If there is more to copy than
+//! the limit, the child maps the file privately instead and reads from it what it has not written itself: then places
 //! that are given back in the parent stay as they are until no child looks at them any more. The same holds for memory that
 //! the parent had given back as a private mapping of the file: a place that a child may still look at is not used again.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use nonic_sys::{
-    AddressFile, AreaMap, AsFd, Backing, ForkHandler, ForkLayer, OwnedFd, Protection, SharedMapping,
-    SharedMemory, on_fork, pipe, read_byte, wait_readable, write_byte,
-};
+use nonic_sys::{ForkHandler, ForkLayer, Protection, SharedMapping, SharedMemory, on_fork};
 
 use super::file_cell::{FileCell, FileGuard};
+use super::handshake::Handshake;
+use super::offspring::{Offspring, offspring};
 use super::runs::Runs;
-use super::state::State;
-use super::switching::{self, Span};
-
-/// How long a parent waits for its child to have copied.
-const PATIENCE: Duration = Duration::from_secs(10);
+use super::state::{FORK_PATIENCE, State};
+use super::telling::learn_whom_to_tell;
 
 /// What one adopter knows. It lives as long as the process: memory stays mapped when an adopter goes.
 pub(super) struct Shared {
@@ -37,6 +35,7 @@ static SLOTS: Mutex<Vec<Slot>> = Mutex::new(Vec::new());
 
 /// A state that no adopter has: one of before, with all it knows, or a new one.
 pub(super) fn take_slot() -> &'static Shared {
+    learn_whom_to_tell();
     on_fork(ForkLayer::Memory, &Watcher);
     let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(slot) = slots.iter_mut().find(|slot| !slot.taken) {
@@ -81,29 +80,31 @@ struct UnderWay {
     slots: MutexGuard<'static, Vec<Slot>>,
     states: Vec<MutexGuard<'static, State>>,
     files: Vec<FileGuard>,
-    /// Tells the parent that the child has copied: reading and writing end.
-    copied: Option<(OwnedFd, OwnedFd)>,
+    /// None where nothing is adopted, or none could be made: the child then copies nothing.
+    handshake: Option<Handshake>,
     sign: Option<(SharedMemory, SharedMapping)>,
+    offspring: MutexGuard<'static, Offspring>,
 }
 
 type Lists = (Vec<MutexGuard<'static, State>>, Vec<FileGuard>);
 
 thread_local! {
+    // Without destructors, which the C library would allocate for: a thread that forked leaves its empty lists behind.
     /// Empty lists that an earlier fork left.
-    static LISTS: Cell<Lists> = const { Cell::new((Vec::new(), Vec::new())) };
-    static UNDER_WAY: RefCell<Option<UnderWay>> = const { RefCell::new(None) };
+    static LISTS: Cell<ManuallyDrop<Lists>> = const { Cell::new(ManuallyDrop::new((Vec::new(), Vec::new()))) };
+    static UNDER_WAY: RefCell<Option<ManuallyDrop<UnderWay>>> = const { RefCell::new(None) };
 }
 
 fn take_under_way() -> Option<UnderWay> {
-    UNDER_WAY.with(|place| place.borrow_mut().take())
+    UNDER_WAY.with(|place| place.borrow_mut().take()).map(ManuallyDrop::into_inner)
 }
 
-struct Watcher;
+pub(super) struct Watcher;
 
 impl ForkHandler for Watcher {
     fn prepare(&self) {
         let slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut states, mut files) = LISTS.take();
+        let (mut states, mut files) = ManuallyDrop::into_inner(LISTS.take());
         let lock = |slot: &Slot| slot.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         states.extend(slots.iter().map(lock));
         for state in &mut states {
@@ -113,19 +114,20 @@ impl ForkHandler for Watcher {
         files.extend(slots.iter().map(|slot| slot.shared.file.hold()));
         let adopted = states.iter().any(|state| state.has_adopted());
         let leaves = states.iter().any(|state| state.leaves_places_to_children());
-        let copied = if adopted { pipe().ok() } else { None };
+        let handshake = if adopted { Handshake::new().ok() } else { None };
         let sign = if leaves { sign().ok() } else { None };
-        UNDER_WAY.with(|place| *place.borrow_mut() = Some(UnderWay { slots, states, files, copied, sign }));
+        let offspring = offspring();
+        let under_way = UnderWay { slots, states, files, handshake, sign, offspring };
+        UNDER_WAY.with(|place| *place.borrow_mut() = Some(ManuallyDrop::new(under_way)));
     }
 
     fn parent(&self) {
-        let Some(UnderWay { slots, mut states, files, copied, sign }) = take_under_way() else { return };
-        if let Some((copied, write_end)) = copied {
-            drop(write_end);
-            // A byte, or the end of the pipe because the child is dead or there is none.
-            if wait_readable(copied.as_fd(), Some(PATIENCE)) {
-                let _ = read_byte(&copied);
-            }
+        let Some(under_way) = take_under_way() else { return };
+        let UnderWay { slots, mut states, files, handshake, sign, mut offspring } = under_way;
+        offspring.has_forked();
+        if let Some(handshake) = handshake {
+            let patience = states.iter().map(|state| state.fork_patience).max().unwrap_or(FORK_PATIENCE);
+            handshake.wait(patience);
         }
         if let Some((sign, mapping)) = sign {
             drop(mapping);
@@ -139,13 +141,15 @@ impl ForkHandler for Watcher {
     }
 
     fn child(&self) {
-        let Some(UnderWay { slots, mut states, mut files, copied, sign }) = take_under_way() else { return };
+        let Some(under_way) = take_under_way() else { return };
+        let UnderWay { slots, mut states, mut files, handshake, sign, mut offspring } = under_way;
+        offspring.become_child();
         // Nothing may be freed here: another thread of the parent may have held the allocator's lock.
         for state in states.iter_mut() {
-            state.become_child();
+            state.become_child(handshake.as_ref());
         }
-        if let Some((_read_end, write_end)) = copied {
-            let _ = write_byte(&write_end);
+        if let Some(handshake) = handshake {
+            handshake.finish();
         }
         if let Some((memory, mapping)) = sign {
             std::mem::forget(mapping);
@@ -154,7 +158,7 @@ impl ForkHandler for Watcher {
         // Unlocks them; the lists themselves stay allocated, for the next fork.
         files.clear();
         states.clear();
-        LISTS.set((states, files));
+        LISTS.set(ManuallyDrop::new((states, files)));
         drop(slots);
     }
 }
@@ -163,22 +167,4 @@ fn sign() -> std::io::Result<(SharedMemory, SharedMapping)> {
     let memory = SharedMemory::create("nonic-child", nonic_sys::PAGE)?;
     let mapping = memory.map(Protection::ReadWrite)?;
     Ok((memory, mapping))
-}
-
-/// In a child: makes every mapping of the parent's file memory of its own, by copying, or, if `read_later`, as a private
-/// mapping of the file. What cannot be copied is mapped privately too: better late bytes than the parent's.
-pub(super) fn leave_file(file: &AddressFile, read_later: bool) {
-    let Ok(areas) = AreaMap::open() else { return };
-    let mut at = 0;
-    while let Ok(Some(area)) = areas.at_or_above(at) {
-        at = area.end;
-        let Backing::SharedFile { device, inode, offset } = area.backing else { continue };
-        if (device, inode) != file.identity() {
-            continue;
-        }
-        let span = Span { start: area.start, end: area.end, offset, rights: area.rights() };
-        if read_later || switching::give_back_alone(file, span, false).is_err() {
-            let _ = switching::map_privately(file, span);
-        }
-    }
 }

@@ -36,72 +36,50 @@
 //! or core dumps (`MADV_DONTFORK`, `MADV_WIPEONFORK`, `MADV_DONTDUMP`), stays as it is and plain; of a single page between
 //! others that cannot be told without `/proc/self/smaps`, which takes as long as copying a thousand pages, so a single page
 //! loses it. For a window ([`Purpose::Window`]) memory that is kept out of children or dumps is adopted too, and given the same
-//! advice again, both ways. Hints about speed (`MADV_HUGEPAGE`, `MADV_NOHUGEPAGE`, `MADV_SEQUENTIAL`, `MADV_RANDOM`, `MADV_MERGEABLE`, a
+//! advice again, both ways. What the kernel would wipe in children (`MADV_WIPEONFORK`, which a mapping of a file cannot have) is
+//! wiped by `leaving.rs`; it is given back only while the program has no other thread, since only anonymous memory can have it. Hints about speed (`MADV_HUGEPAGE`, `MADV_NOHUGEPAGE`, `MADV_SEQUENTIAL`, `MADV_RANDOM`, `MADV_MERGEABLE`, a
 //! policy of `mbind`) are gone for the same reason. Memory that is locked while it is registered is locked afterwards too; other
 //! advice given meanwhile ends with the region.
 //!
-//! **Pages that the kernel holds** (fixed buffers of io_uring). A process that has such pages adopts nothing and gives nothing
-//! back, so that kernel and program go on with the same pages: those of regions that ended stay shared, and are given back
-//! when a region begins or ends after the kernel has let go. What the kernel holds for the time of one system call only
+//! **Locked memory** would not stay locked, so it stays where it is. Of each area the kernel is asked, if it says that there are
+//! locked pages at all: what is beside it is adopted.
+//!
+//! **Pages that the kernel holds** (fixed buffers of io_uring), or may hold for a driver. Which ones the kernel tells to nobody: their
+//! number (`VmPin`) says nothing of where they are, and what is known of a page (`/proc/kpageflags`) is root's to see and does not
+//! show it. So any page of a process that has such pages may be one: it adopts no memory that was ever touched and gives
+//! nothing back, so that kernel and program go on with the same pages: those of regions that ended stay shared,
+//! and are given back when a region begins or ends after the kernel has let go. What drivers hold is in no count: a process
+//! that has a device open whose driver might hold pages (`sys/open_descriptors.rs`) is taken to have them. Memory that was never
+//! touched has no pages to hold, and is adopted. What the kernel holds for the time of one system call only
 //! (direct input and output) it does not tell: no registration of that memory may begin or end meanwhile.
 
+mod choices;
 mod file_cell;
 mod fork;
+mod handshake;
 mod learning;
+mod leaving;
+mod offspring;
 mod places;
 mod process;
 mod runs;
+mod shared_parts;
 mod state;
 mod survey;
 mod switching;
+mod telling;
 
 use std::fmt;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+pub use choices::{AdoptionPolicy, Purpose, Shield};
 use fork::Shared;
-use nonic_sys::{AsFd, BorrowedFd, PAGE};
+use nonic_sys::{AsFd, BorrowedFd, OwnedFd, PAGE};
+pub use offspring::watch_offspring;
 use state::{Outcome, State};
 
 use crate::{AdoptedPages, LAYER_BITS, PlainReason};
-
-/// When to adopt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AdoptionPolicy {
-    /// Where it pays.
-    #[default]
-    Auto,
-    /// Also where it does not pay, as long as it is safe.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// Whether peers have any use for a region's pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Peers write, read or change it themselves.
-    Remote,
-    /// Only this process's own requests use it; peers fetch large sends from it.
-    Local,
-    /// Peers map the pages, which stay theirs whatever the program does with the addresses. Memory that the program keeps out of
-    /// children or core dumps is adopted too, and stays out of them.
-    Window,
-}
-
-/// What holds the program's other threads back while pages are switched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shield {
-    /// Nothing if there are none; else the best userfaultfd to be had.
-    #[default]
-    Best,
-    /// A userfaultfd at which system calls wait too, also if there is no other thread.
-    Everything,
-    /// A userfaultfd as ordinary users get it, also if there is no other thread.
-    UserMode,
-    /// None is to be had.
-    None,
-}
 
 /// What registering a range came to; goes back to [`Adopter::give_back`] when the region ends.
 #[derive(Debug)]
@@ -128,12 +106,16 @@ struct Life {
 /// The adopted memory of this process.
 pub struct Adopter {
     policy: AdoptionPolicy,
+    /// Regions stay plain.
+    windows_only: bool,
     shared: &'static Shared,
 }
 
 impl fmt::Debug for Adopter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Adopter").field("policy", &self.policy).finish_non_exhaustive()
+        let own_threads = self.state().own_threads;
+        let mut shown = f.debug_struct("Adopter");
+        shown.field("policy", &self.policy).field("own_threads", &own_threads).finish_non_exhaustive()
     }
 }
 
@@ -143,8 +125,15 @@ const LOCAL_BYTES: usize = 8 << 10;
 impl Adopter {
     /// Nothing is made before the first adoption that needs it.
     pub fn new(policy: AdoptionPolicy) -> Self {
-        let adopter = Self { policy, shared: fork::take_slot() };
+        let adopter = Self { policy, windows_only: false, shared: fork::take_slot() };
         adopter.state().reset_settings();
+        adopter
+    }
+
+    /// One that adopts the memory of windows only ([`Purpose::Window`]).
+    pub fn for_windows(policy: AdoptionPolicy) -> Self {
+        let mut adopter = Self::new(policy);
+        adopter.windows_only = true;
         adopter
     }
 
@@ -211,6 +200,29 @@ impl Adopter {
     /// later.
     pub fn set_fork_copy_limit(&self, bytes: u64) {
         self.state().fork_copy_limit = bytes;
+    }
+
+    /// A fork waits so long for a child that does not get on with copying (10 s unless told otherwise). Then the child does
+    /// without what it has not copied: it is not mapped there.
+    pub fn set_fork_patience(&self, patience: Duration) {
+        self.state().fork_patience = patience;
+    }
+
+    /// Moves the shared anonymous memory at `address`, all of it, into a file of its own; that file. `None` if it stays as it is: if
+    /// another process might have it (see [`watch_offspring`]), the program has another thread, or something else forbids it.
+    pub fn name_shared(&self, address: usize) -> Option<OwnedFd> {
+        if self.policy == AdoptionPolicy::Never {
+            return None;
+        }
+        self.state().name_shared(address)
+    }
+
+    /// A registration of memory that is not to be moved: peers reach it through the kernel.
+    pub fn leave_plain(&self, address: usize, length: usize, purpose: Purpose) -> Adoption {
+        let mut state = self.state();
+        let plain = self.note_plain(&mut state, address, length, purpose, None);
+        let (reason, generation) = (PlainReason::NotOrdinary, state.generation());
+        Adoption { pages: None, reason, generation, plain, life: None }
     }
 
     /// From now on adopted pages are not in children at all, as registered memory after `ibv_fork_init(3)`.
@@ -297,7 +309,7 @@ impl Adopter {
         length: usize,
         purpose: Purpose,
     ) -> Result<(usize, usize), PlainReason> {
-        if self.policy == AdoptionPolicy::Never {
+        if self.policy == AdoptionPolicy::Never || (self.windows_only && purpose != Purpose::Window) {
             return Err(PlainReason::Disabled);
         }
         let end = address.checked_add(length).ok_or(PlainReason::NotOrdinary)?;

@@ -4,7 +4,7 @@ use std::io;
 
 use nonic_sys::{
     AddressFile, AreaAdvice, AreaMap, AreaName, Backing, MemoryArea, Rights, area_advice, grows_down,
-    own_stack,
+    own_stack, refuses_new_code,
 };
 
 use super::{LAYER_BITS, PlainReason};
@@ -65,7 +65,7 @@ pub(super) fn adopted_layer(file: &AddressFile, area: &MemoryArea) -> Option<u16
 }
 
 /// Looks at every area of `start..end`. What is not mapped, and what comes after, is refused. `window`: memory that is kept out
-/// of children or dumps, and written copies of files, will do.
+/// of children or dumps, memory with code, and written copies of files, will do.
 pub(super) fn survey(
     areas: &AreaMap,
     file: &AddressFile,
@@ -73,26 +73,35 @@ pub(super) fn survey(
     window: bool,
 ) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
-    let mut at = start;
+    let (mut at, mut walk) = (start, areas.walk(start));
     while at < end {
-        let Some(area) = areas.at_or_above(at)?.filter(|area| area.start <= at) else {
+        let Some(area) = walk.next().transpose()?.filter(|area| area.start <= at) else {
             segments.push(Segment { start: at, end, kind: Kind::Refused(PlainReason::NotOrdinary) });
             break;
         };
-        let segment = Segment { start: at, end: area.end.min(end), kind: kind(areas, file, &area, window)? };
+        let segment =
+            Segment { start: at, end: area.end.min(end), kind: kind(areas, file, &area, at, window)? };
         keep_off_own_stack(&area, segment, &mut segments);
         at = area.end;
     }
     Ok(segments)
 }
 
-fn kind(areas: &AreaMap, file: &AddressFile, area: &MemoryArea, window: bool) -> io::Result<Kind> {
+/// `page` is the first of the range's in the area: what stands at other pages of the area may change at any time.
+fn kind(
+    areas: &AreaMap,
+    file: &AddressFile,
+    area: &MemoryArea,
+    page: usize,
+    window: bool,
+) -> io::Result<Kind> {
     const REFUSED: Kind = Kind::Refused(PlainReason::NotOrdinary);
     let rights = area.rights();
     if let Some(layer) = adopted_layer(file, area) {
         return Ok(Kind::Adopted(layer));
     }
-    if !rights.read || rights.execute {
+    let code = rights.execute && (!window || refuses_new_code());
+    if !rights.read || code {
         return Ok(REFUSED);
     }
     let kind = match area.backing {
@@ -105,17 +114,17 @@ fn kind(areas: &AreaMap, file: &AddressFile, area: &MemoryArea, window: bool) ->
             Kind::Ordinary(Ordinary { of_other_file: true, ..Ordinary::new(rights) })
         }
         Backing::PrivateFile { .. } => REFUSED,
-        Backing::Private => match areas.name_at(area.start)? {
+        Backing::Private => match areas.name_at(page)? {
             Some(AreaName::Program) => Kind::Ordinary(Ordinary::new(rights)),
             Some(AreaName::Stack) => Kind::Refused(PlainReason::Stack),
             _ => REFUSED,
         },
     };
     Ok(match kind {
-        Kind::Ordinary(_) if grows_down(area) => Kind::Refused(PlainReason::Stack),
-        Kind::Ordinary(ordinary) => match area_advice(areas, area, window)? {
+        Kind::Ordinary(_) if grows_down(area, page) => Kind::Refused(PlainReason::Stack),
+        Kind::Ordinary(ordinary) => match area_advice(areas, area, page, window)? {
             AreaAdvice::NONE => kind,
-            advice if window && !advice.wipes_on_fork() => Kind::Ordinary(Ordinary { advice, ..ordinary }),
+            advice if window => Kind::Ordinary(Ordinary { advice, ..ordinary }),
             // A mapping of the file would be in children and dumps.
             _ => REFUSED,
         },

@@ -8,8 +8,8 @@
 use std::io;
 
 use nonic_sys::{
-    AddressFile, Holding, PAGE, PageMap, PageRun, Reach, Rights, SignalsHeld, Userfault, map_zeros_over,
-    populate, set_rights,
+    AddressFile, Holding, PAGE, PageMap, PageRun, Reach, Reserve, Rights, Sharing, SignalsHeld, Userfault,
+    map_nothing_over, map_zeros_over, populate, set_rights,
 };
 
 /// Pages that hold data in one piece, while other threads run: what they wait for, at most.
@@ -21,6 +21,8 @@ const PIECE_BYTES: usize = 64 << 20;
 /// Bytes from the first that holds data on that are given back with signals held; few enough that the pages just freed are still in the caches when they are
 /// used for the next ones.
 const BACK_BYTES: usize = 512 << 10;
+/// So little is not divided any further where the kernel has no memory for it.
+const LEAST_BYTES: usize = 64 << 10;
 
 /// What keeps the program off the pages meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -46,11 +48,11 @@ impl Span {
         self.end - self.start
     }
 
-    fn offset_of(&self, address: usize) -> u64 {
+    pub(super) fn offset_of(&self, address: usize) -> u64 {
         self.offset + (address - self.start) as u64
     }
 
-    fn part(&self, start: usize, end: usize) -> Self {
+    pub(super) fn part(&self, start: usize, end: usize) -> Self {
         Self { start, end, offset: self.offset_of(start), ..*self }
     }
 
@@ -60,19 +62,21 @@ impl Span {
 }
 
 /// Moves private memory into the file, piece by piece. `of_file`: the memory is a private mapping of the file already, whose
-/// untouched pages read as zeros. Returns how many pages held data; an error comes with the first address that was not moved.
+/// untouched pages read as zeros. `before_data` is called before each piece that holds data, and may forbid to go on. Returns how
+/// many pages held data; an error comes with the first address that was not moved.
 pub(super) fn share(
     file: &AddressFile,
     pages: &mut PageMap,
     protection: Protection<'_>,
     span: Span,
     of_file: bool,
+    before_data: &mut dyn FnMut() -> io::Result<()>,
 ) -> Result<usize, (usize, io::Error)> {
     let (mut at, mut copied) = (span.start, 0);
     while at < span.end {
         let end = span.end.min(at + PIECE_BYTES);
-        let (reached, pages) =
-            share_piece(file, pages, protection, span.part(at, end), of_file).map_err(|error| (at, error))?;
+        let (reached, pages) = share_piece(file, pages, protection, span.part(at, end), of_file, before_data)
+            .map_err(|error| (at, error))?;
         (at, copied) = (reached, copied + pages);
     }
     Ok(copied)
@@ -84,6 +88,7 @@ fn share_piece(
     protection: Protection<'_>,
     span: Span,
     of_file: bool,
+    before_data: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<(usize, usize)> {
     let mut found = [PageRun::default(); PIECE_PAGES];
     let range = (span.start, span.end);
@@ -91,14 +96,20 @@ fn share_piece(
         Protection::Alone => {
             let _held = SignalsHeld::hold();
             let (count, end) = pages.scan(range, Holding::PresentOrSwapped, PIECE_PAGES_ALONE, &mut found)?;
+            if count > 0 {
+                before_data()?;
+            }
             let span = span.part(span.start, end);
             copy_in(file, &span, &found[..count])?;
             // SAFETY: everything the memory holds was copied; no other thread exists, no signal handler runs.
-            unsafe { file.map_over(span.start, span.length(), span.rights, span.offset, true)? };
+            unsafe { file.map_over(span.start, span.length(), span.rights, span.offset, Sharing::Shared)? };
             (count, span)
         }
         Protection::Userfault(userfault) => {
             let (count, end) = pages.scan(range, Holding::PresentOrSwapped, PIECE_PAGES, &mut found)?;
+            if count > 0 {
+                before_data()?;
+            }
             let span = span.part(span.start, end);
             if userfault.reach() == Reach::UserMode {
                 // Once before, so that the pages of the file exist and the time under protection is short: a system call that
@@ -109,7 +120,7 @@ fn share_piece(
             userfault.protect(span.start, span.length(), !of_file)?;
             let switched = copy_protected(file, pages, &span, &found[..count], of_file).and_then(|()| {
                 // SAFETY: everything the memory holds was copied under protection, which still stands.
-                unsafe { file.map_over(span.start, span.length(), span.rights, span.offset, true) }
+                unsafe { file.map_over(span.start, span.length(), span.rights, span.offset, Sharing::Shared) }
             });
             match switched {
                 Ok(()) => userfault.wake(span.start, span.length()),
@@ -166,30 +177,74 @@ fn copy_in(file: &AddressFile, span: &Span, runs: &[PageRun]) -> io::Result<()> 
 }
 
 /// Makes memory that maps the file anonymous again, as it was made by `mmap`. No other thread of the program may exist. The
-/// file keeps its pages, unless it is to be emptied (`empty`); an error leaves the memory a mapping of the file from some
-/// address on, and the pages from there in the file.
-pub(super) fn give_back_alone(file: &AddressFile, span: Span, empty: bool) -> io::Result<()> {
+/// file keeps its pages, unless it is to be emptied (`empty`). An error comes with the address from which on the memory is still
+/// a mapping of the file, and the pages are in the file. `then` is called behind each piece; its error comes with where the
+/// piece begins.
+pub(super) fn give_back_alone(
+    file: &AddressFile,
+    span: Span,
+    empty: bool,
+    mut then: impl FnMut() -> io::Result<()>,
+) -> Result<(), (usize, io::Error)> {
     let end = span.offset_of(span.end);
-    let mut data = file.next_data(span.offset, end)?;
-    let mut at = span.start;
+    let (mut at, mut most) = (span.start, usize::MAX);
+    let mut data = file.next_data(span.offset, end).map_err(|error| (at, error))?;
+    // Without memory for all of it at once, in pieces.
     while at < span.end {
         let hole = data.map_or(span.end - at, |(from, _)| from.saturating_sub(span.offset_of(at)) as usize);
-        let part = span.part(at, span.end.min(at.saturating_add(hole).saturating_add(BACK_BYTES)));
-        let _held = SignalsHeld::hold();
-        // SAFETY: the file holds what the memory holds; no other thread exists, no signal handler runs until it is copied back.
-        unsafe { map_zeros_over(part.start, part.length(), part.writable())? };
-        if let Err(error) = copy_out(file, &part, &mut data, end) {
-            // SAFETY: the file still holds everything.
-            unsafe { file.map_over(part.start, part.length(), part.rights, part.offset, true)? };
-            return Err(error);
+        let length = hole.saturating_add(BACK_BYTES).min(most).min(span.end - at);
+        let part = span.part(at, at + length);
+        match give_back_part(file, &part, &mut data, end) {
+            Ok(()) => {
+                then().map_err(|error| (at, error))?;
+                if empty {
+                    let _ = file.punch(part.offset, part.length() as u64);
+                }
+                (at, most) = (part.end, most.saturating_mul(2));
+            }
+            Err(error) => {
+                most = smaller(&part, &error).ok_or((at, error))?;
+                data = file.next_data(part.offset, end).map_err(|error| (at, error))?;
+            }
         }
-        restore_rights(&part)?;
-        if empty {
-            let _ = file.punch(part.offset, part.length() as u64);
-        }
-        at = part.end;
     }
     Ok(())
+}
+
+/// How much to try instead where the kernel has no memory for so much; `None` where that is not it, or it is little.
+fn smaller(part: &Span, error: &io::Error) -> Option<usize> {
+    let is_much = error.kind() == io::ErrorKind::OutOfMemory && part.length() > LEAST_BYTES;
+    is_much.then(|| (part.length() / 2).next_multiple_of(PAGE))
+}
+
+fn give_back_part(
+    file: &AddressFile,
+    part: &Span,
+    data: &mut Option<(u64, u64)>,
+    end: u64,
+) -> io::Result<()> {
+    let _held = SignalsHeld::hold();
+    unpromised_if_need_be(|reserve| {
+        // SAFETY: the file holds what the memory holds; no other thread exists, no signal handler runs until it is copied back.
+        unsafe { map_zeros_over(part.start, part.length(), part.writable(), reserve) }
+    })?;
+    let copied = copy_out(file, part, data, end).and_then(|()| restore_rights(part));
+    copied.inspect_err(|_| map_back(file, part))
+}
+
+/// Tries with memory promised by the kernel, and else without: what is as large as that was made without in the first place.
+fn unpromised_if_need_be(mut map: impl FnMut(Reserve) -> io::Result<()>) -> io::Result<()> {
+    map(Reserve::Promised).or_else(|_| map(Reserve::None))
+}
+
+/// Maps the file again over memory that was to take its bytes and could not.
+///
+/// # Panics
+/// If the kernel refuses: the program would go on with zeros in place of its bytes.
+fn map_back(file: &AddressFile, part: &Span) {
+    // SAFETY: the file still holds everything.
+    let back = unsafe { file.map_over(part.start, part.length(), part.rights, part.offset, Sharing::Shared) };
+    assert!(back.is_ok(), "registered memory cannot be mapped again where it was: {back:?}");
 }
 
 /// Reads what the file holds into new memory. `data` is the next run of pages up to `end`, which may go on after this part:
@@ -211,23 +266,71 @@ fn copy_out(file: &AddressFile, span: &Span, data: &mut Option<(u64, u64)>, end:
     Ok(())
 }
 
-/// Makes memory that maps the file private while other threads use it, in one step that no system call can fail at: a private
-/// mapping of the file in which every page that holds data, or `all` pages, is the process's own copy. An error leaves pages
-/// that are not.
-pub(super) fn give_back_running(file: &AddressFile, span: Span, all: bool) -> io::Result<()> {
-    map_privately(file, Span { rights: span.writable(), ..span })?;
-    if all {
-        populate(span.start, span.length(), true)?;
-    } else {
-        for_data(file, &span, |start, length| populate(start, length, true))?;
-    }
-    restore_rights(&span)
+/// Makes memory that maps the file private while other threads use it, in steps that no system call can fail at: a private
+/// mapping of the file in which every page that holds data, or `all` pages, is the process's own copy. An error comes with the
+/// address from which on the memory is still a shared mapping. `show_file`: what is private and yet shows the file, since it
+/// could not be copied; its bytes must stay in the file.
+pub(super) fn give_back_running(
+    file: &AddressFile,
+    span: Span,
+    all: bool,
+    show_file: &mut Vec<(u64, u64)>,
+) -> Result<(), (usize, io::Error)> {
+    let writable = Span { rights: span.writable(), ..span };
+    map_privately(file, writable, |part| {
+        let copied = if all {
+            populate(part.start, part.length(), true)
+        } else {
+            for_data(file, part, |start, length| populate(start, length, true))
+        };
+        if copied.is_err() {
+            show_file.push((part.offset, part.offset + part.length() as u64));
+        }
+        restore_rights(&Span { rights: span.rights, ..*part })
+    })
 }
 
-/// Maps the file privately over a shared mapping of it.
-pub(super) fn map_privately(file: &AddressFile, span: Span) -> io::Result<()> {
-    // SAFETY: a private mapping of the same bytes: this process sees no difference.
-    unsafe { file.map_over(span.start, span.length(), span.rights, span.offset, false) }
+/// Maps the file privately over a shared mapping of it, all at once or in as many pieces as the kernel insists on, and calls
+/// `then` for each. An error comes with the address from which on the mapping is a shared one.
+pub(super) fn map_privately(
+    file: &AddressFile,
+    span: Span,
+    mut then: impl FnMut(&Span) -> io::Result<()>,
+) -> Result<(), (usize, io::Error)> {
+    let (mut at, mut most) = (span.start, usize::MAX);
+    while at < span.end {
+        let part = span.part(at, at + most.min(span.end - at));
+        let mapped = unpromised_if_need_be(|reserve| {
+            let sharing = Sharing::Private(reserve);
+            // SAFETY: a private mapping of the same bytes: this process sees no difference.
+            unsafe { file.map_over(part.start, part.length(), part.rights, part.offset, sharing) }
+        });
+        match mapped {
+            Ok(()) => {
+                (at, most) = (part.end, most.saturating_mul(2));
+                then(&part).map_err(|error| (at, error))?;
+            }
+            Err(error) => most = smaller(&part, &error).ok_or((at, error))?,
+        }
+    }
+    Ok(())
+}
+
+/// Puts zeros in place of memory of a parent that its child, this process, shall find wiped. No other thread exists.
+pub(super) fn wipe(span: &Span) -> io::Result<()> {
+    // SAFETY: the program asked for zeros there.
+    unpromised_if_need_be(|reserve| unsafe {
+        map_zeros_over(span.start, span.length(), span.rights, reserve)
+    })
+}
+
+/// Takes memory away from this process, a child, that it may not have: it must not see or change its parent's.
+pub(super) fn block(start: usize, end: usize) {
+    // SAFETY: the memory is the parent's; the program is told that it is not there.
+    if unsafe { map_nothing_over(start, end - start) }.is_err() {
+        // Better no child than one that writes into its parent.
+        std::process::abort();
+    }
 }
 
 fn restore_rights(span: &Span) -> io::Result<()> {

@@ -132,7 +132,7 @@ impl KeyTable {
     /// slots for all to see (`gate`): no heavy fence is needed to see who is inside.
     pub fn unbind_window(&self, key: Key) {
         self.view.kill(key.index());
-        nonic_sys::light_fence(false);
+        nonic_sys::full_fence();
     }
 
     /// Gives the place of an unbound window back; `key` is its last.

@@ -186,3 +186,12 @@ pub(crate) fn file_bytes(adopter: &Adopter) -> u64 {
     let file = std::fs::File::from(adopter.file().unwrap().try_clone_to_owned().unwrap());
     file.metadata().unwrap().blocks() * 512
 }
+
+/// Whether the kernel tells its page of zeros from pages that hold data (`PAGEMAP_SCAN`, Linux 6.7).
+pub(crate) fn tells_holes_that_were_read() -> bool {
+    use std::os::fd::AsRawFd;
+    let pages = std::fs::File::open("/proc/self/pagemap").unwrap();
+    // SAFETY: no memory is named: a kernel that knows the request finds none.
+    let answer = unsafe { libc::ioctl(pages.as_raw_fd(), 0xc060_6610, 0) };
+    answer == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+}

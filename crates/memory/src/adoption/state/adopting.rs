@@ -1,9 +1,12 @@
 //! Taking pages into the file.
 
-use nonic_sys::{AddressFile, AreaAdvice, Reach, Userfault, keep_from_children, populate};
+use std::io;
+
+use nonic_sys::{AddressFile, AreaAdvice, Reach, Userfault, is_locked, keep_from_children, populate};
 
 use super::{Outcome, State, quietly};
 use crate::adoption::places::{Planned, offset_of, whole};
+use crate::adoption::process::Held;
 use crate::adoption::survey::{Kind, Segment, adopted_layer, survey};
 use crate::adoption::switching::{self, Protection, Span};
 use crate::adoption::{AdoptedPages, PlainReason, Shield};
@@ -53,11 +56,17 @@ impl State {
         };
         self.refuse_plain(&mut segments);
         let is_new = |segment: &Segment| matches!(segment.kind, Kind::Ordinary(_));
-        if segments.iter().any(is_new)
-            && let Err(why) = new.and_then(|()| self.may_adopt())
-        {
+        let mut pinned = false;
+        if segments.iter().any(is_new) {
+            let held = new.and_then(|()| self.may_adopt());
+            pinned = held.is_ok_and(|held| held.pinned);
             for segment in segments.iter_mut().filter(|segment| is_new(segment)) {
-                segment.kind = Kind::Refused(why);
+                match held {
+                    // An area is locked as a whole or not at all.
+                    Ok(held) if !held.locked || !is_locked(segment.start, segment.end - segment.start) => {}
+                    Ok(_) => segment.kind = Kind::Refused(PlainReason::Locked),
+                    Err(why) => segment.kind = Kind::Refused(why),
+                }
             }
         }
         self.tidy();
@@ -70,7 +79,7 @@ impl State {
         let mut copied_pages = 0;
         if plan.iter().any(|planned| planned.new.is_some()) {
             let quiet = self.quiet.clone();
-            match quietly(quiet, || self.adopt_new(&plan)) {
+            match quietly(quiet, || self.adopt_new(&plan, pinned)) {
                 Ok(copied) => copied_pages = copied,
                 Err(why) => return Outcome::plain(why),
             }
@@ -109,14 +118,14 @@ impl State {
         *segments = out;
     }
 
-    /// Whether pages may be adopted now that are not yet.
-    fn may_adopt(&mut self) -> Result<(), PlainReason> {
+    /// Whether pages may be adopted now that are not yet, and which of the process's are held.
+    fn may_adopt(&mut self) -> Result<Held, PlainReason> {
         if !AddressFile::any_size_allowed() {
             return Err(PlainReason::NoFile);
         }
         let Some(tools) = self.tools() else { return Err(PlainReason::NoFile) };
-        tools.status.check()?;
-        self.protection().map(|_| ())
+        let held = tools.status.held()?;
+        self.protection().map(|_| held)
     }
 
     pub(super) fn is_alone(&self) -> bool {
@@ -139,9 +148,11 @@ impl State {
         userfault.as_ref().map(Protection::Userfault).ok_or(PlainReason::NoProtection)
     }
 
-    /// Adopts the parts of a plan that are not yet; returns the pages copied.
-    fn adopt_new(&mut self, plan: &[Planned]) -> Result<usize, PlainReason> {
+    /// Adopts the parts of a plan that are not yet; returns the pages copied. `pinned`: the kernel holds pages of the process.
+    fn adopt_new(&mut self, plan: &[Planned], pinned: bool) -> Result<usize, PlainReason> {
         let mut copied = 0;
+        // Nobody holds a page that was never touched, so this is asked only before the first that was.
+        let mut holder = None;
         // Asked again: the hook may have taken its time.
         let alone = self.is_alone();
         if !alone {
@@ -165,17 +176,39 @@ impl State {
                 Some(Some(userfault)) => Protection::Userfault(userfault),
                 _ => return Err(PlainReason::NoProtection),
             };
-            match switching::share(tools.file, &mut tools.pages, protection, span, ordinary.of_file) {
+            if ordinary.advice != AreaAdvice::NONE {
+                let to = span.offset + (span.end - span.start) as u64;
+                match self.advised.last_mut() {
+                    Some((_, end, advice)) if *end == span.offset && *advice == ordinary.advice => *end = to,
+                    _ => self.advised.push((span.offset, to, ordinary.advice)),
+                }
+            }
+            let status = &tools.status;
+            let look = || match pinned {
+                true => Some(PlainReason::KernelPins),
+                false => status.has_driver().then_some(PlainReason::DriverPins),
+            };
+            let mut before_data = || match holder.get_or_insert_with(look) {
+                Some(_) => Err(io::ErrorKind::ResourceBusy.into()),
+                None => Ok(()),
+            };
+            match switching::share(
+                tools.file,
+                &mut tools.pages,
+                protection,
+                span,
+                ordinary.of_file,
+                &mut before_data,
+            ) {
                 Ok(pages) => copied += pages,
                 Err((reached, _)) => {
                     self.undo(&plan[..index], planned, reached);
-                    return Err(PlainReason::Failed);
+                    return Err(holder.flatten().unwrap_or(PlainReason::Failed));
                 }
             }
             if ordinary.advice != AreaAdvice::NONE {
+                // That it is wiped on a fork is nothing that a mapping of a file can be told.
                 let _ = ordinary.advice.give(span.start, span.end - span.start);
-                let to = span.offset + (span.end - span.start) as u64;
-                self.advised.push((span.offset, to, ordinary.advice));
             }
             if self.out_of_children {
                 let _ = keep_from_children(span.start, span.end - span.start);
@@ -209,6 +242,7 @@ impl State {
             }
         }
         let (from, to) = (offset_of(failed.layer, reached), offset_of(failed.layer, failed.end));
+        self.forget_advice(from, to);
         if let Some(tools) = &self.tools
             && !self.places.once.overlaps(from, to)
         {

@@ -2,19 +2,21 @@
 
 use std::io;
 
-use nonic_sys::{Backing, is_locked, lock_pages};
+use nonic_sys::{AreaAdvice, Backing, is_locked, lock_pages};
 
-use super::{ADDRESS_MASK, State, quietly};
+use super::{ADDRESS_MASK, State, Tools, quietly};
 use crate::adoption::places::offset_of;
+use crate::adoption::process::Holder;
 use crate::adoption::survey::{adopted_layer, layer_at_home};
 use crate::adoption::switching::{self, Span};
+use crate::adoption::telling::{MAY_BE_HELD, NOT_GIVEN_BACK};
 use crate::adoption::{AdoptedPages, LAYER_BITS};
 
 impl State {
-    /// Gives back what the kernel's pins forbade to give back, if there are none any more.
+    /// Gives back what could not be given back: because somebody held pages, if nobody does any more.
     pub(super) fn settle_held_back(&mut self) {
         let Some(stopped_peer) = self.held_back else { return };
-        if self.tools.as_ref().is_none_or(|tools| tools.status.has_pins()) {
+        if self.tools.as_ref().is_none_or(|tools| tools.status.holder().is_some()) {
             return;
         }
         self.held_back = None;
@@ -22,6 +24,11 @@ impl State {
         for (from, to, _) in idle {
             self.settle(from, to, stopped_peer);
         }
+    }
+
+    /// Has idle pages given back when the next region begins or ends, and not now.
+    fn put_off(&mut self, stopped_peer: bool) {
+        self.held_back = Some(stopped_peer || self.held_back == Some(true));
     }
 
     /// A region ends that used these pages.
@@ -52,10 +59,18 @@ impl State {
         if idle.is_empty() {
             return;
         }
-        if self.tools.as_ref().is_some_and(|tools| tools.status.has_pins()) {
-            // The kernel goes on with the pages it holds, so these have to stay the program's.
-            self.held_back = Some(stopped_peer || self.held_back == Some(true));
-            return;
+        let has_data = |tools: &Tools| {
+            // Nobody holds pages that are not there.
+            idle.iter().any(|(from, to)| !matches!(tools.file.next_page(*from, *to), Ok(None)))
+        };
+        let holder =
+            self.tools.as_ref().filter(|tools| has_data(tools)).and_then(|tools| tools.status.holder());
+        if let Some(holder) = holder {
+            // Whoever holds pages goes on with them, so these have to stay the program's.
+            if holder == Holder::Driver {
+                MAY_BE_HELD.say();
+            }
+            return self.put_off(stopped_peer);
         }
         if !self.windows.is_empty() && !self.is_alone() {
             let of_windows = |(from, to): &mut (u64, u64)| self.windows.overlaps(*from, *to);
@@ -80,7 +95,7 @@ impl State {
                 self.places.forget_gone_children(file);
                 self.places.adopted.remove(from, to);
                 self.windows.remove(from, to);
-                self.advised.retain(|(start, end, _)| *start < from || *end > to);
+                self.forget_advice(from, to);
                 self.places.leave_to_children(from, to);
                 self.places.clear(file, from, to);
             }
@@ -121,19 +136,28 @@ impl State {
     pub(super) fn give_back_places(&mut self, from: u64, to: u64, stopped_peer: bool) {
         let alone = self.is_alone();
         let Some(file) = self.tools.as_ref().map(|tools| tools.file) else { return };
-        let Ok(spans) = self.mappings_of(from, to) else { return };
+        let is_wiped = |(low, high, advice): &(u64, u64, AreaAdvice)| {
+            advice.wipes_on_fork() && *low < to && *high > from
+        };
+        if !alone && self.advised.iter().any(is_wiped) {
+            // What it would become could not be told to be wiped.
+            return self.put_off(stopped_peer);
+        }
+        let Ok(spans) = self.mappings_of(from, to) else { return self.put_off(stopped_peer) };
         self.places.forget_gone_children(file);
         // Piece by piece, if this is all there is to it.
         let is_all = |span: &Span| span.offset == from && span.end - span.start == (to - from) as usize;
         let empty = alone && matches!(&spans[..], [span] if is_all(span)) && !self.places.children_read();
-        let (mut kept, mut failed) = (Vec::new(), false);
+        let (mut kept, mut show_file, mut failed) = (Vec::new(), Vec::new(), false);
         for span in spans {
             let locked = is_locked(span.start, span.end - span.start);
             let given = if alone {
-                switching::give_back_alone(file, span, empty)
+                switching::give_back_alone(file, span, empty, || Ok(()))
             } else {
-                kept.push((span.offset, span.offset + (span.end - span.start) as u64));
-                switching::give_back_running(file, span, stopped_peer)
+                let given = switching::give_back_running(file, span, stopped_peer, &mut show_file);
+                let reached = given.as_ref().map_or_else(|(reached, _)| *reached, |()| span.end);
+                kept.push((span.offset, span.offset + (reached - span.start) as u64));
+                given
             };
             self.advise_again(&span);
             if locked {
@@ -142,16 +166,22 @@ impl State {
             }
             failed |= given.is_err();
         }
-        if failed {
-            // The bytes are in the file, and some of the memory still shows it: it stays so, and the place stays taken.
-            return;
-        }
-        self.places.adopted.remove(from, to);
-        self.advised.retain(|(start, end, _)| *start < from || *end > to);
-        self.windows.remove(from, to);
         for (start, end) in kept {
             self.places.once.keep(start, end);
         }
+        for (start, end) in show_file {
+            // For ever: the program reads these bytes from the file.
+            self.places.adopted.add(start, end);
+            failed = true;
+        }
+        if failed {
+            // The bytes are in the file, and some of the memory still shows it: it stays so, and the place stays taken.
+            NOT_GIVEN_BACK.say();
+            return self.put_off(stopped_peer);
+        }
+        self.places.adopted.remove(from, to);
+        self.forget_advice(from, to);
+        self.windows.remove(from, to);
         if stopped_peer {
             self.places.stopped.keep(from, to);
         }
@@ -172,15 +202,25 @@ impl State {
         }
     }
 
+    /// The advice about a range of the file is no more.
+    pub(super) fn forget_advice(&mut self, from: u64, to: u64) {
+        let touching = |(low, high, _): &mut (u64, u64, AreaAdvice)| *low < to && *high > from;
+        let touched: Vec<_> = self.advised.extract_if(.., touching).collect();
+        for (low, high, advice) in touched {
+            let parts = [(low, high.min(from), advice), (low.max(to), high, advice)];
+            self.advised.extend(parts.into_iter().filter(|(low, high, _)| low < high));
+        }
+    }
+
     /// Every shared mapping in this process of a range of the file: at its own address, or where the program moved it.
     pub(super) fn mappings_of(&self, from: u64, to: u64) -> io::Result<Vec<Span>> {
         let tools = self.tools.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let layer = (from >> LAYER_BITS) as u16;
         let (start, end) = ((from & ADDRESS_MASK) as usize, (to & ADDRESS_MASK) as usize);
         let (mut spans, mut at) = (Vec::new(), start);
-        let mut complete = true;
+        let (mut complete, mut walk) = (true, tools.areas.walk(start));
         while at < end {
-            let area = tools.areas.at_or_above(at)?.filter(|area| area.start < end);
+            let area = walk.next().transpose()?.filter(|area| area.start < end);
             let Some(area) = area else {
                 complete = false;
                 break;
@@ -203,9 +243,8 @@ impl State {
 
     fn find_moved(&self, from: u64, to: u64, spans: &mut Vec<Span>) -> io::Result<()> {
         let tools = self.tools.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let mut at = 0;
-        while let Some(area) = tools.areas.at_or_above(at)? {
-            at = area.end;
+        for area in tools.areas.walk(0) {
+            let area = area?;
             let Backing::SharedFile { device, inode, offset } = area.backing else { continue };
             if (device, inode) != tools.file.identity() || layer_at_home(&area, offset).is_some() {
                 continue;

@@ -2,10 +2,12 @@
 
 mod adopting;
 mod giving_back;
+mod naming;
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nonic_sys::{
     AddressFile, AreaAdvice, AreaMap, Backing, PageMap, SharedMemory, Threads, Userfault, fork_generation,
@@ -13,8 +15,10 @@ use nonic_sys::{
 };
 
 use crate::adoption::file_cell::FileCell;
-use crate::adoption::fork::{Child, leave_file};
+use crate::adoption::fork::Child;
+use crate::adoption::handshake::Handshake;
 use crate::adoption::learning::Learned;
+use crate::adoption::leaving::Leaving;
 use crate::adoption::places::Places;
 use crate::adoption::process::{Status, is_emulated};
 use crate::adoption::runs::Runs;
@@ -79,6 +83,8 @@ pub(super) struct State {
     pub(super) quiet: Option<QuietHook>,
     /// Bytes of adopted data that a child copies; with more it reads from the file.
     pub(super) fork_copy_limit: u64,
+    /// How long a fork waits for a child that gets nowhere.
+    pub(super) fork_patience: Duration,
     /// `ibv_fork_init` was called: adopted memory is not in children at all.
     out_of_children: bool,
     /// Adoptions since it was searched last which once adopted memory is still mapped.
@@ -105,6 +111,8 @@ const IDLE_LIMIT: u64 = 16 << 20;
 
 /// Unless told otherwise, a fork copies this many bytes of adopted data.
 const FORK_COPY_LIMIT: u64 = 256 << 20;
+/// Unless told otherwise, a fork waits so long for a child that gets nowhere.
+pub(super) const FORK_PATIENCE: Duration = Duration::from_secs(10);
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,6 +145,7 @@ impl State {
             shield: Shield::Best,
             quiet: None,
             fork_copy_limit: FORK_COPY_LIMIT,
+            fork_patience: FORK_PATIENCE,
             out_of_children: false,
             since_search: 0,
             search_after: 1,
@@ -153,7 +162,8 @@ impl State {
     /// Settings as a new adopter has them; what is known about memory stays.
     pub(super) fn reset_settings(&mut self) {
         (self.own_threads, self.shield, self.quiet) = (0, Shield::Best, None);
-        (self.fork_copy_limit, self.out_of_children) = (FORK_COPY_LIMIT, false);
+        (self.fork_copy_limit, self.fork_patience) = (FORK_COPY_LIMIT, FORK_PATIENCE);
+        self.out_of_children = false;
         self.learned = Learned::default();
         if let Some(tools) = &mut self.tools {
             tools.userfault = None;
@@ -189,13 +199,17 @@ impl State {
 
     /// This is the child now: nothing is adopted any more. Frees nothing; what the parent knew is dropped by
     /// [`State::refresh`].
-    pub(super) fn become_child(&mut self) {
-        if let Some(tools) = &self.tools
+    pub(super) fn become_child(&mut self, parent: Option<&Handshake>) {
+        let read_later = self.child_reads();
+        let file = self.tools.as_ref().map(|tools| tools.file);
+        // First of all: at the limit of descriptors these make room for the child's own.
+        drop(self.tools.take());
+        if let Some(file) = file
             && (self.has_adopted() || !self.places.once.is_empty())
         {
-            leave_file(tools.file, self.child_reads());
+            let advised = &self.advised;
+            Leaving { file, adopted: &self.places.adopted, advised, read_later, parent }.leave();
         }
-        drop(self.tools.take());
         // Closed now: later their numbers may be the program's.
         for child in &mut self.places.children {
             drop(child.sign.take());
@@ -237,9 +251,10 @@ impl State {
         if self.since_search < self.search_after {
             return false;
         }
-        let (mut once, mut at) = (Runs::new(), 0);
-        while let Ok(Some(area)) = tools.areas.at_or_above(at) {
-            at = area.end;
+        let mut once = Runs::new();
+        for area in tools.areas.walk(0) {
+            // Half an answer would make places free that are not.
+            let Ok(area) = area else { return false };
             if let Backing::PrivateFile { device, inode, offset } = area.backing
                 && (device, inode) == tools.file.identity()
             {
