@@ -1,26 +1,35 @@
 //! What two processes tell each other over the socket of a link, beside the rings: who they are, and descriptors.
 
 use bytes::{Buf, BufMut, TryGetError};
+use nonic_trust::{Answer, Question};
 
 use crate::layout::{BLOCKS_MAX, MAGIC, VERSION};
 
 /// Bytes of the longest message.
-pub(crate) const LONGEST: usize = 72 + BLOCKS_MAX * 4;
+pub(crate) const LONGEST: usize = 96 + BLOCKS_MAX * 4;
 
 /// A number nobody else can know, made when a process opens its first device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessToken(pub [u64; 2]);
 
-/// How one side introduces itself. The side that connects sends it with the descriptors of the link's memory and its
-/// doorbell; the side that accepts answers with its doorbell. A side that trusts the other adds its segment, its
-/// arenas, and its file of adopted pages, in this order.
+/// How one side introduces itself. The side that connects sends it with the descriptor of the link's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
     /// Who it is.
     pub token: ProcessToken,
-    /// Whether segment and arenas follow the other descriptors.
-    pub trusts: bool,
-    /// Number of arenas.
+    /// What the other side is to read, to prove that it may. Nothing: it need not.
+    pub question: Option<Question>,
+    /// Blocks it owns.
+    pub blocks: Vec<u32>,
+}
+
+/// What one side lets a peer see that has proved that it may, or is trusted by name. With it go the descriptors of its two
+/// bells, of its segment, its arenas, and its file of adopted pages, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Whether the segment follows the bells.
+    pub keys: bool,
+    /// Number of arenas that follow it.
     pub arenas: u32,
     /// Whether the file of adopted pages follows them.
     pub adopts: bool,
@@ -28,8 +37,6 @@ pub struct Introduction {
     pub probe_address: u64,
     /// What stands there.
     pub probe_value: u64,
-    /// Blocks it owns.
-    pub blocks: Vec<u32>,
 }
 
 /// A message on the socket of a link.
@@ -37,8 +44,12 @@ pub struct Introduction {
 pub enum ControlMessage {
     /// From the side that connected.
     Hello(Introduction),
-    /// From the side that accepted.
-    Welcome(Introduction),
+    /// From the side that accepted, with its answer to the question if it has one.
+    Welcome(Introduction, Option<Answer>),
+    /// The answer of the side that connected.
+    Answer(Answer),
+    /// From a side that trusts the other.
+    Show(Shown),
     /// The sender can read and write the receiver's memory: all of it through the kernel, its adopted pages by mapping
     /// them.
     CanReach {
@@ -137,11 +148,11 @@ impl Introduction {
     fn put(&self, bytes: &mut Vec<u8>) {
         bytes.put_u64_le(self.token.0[0]);
         bytes.put_u64_le(self.token.0[1]);
-        bytes.put_u32_le(self.trusts.into());
-        bytes.put_u32_le(self.arenas);
-        bytes.put_u32_le(self.adopts.into());
-        bytes.put_u64_le(self.probe_address);
-        bytes.put_u64_le(self.probe_value);
+        bytes.put_u32_le(self.question.is_some().into());
+        if let Some(question) = self.question {
+            bytes.put_u64_le(question.address);
+            bytes.put_u32_le(question.descriptor);
+        }
         bytes.put_u32_le(self.blocks.len() as u32);
         for block in &self.blocks {
             bytes.put_u32_le(*block);
@@ -150,14 +161,38 @@ impl Introduction {
 
     fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
         let token = ProcessToken([bytes.try_get_u64_le()?, bytes.try_get_u64_le()?]);
-        let trusts = take_flag(bytes)?;
+        let question = match take_flag(bytes)? {
+            true => Some(Question { address: bytes.try_get_u64_le()?, descriptor: bytes.try_get_u32_le()? }),
+            false => None,
+        };
+        let count = take_count(bytes, BLOCKS_MAX as u32)?;
+        let blocks = (0..count).map(|_| bytes.try_get_u32_le()).collect::<Result<_, _>>()?;
+        Ok(Self { token, question, blocks })
+    }
+}
+
+impl Shown {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        bytes.put_u32_le(self.keys.into());
+        bytes.put_u32_le(self.arenas);
+        bytes.put_u32_le(self.adopts.into());
+        bytes.put_u64_le(self.probe_address);
+        bytes.put_u64_le(self.probe_value);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
+        let keys = take_flag(bytes)?;
         let arenas = take_count(bytes, ARENAS_MAX)?;
         let adopts = take_flag(bytes)?;
         let (probe_address, probe_value) = (bytes.try_get_u64_le()?, bytes.try_get_u64_le()?);
-        let count = take_count(bytes, BLOCKS_MAX as u32)?;
-        let blocks = (0..count).map(|_| bytes.try_get_u32_le()).collect::<Result<_, _>>()?;
-        Ok(Self { token, trusts, arenas, adopts, probe_address, probe_value, blocks })
+        Ok(Self { keys, arenas, adopts, probe_address, probe_value })
     }
+}
+
+fn take_answer(bytes: &mut &[u8]) -> Result<Answer, Malformed> {
+    let mut answer = Answer([0; 16]);
+    bytes.try_copy_to_slice(&mut answer.0)?;
+    Ok(answer)
 }
 
 impl ControlMessage {
@@ -168,7 +203,14 @@ impl ControlMessage {
         bytes.put_u32_le(VERSION);
         bytes.put_u32_le(self.kind());
         match self {
-            Self::Hello(introduction) | Self::Welcome(introduction) => introduction.put(&mut bytes),
+            Self::Hello(introduction) => introduction.put(&mut bytes),
+            Self::Welcome(introduction, answer) => {
+                introduction.put(&mut bytes);
+                bytes.put_u32_le(answer.is_some().into());
+                bytes.extend(answer.iter().flat_map(|answer| answer.0));
+            }
+            Self::Answer(answer) => bytes.extend(answer.0),
+            Self::Show(shown) => shown.put(&mut bytes),
             Self::Look | Self::Goodbye => {}
             Self::CanReach { kernel, mapping } => {
                 bytes.put_u32_le((*kernel).into());
@@ -186,13 +228,15 @@ impl ControlMessage {
     fn kind(&self) -> u32 {
         match self {
             Self::Hello(_) => 1,
-            Self::Welcome(_) => 2,
+            Self::Welcome(..) => 2,
             Self::CanReach { .. } => 3,
             Self::WantFile { .. } => 4,
             Self::File { .. } => 5,
             Self::DropFile { .. } => 6,
             Self::Look => 7,
             Self::Goodbye => 8,
+            Self::Answer(_) => 9,
+            Self::Show(_) => 10,
         }
     }
 
@@ -207,13 +251,19 @@ impl ControlMessage {
         }
         let message = match bytes.try_get_u32_le()? {
             1 => Self::Hello(Introduction::take(&mut bytes)?),
-            2 => Self::Welcome(Introduction::take(&mut bytes)?),
+            2 => {
+                let introduction = Introduction::take(&mut bytes)?;
+                let answer = if take_flag(&mut bytes)? { Some(take_answer(&mut bytes)?) } else { None };
+                Self::Welcome(introduction, answer)
+            }
             3 => Self::CanReach { kernel: take_flag(&mut bytes)?, mapping: take_flag(&mut bytes)? },
             4 => Self::WantFile { file: bytes.try_get_u32_le()? },
             5 => Self::File { file: bytes.try_get_u32_le()?, length: bytes.try_get_u64_le()? },
             6 => Self::DropFile { file: bytes.try_get_u32_le()? },
             7 => Self::Look,
             8 => Self::Goodbye,
+            9 => Self::Answer(take_answer(&mut bytes)?),
+            10 => Self::Show(Shown::take(&mut bytes)?),
             kind => return Err(Malformed::Kind { kind }),
         };
         if bytes.is_empty() { Ok(message) } else { Err(Malformed::Long { surplus: bytes.len() }) }
@@ -228,11 +278,7 @@ mod tests {
     fn introduction(blocks: Vec<u32>) -> Introduction {
         Introduction {
             token: ProcessToken([1, 2]),
-            trusts: true,
-            arenas: 1,
-            adopts: true,
-            probe_address: 3,
-            probe_value: 4,
+            question: Some(Question { address: 3, descriptor: 4 }),
             blocks,
         }
     }
@@ -241,7 +287,17 @@ mod tests {
     fn every_message_survives_its_bytes() {
         for message in [
             ControlMessage::Hello(introduction(vec![1, 2, 3])),
-            ControlMessage::Welcome(introduction((0..BLOCKS_MAX as u32).collect())),
+            ControlMessage::Hello(Introduction { question: None, ..introduction(vec![]) }),
+            ControlMessage::Welcome(introduction((0..BLOCKS_MAX as u32).collect()), Some(Answer([5; 16]))),
+            ControlMessage::Welcome(introduction(vec![]), None),
+            ControlMessage::Answer(Answer([6; 16])),
+            ControlMessage::Show(Shown {
+                keys: true,
+                arenas: 1,
+                adopts: true,
+                probe_address: 3,
+                probe_value: 4,
+            }),
             ControlMessage::CanReach { kernel: false, mapping: true },
             ControlMessage::WantFile { file: 9 },
             ControlMessage::File { file: 9, length: 1 << 40 },
@@ -269,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rubbish_is_refused_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..400), kind in 0u32..10) {
+        fn rubbish_is_refused_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..400), kind in 0u32..12) {
             let _ = ControlMessage::parse(&bytes);
             if bytes.len() >= 16 {
                 bytes[..16].copy_from_slice(&ControlMessage::Look.emit());

@@ -49,24 +49,25 @@ impl Link {
         }
         let key_use = KeyUse::Through(request.pair.0);
         let place = resolve(keys, slot.zone, request.key, key_use, request.range, request.want).ok()?;
-        let target = self.target(&place, request.range.length)?;
+        let way = if request.want == Access::REMOTE_WRITE { Way::Out } else { Way::In };
+        let target = self.target(way, &place, request.range.length)?;
         Some(DirectAccess { entered, link: self, target })
     }
 
     /// Runs `act` on the peer's bytes if the operation is allowed beyond doubt and they are all mapped here: what
     /// [`Link::direct`] does, for the operations that are over in a moment. `None`: nothing was done. The caller is inside an
-    /// operation of this process, which `_own` proves: whoever closes the link waits for that.
+    /// operation of this process, which `own` proves: whoever closes the link waits for that.
     #[inline(always)]
     pub fn at_once<R>(
         &self,
-        _own: &OperationGuard<'_>,
+        own: &OperationGuard<'_>,
         request: &DirectRequest,
         act: impl FnOnce(SharedSlice<'_>) -> R,
     ) -> Option<R> {
         let view = self.view()?;
         // (`enter` would return an option, which goes through memory.)
-        let guard = self.own_operations.enter(view.segment.light_fences());
-        if self.is_dead() {
+        let shown = self.own_operations.enter(|| view.segment.light_fences());
+        if shown.is_none() && !self.is_loopback() || self.is_dead() {
             return None;
         }
         let slot = view.segment.slot(request.target)?;
@@ -75,7 +76,7 @@ impl Link {
         }
         let key_use = KeyUse::Through(request.pair.0);
         let place = admit(view.segment.keys(), slot.zone, request.key, key_use, request.range, request.want)?;
-        let slice = self.mapped_now(view, &guard, &place, request.range.length)?;
+        let slice = self.mapped_now(view, own, &place, request.range.length)?;
         Some(act(slice))
     }
 }

@@ -5,19 +5,7 @@
 use std::io;
 
 use nonic_memory::SharedSlice;
-use nonic_sys::{Piece, read_process, write_process};
-
-/// Pieces in one call at most; longer lists take several.
-const PIECES: usize = 32;
-
-/// Reads a word of a peer into a local one.
-pub(crate) fn read_word(pid: i32, local: &[Piece], remote: &[Piece]) -> io::Result<()> {
-    // SAFETY: the only caller passes a local variable of its own.
-    match unsafe { read_process(pid, local, remote) }? {
-        8 => Ok(()),
-        _ => Err(io::Error::from_raw_os_error(EFAULT)),
-    }
-}
+use nonic_sys::{PIECES_MAX, PeerMemory, Piece};
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +16,15 @@ pub(crate) enum Way {
     In,
 }
 
-/// Copies between `local` slices, one after the other, and `address` of process `pid`.
+/// Copies between `local` slices, one after the other, and `address` of a peer's memory.
 pub(crate) fn copy<'a>(
     way: Way,
-    pid: i32,
+    peer: &PeerMemory,
     local: impl IntoIterator<Item = SharedSlice<'a>>,
     mut address: usize,
 ) -> io::Result<()> {
     let mut local = local.into_iter();
-    let mut pieces = [Piece { address: 0, length: 0 }; PIECES];
+    let mut pieces = [Piece { address: 0, length: 0 }; PIECES_MAX];
     loop {
         let (mut count, mut length) = (0, 0);
         for (piece, slice) in pieces.iter_mut().zip(&mut local) {
@@ -46,11 +34,10 @@ pub(crate) fn copy<'a>(
         if count == 0 {
             return Ok(());
         }
-        let remote = [Piece { address, length }];
         let copied = match way {
-            Way::Out => write_process(pid, &pieces[..count], &remote)?,
+            Way::Out => peer.write(&pieces[..count], address)?,
             // SAFETY: the pieces are slices the caller resolved for writing; they stand until it drops its guard.
-            Way::In => unsafe { read_process(pid, &pieces[..count], &remote)? },
+            Way::In => unsafe { peer.read(&pieces[..count], address)? },
         };
         if copied != length {
             return Err(io::Error::from_raw_os_error(EFAULT));

@@ -5,6 +5,8 @@
 mod control;
 mod direct;
 mod directory;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod kernel_copy;
 mod layout;
 mod link;
@@ -22,13 +24,14 @@ mod short_send;
 mod target;
 mod windows;
 
-pub use control::{ControlMessage, Introduction, Malformed, ProcessToken};
+pub use control::{ControlMessage, Introduction, Malformed, ProcessToken, Shown};
 pub use direct::{DirectAccess, DirectRequest};
-pub use directory::{Block, block_name, claim_block, connect_owner};
+pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
-pub use link::{Link, LinkEvent, PeerIdentity, PeerView};
-pub use link_record::{LinkFacts, Probe};
+pub use link::{Attention, Link, LinkEvent, PeerIdentity, PeerView};
+pub use link_record::{Answered, LinkFacts, Probe, Standing};
 pub use message::{FRAGMENT, Header, MessageKind};
+pub use nonic_trust::{Route, TrustedUsers, UnknownUser};
 pub use party::{Party, Tier};
 pub use psn::Psn;
 pub use pull::{PullError, PullPiece};
@@ -40,4 +43,4 @@ pub use segment_copy::{
     SegmentFault, SegmentHead, SegmentRegions, Settings, read_segment_head, read_segment_regions,
 };
 pub use short_send::ShortSend;
-pub use windows::{Placing, Windows};
+pub use windows::{BOUND as WINDOW_BOUND, Placing, Windows};

@@ -4,7 +4,8 @@
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nonic_sys::{SharedMapping, current_generation, fork_generation};
+use nonic_sys::{SharedMapping, current_generation, effective_user, fork_generation};
+use nonic_trust::{Answer, Route, Silence};
 
 use crate::layout::{LINK_RECORD, LINKS_SHOWN, SEGMENT_LINKS, SEGMENT_LINKS_BEYOND};
 
@@ -22,6 +23,52 @@ pub enum Probe {
     OtherProcess,
 }
 
+/// Whether the owner trusts the peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// The peer has not proved that the kernel would let it at the owner.
+    #[default]
+    Stranger,
+    /// It has.
+    Proved,
+    /// The owner was told to trust its user (`NONIC_TRUST`).
+    Named,
+}
+
+/// What came of the peer's question: whether the kernel lets the owner at the peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answered {
+    /// It did not ask.
+    #[default]
+    NotAsked,
+    /// The owner has read the answer this way.
+    By(Route),
+    /// The kernel refused.
+    Refused,
+    /// What could be read was not meant for the owner, or the peer has ended.
+    Otherwise,
+}
+
+impl From<&Result<(Answer, Route), Silence>> for Answered {
+    fn from(answered: &Result<(Answer, Route), Silence>) -> Self {
+        match answered {
+            Ok((_, route)) => Self::By(*route),
+            Err(Silence::Refused(_)) => Self::Refused,
+            Err(_) => Self::Otherwise,
+        }
+    }
+}
+
+/// The answers in the order of their numbers.
+const ANSWERS: [Answered; 6] = [
+    Answered::NotAsked,
+    Answered::By(Route::Descriptor),
+    Answered::By(Route::Copy),
+    Answered::By(Route::Memory),
+    Answered::Refused,
+    Answered::Otherwise,
+];
+
 /// One link, as its owner sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkFacts {
@@ -31,6 +78,10 @@ pub struct LinkFacts {
     pub uid: u32,
     /// The peer has introduced itself.
     pub met: bool,
+    /// Whether the owner trusts the peer.
+    pub standing: Standing,
+    /// Whether the kernel lets the owner at the peer.
+    pub answered: Answered,
     /// The peer shows its keys, and this side looks at them.
     pub shown: bool,
     /// The peer has a file of adopted pages.
@@ -76,8 +127,16 @@ impl LinkFacts {
             Probe::Refused(error) => (2, error & ERROR_MASK),
             Probe::OtherProcess => (3, 0),
         };
+        let standing = match self.standing {
+            Standing::Stranger => 0,
+            Standing::Proved => 1,
+            Standing::Named => 2,
+        };
+        let answered = ANSWERS.iter().position(|known| *known == self.answered).unwrap_or(0);
         let second = flags
             | probe << 16
+            | standing << 18
+            | (answered as u64) << 20
             | u64::from(self.large_windows) << 24
             | u64::from(self.small_windows) << 32
             | u64::from(self.window_error & ERROR_MASK) << WINDOW_ERROR_SHIFT
@@ -104,6 +163,12 @@ impl LinkFacts {
                 2 => Probe::Refused((second >> PROBE_ERROR_SHIFT) as u16 & ERROR_MASK),
                 _ => Probe::OtherProcess,
             },
+            standing: match second >> 18 & 3 {
+                1 => Standing::Proved,
+                2 => Standing::Named,
+                _ => Standing::Stranger,
+            },
+            answered: ANSWERS.get((second >> 20 & 7) as usize).copied().unwrap_or_default(),
             large_windows: (second >> 24) as u8,
             small_windows: (second >> 32) as u8,
             window_error: (second >> WINDOW_ERROR_SHIFT) as u16 & ERROR_MASK,
@@ -117,6 +182,8 @@ pub(crate) struct LinkTable {
     segment: Arc<SharedMapping>,
     /// A bit for each place that is taken.
     taken: Mutex<u64>,
+    /// The process's own.
+    user: u32,
     generation: u32,
 }
 
@@ -124,14 +191,16 @@ const _: () = assert!(LINKS_SHOWN == u64::BITS as usize);
 
 impl LinkTable {
     pub(crate) fn new(segment: Arc<SharedMapping>) -> Self {
-        Self { segment, taken: Mutex::new(0), generation: fork_generation() }
+        Self { segment, taken: Mutex::new(0), user: effective_user(), generation: fork_generation() }
     }
 
     /// Shows a link; where all places are taken it is only counted.
     pub(crate) fn enter(table: &Arc<Self>, facts: LinkFacts) -> LinkRecord {
         let mut taken = table.lock();
         let free = taken.trailing_ones();
-        let place = (free < u64::BITS).then_some(free as usize);
+        // Other users cannot hide the own user's links behind theirs.
+        let places = if facts.uid == table.user { LINKS_SHOWN } else { LINKS_SHOWN / 2 };
+        let place = Some(free as usize).filter(|free| *free < places);
         match place {
             Some(place) => *taken |= 1 << place,
             None => {
@@ -267,12 +336,22 @@ mod tests {
     fn links_beyond_the_table_are_counted() {
         let table = table();
         let beyond = || table.segment.word(SEGMENT_LINKS_BEYOND).load(Ordering::Relaxed);
-        let mut records: Vec<_> =
-            (0..LINKS_SHOWN + 3).map(|_| LinkTable::enter(&table, LinkFacts::default())).collect();
+        let facts = LinkFacts { uid: effective_user(), ..LinkFacts::default() };
+        let mut records: Vec<_> = (0..LINKS_SHOWN + 3).map(|_| LinkTable::enter(&table, facts)).collect();
         assert_eq!(beyond(), 3);
         records.truncate(LINKS_SHOWN + 1);
         assert_eq!(beyond(), 1);
         drop(records);
         assert_eq!((beyond(), *table.lock()), (0, 0));
+    }
+
+    #[test]
+    fn links_of_other_users_leave_half_of_the_table_to_those_of_the_own() {
+        let table = table();
+        let foreign = LinkFacts { uid: effective_user() + 1, ..LinkFacts::default() };
+        let _strangers: Vec<_> = (0..LINKS_SHOWN).map(|_| LinkTable::enter(&table, foreign)).collect();
+        assert_eq!(table.lock().count_ones() as usize, LINKS_SHOWN / 2);
+        let own = LinkTable::enter(&table, LinkFacts { uid: effective_user(), ..foreign });
+        assert_eq!(own.place, Some(LINKS_SHOWN / 2));
     }
 }

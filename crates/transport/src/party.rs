@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use nonic_memory::{Adopter, AdoptionPolicy, Arena, OwnMemory, SharedFiles};
 use nonic_sys::{
-    AsFd, Backing, BorrowedFd, EventFd, EventKind, FileIdentity, OwnedFd, file_identity, random_u64,
+    AsFd, Backing, BorrowedFd, EventFd, EventKind, FileIdentity, OwnedFd, Witness, file_identity, random_u64,
 };
 
-use crate::control::{Introduction, ProcessToken};
+use nonic_trust::{Question, TrustedUsers};
+
+use crate::control::{Introduction, ProcessToken, Shown};
 use crate::segment::Segment;
 use crate::segment_copy::Settings;
 
@@ -42,25 +44,34 @@ pub struct Party {
     pub waiter_bell: EventFd,
     /// The best tier it uses and offers.
     pub tier: Tier,
-    /// Its effective user.
-    uid: u32,
+    /// Users whose processes see its memory without a proof.
+    pub trusted_users: TrustedUsers,
     /// The file of adopted pages. Introducing oneself must not wait for an adoption under way, hence here, too.
     adopted_file: Option<(OwnedFd, FileIdentity)>,
-    probe: Box<u64>,
+    /// What tells this process's memory from all others.
+    pub witness: Witness,
 }
 
 impl Party {
-    /// A new party with one arena for each device. Memory is adopted for peers only where they may map it.
-    pub fn create(tier: Tier, adoption: AdoptionPolicy, arenas: Vec<Arc<Arena>>) -> io::Result<Self> {
-        let adoption = if tier == Tier::Mapped { adoption } else { AdoptionPolicy::Never };
+    /// A new party with one arena for each device. Memory of regions is adopted only where peers may map it; windows know no tiers.
+    pub fn create(
+        tier: Tier,
+        adoption: AdoptionPolicy,
+        arenas: Vec<Arc<Arena>>,
+        trusted_users: TrustedUsers,
+    ) -> io::Result<Self> {
         let segment = Segment::create()?;
         let memory = OwnMemory::new(segment.keys().view().clone(), arenas)?;
-        let adopter = Adopter::new(adoption);
+        let (adopter, adoption) = match tier {
+            Tier::Mapped => (Adopter::new(adoption), adoption),
+            Tier::Kernel | Tier::Ring => (Adopter::for_windows(adoption), AdoptionPolicy::Never),
+        };
         let adopted_file = match adopter.file() {
             Some(file) => Some((file.try_clone_to_owned()?, file_identity(file)?)),
             None => None,
         };
-        segment.publish_settings(Settings { tier, adoption, has_file: adopted_file.is_some() });
+        let has_file = adoption != AdoptionPolicy::Never && adopted_file.is_some();
+        segment.publish_settings(Settings { tier, adoption, has_file });
         Ok(Self {
             token: ProcessToken([random_u64(), random_u64()]),
             segment,
@@ -70,9 +81,9 @@ impl Party {
             doorbell: EventFd::new(EventKind::All, true)?,
             waiter_bell: EventFd::new(EventKind::All, false)?,
             tier,
-            uid: nonic_sys::effective_user(),
+            trusted_users,
             adopted_file,
-            probe: Box::new(random_u64()),
+            witness: Witness::create()?,
         })
     }
 
@@ -87,38 +98,31 @@ impl Party {
         self.adopted_file.as_ref().is_some_and(|(_, identity)| *identity == (*device, *inode))
     }
 
-    /// Whether a peer of user `uid` could trace this process anyway: there is nothing to protect from it.
-    pub(crate) fn could_trace(&self, uid: u32) -> bool {
-        uid == self.uid || uid == 0
+    /// How this process introduces itself to anybody.
+    pub(crate) fn introduction(&self, blocks: &[u32], question: Option<Question>) -> Introduction {
+        Introduction { token: self.token, question, blocks: blocks.to_vec() }
     }
 
-    /// Whether a peer of user `uid` may see keys and map memory.
-    pub(crate) fn trusts(&self, uid: u32) -> bool {
-        self.tier > Tier::Ring && self.could_trace(uid)
-    }
-
-    /// How this process introduces itself to a peer it trusts or not, and the descriptors that go with it.
-    pub(crate) fn introduce(&self, trusts: bool, blocks: &[u32]) -> (Introduction, Vec<BorrowedFd<'_>>) {
+    /// What this process shows a peer that it trusts, and the descriptors that go with it.
+    pub(crate) fn shown(&self) -> (Shown, Vec<BorrowedFd<'_>>) {
         let mut descriptors = vec![self.doorbell.as_fd(), self.waiter_bell.as_fd()];
         let (mut arenas, mut adopts) = (0, false);
-        if trusts {
+        if self.tier > Tier::Ring {
             descriptors.push(self.segment.as_fd());
-            if self.tier == Tier::Mapped {
-                descriptors.extend(self.memory.arenas().iter().map(|arena| arena.as_fd()));
-                arenas = self.memory.arenas().len() as u32;
-                adopts = self.adopted_file.is_some();
-                descriptors.extend(self.adopted_file.iter().map(|(file, _)| file.as_fd()));
-            }
         }
-        let introduction = Introduction {
-            token: self.token,
-            trusts,
+        if self.tier == Tier::Mapped {
+            descriptors.extend(self.memory.arenas().iter().map(|arena| arena.as_fd()));
+            arenas = self.memory.arenas().len() as u32;
+            adopts = self.adopted_file.is_some();
+            descriptors.extend(self.adopted_file.iter().map(|(file, _)| file.as_fd()));
+        }
+        let shown = Shown {
+            keys: self.tier > Tier::Ring,
             arenas,
             adopts,
-            probe_address: &raw const *self.probe as u64,
-            probe_value: *self.probe,
-            blocks: blocks.to_vec(),
+            probe_address: self.witness.mark().address,
+            probe_value: self.witness.mark().value,
         };
-        (introduction, descriptors)
+        (shown, descriptors)
     }
 }

@@ -56,7 +56,7 @@ impl Link {
     /// Whether all `pieces` of the queue pair that publishes itself at `sender` are there, and reached from here.
     pub fn can_pull(&self, sender: SlotPlace, pieces: &[PullPiece]) -> Result<(), PullError> {
         let view = self.view().ok_or(PullError::Unreachable)?;
-        let _guard = self.enter(view).ok_or(PullError::Revoked)?;
+        let _entered = self.enter_to_pull(view).ok_or_else(|| self.why_not_entered())?;
         pieces.iter().try_for_each(|piece| self.pull_target(view, sender, piece.key, piece.range).map(drop))
     }
 
@@ -70,7 +70,7 @@ impl Link {
         local: &[SharedSlice<'_>],
     ) -> Result<(), PullError> {
         let view = self.view().ok_or(PullError::Unreachable)?;
-        let entered = self.enter(view).ok_or(PullError::Revoked)?;
+        let entered = self.enter_to_pull(view).ok_or_else(|| self.why_not_entered())?;
         let mut pieces = pieces.iter();
         let (mut skip, mut range, mut key) = (offset, AddressRange::new(0, 0), Key(0));
         for slice in local {
@@ -93,6 +93,11 @@ impl Link {
         Ok(())
     }
 
+    /// Without a slot, which only a peer can take from here, its bytes come in the ring.
+    fn why_not_entered(&self) -> PullError {
+        if self.is_dead() { PullError::Revoked } else { PullError::Unreachable }
+    }
+
     fn pull_target(
         &self,
         view: &PeerView,
@@ -103,7 +108,7 @@ impl Link {
         let slot = view.segment.slot(sender).ok_or(PullError::Revoked)?;
         let place = resolve(view.segment.keys(), slot.zone, key, KeyUse::Local, range, Access::LOCAL_READ)
             .map_err(|_| PullError::Revoked)?;
-        self.target(&place, range.length).ok_or(PullError::Unreachable)
+        self.target(Way::In, &place, range.length).ok_or(PullError::Unreachable)
     }
 }
 

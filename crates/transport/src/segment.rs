@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nonic_memory::{KeyTable, KeyTableView};
 use nonic_queue::QpNumber;
 use nonic_sys::{
-    AsFd, BorrowedFd, OwnedFd, Protection, SharedMapping, SharedMemory, light_fences_are_free,
-    prepare_light_fences,
+    AsFd, BorrowedFd, OwnedFd, Protection, SharedMapping, SharedMemory, SharedWords, light_fences_are_free,
+    prepare_light_fences, show_fences,
 };
 
 use crate::layout::{
@@ -40,8 +40,8 @@ impl Segment {
         // A kernel without this seal (before 5.1) only leaves a same-user peer the freedom to write.
         let _ = memory.seal_future_writes();
         mapping.word(SEGMENT_VERSION).store(u64::from(VERSION), Ordering::Relaxed);
-        let heavy_fences = prepare_light_fences();
-        mapping.word(SEGMENT_HEAVY_FENCES).store(u64::from(heavy_fences), Ordering::Relaxed);
+        prepare_light_fences();
+        show_fences(&mapping, SEGMENT_HEAVY_FENCES);
         mapping.word(SEGMENT_OWNER).store(u64::from(std::process::id()), Ordering::Relaxed);
         mapping.word(0).store(MAGIC, Ordering::Release);
         let keys = KeyTable::new(KeyTableView::new(Arc::clone(&mapping), SEGMENT_KEYS, KEYS_MAX));
@@ -111,7 +111,9 @@ fn slot_offset(mapping: &SharedMapping, number: QpNumber) -> Option<usize> {
 pub struct SegmentView {
     mapping: Arc<SharedMapping>,
     keys: KeyTableView,
-    light_fences: bool,
+    heavy_fences: SharedWords,
+    /// The owner's heavy fences, if it has any, reach this process: that was settled when it prepared for them.
+    is_reached: bool,
 }
 
 /// Where a peer's queue pair publishes what it takes.
@@ -134,15 +136,16 @@ impl SegmentView {
     }
 
     fn new(mapping: Arc<SharedMapping>, keys: KeyTableView) -> Self {
-        let heavy_fences = mapping.word(SEGMENT_HEAVY_FENCES).load(Ordering::Relaxed) != 0;
-        Self { mapping, keys, light_fences: heavy_fences && light_fences_are_free() }
+        let heavy_fences = SharedWords::new(Arc::clone(&mapping), SEGMENT_HEAVY_FENCES, 1);
+        Self { mapping, keys, heavy_fences, is_reached: light_fences_are_free() }
     }
 
     /// Whether operations of this process on the owner's memory need no fence of their own: the owner passes heavy ones
-    /// when it revokes, and they reach this process.
+    /// when it revokes, and they reach this process. To be asked each time, once the operation's slot is taken: the owner's
+    /// kernel may begin to refuse them.
     #[inline(always)]
     pub fn light_fences(&self) -> bool {
-        self.light_fences
+        self.is_reached && self.heavy_fences.at(0).load(Ordering::Acquire) != 0
     }
 
     /// The key table.
@@ -153,6 +156,11 @@ impl SegmentView {
     /// Finds a queue pair's slot; `None` if the number is not of this process.
     pub fn slot_place(&self, number: QpNumber) -> Option<SlotPlace> {
         slot_offset(&self.mapping, number).map(SlotPlace)
+    }
+
+    /// Lets go of a peer's segment: it says from now on that there is nothing.
+    pub(crate) fn let_go(&self) {
+        let _ = self.mapping.let_go(Protection::Read);
     }
 
     /// What the queue pair takes now.

@@ -4,11 +4,14 @@ use std::io;
 use std::sync::Arc;
 
 use nonic_memory::{AdoptedPages, OperationGuard, Place, SharedSlice, Translation};
-use nonic_sys::SharedMapping;
+use nonic_sys::{PeerMemory, SharedMapping};
 
 use crate::kernel_copy::{self, Way};
 use crate::link::{Link, PeerFile, PeerView};
 use crate::party::Tier;
+
+/// Files of one peer that are mapped, or asked for, at the same time. What lies in others goes another way.
+const FILES_MAX: usize = 4096;
 
 /// Where a peer's bytes can be reached from here.
 #[derive(Debug)]
@@ -20,24 +23,25 @@ pub(crate) enum Target<'a> {
     /// In this process: a loopback link.
     Own { place: Place, length: u64 },
     /// Reached by the kernel.
-    Kernel { address: usize },
+    Kernel { peer: &'a PeerMemory, address: usize },
     /// Adopted pages with some bytes before them or after them that the kernel reaches.
-    Mixed { address: usize, head: usize, pages: SharedSlice<'a> },
+    Mixed { peer: &'a PeerMemory, address: usize, head: usize, pages: SharedSlice<'a> },
 }
 
 impl Link {
-    /// The way to `length` bytes of the peer, 1 or more; `None` if there is none. The caller holds an operation slot.
+    /// The way to `length` bytes of the peer, 1 or more, that are to be copied `way`; `None` if there is none. The caller holds
+    /// an operation slot.
     #[inline]
-    pub(crate) fn target(&self, place: &Place, length: u64) -> Option<Target<'_>> {
+    pub(crate) fn target(&self, way: Way, place: &Place, length: u64) -> Option<Target<'_>> {
         if self.party().tier < Tier::Mapped {
-            return self.by_kernel(place);
+            return self.by_kernel(way, place);
         }
         if self.is_loopback() {
             // Who writes to a shadow notes it in its book.
             let is_shadow = matches!(place.translation, Translation::Shadow { .. });
             return (!is_shadow).then_some(Target::Own { place: *place, length });
         }
-        self.mapped(place, length).or_else(|| self.by_kernel(place))
+        self.mapped(way, place, length).or_else(|| self.by_kernel(way, place))
     }
 
     /// The bytes, if all of them are mapped here by now.
@@ -59,14 +63,14 @@ impl Link {
     }
 
     #[inline]
-    fn mapped(&self, place: &Place, length: u64) -> Option<Target<'_>> {
+    fn mapped(&self, way: Way, place: &Place, length: u64) -> Option<Target<'_>> {
         let length = usize::try_from(length).ok()?;
         match place.translation {
             Translation::Plain { .. } | Translation::Shadow { .. } => None,
             Translation::Adopted { address, pages } => {
                 let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
                 if !pages.contain(address, length) {
-                    return self.mixed(address, length, &pages);
+                    return self.mixed(way, address, length, &pages);
                 }
                 mapped_slice(self.view()?, place, length).map(Target::Mapped)
             }
@@ -81,14 +85,15 @@ impl Link {
     }
 
     /// Bytes of which some are adopted and some are not. All or nothing: what the kernel does not reach is the owner's.
-    fn mixed(&self, address: usize, length: usize, pages: &AdoptedPages) -> Option<Target<'_>> {
+    fn mixed(&self, way: Way, address: usize, length: usize, pages: &AdoptedPages) -> Option<Target<'_>> {
         let (start, end) = (address.max(pages.start), address.checked_add(length)?.min(pages.end));
-        if start >= end || !self.can_reach() {
+        if start >= end {
             return None;
         }
+        let peer = self.peer_memory(way)?;
         let windows = self.view()?.adopted.as_ref()?;
         let pages = windows.slice(pages.file_offset(start), end - start)?;
-        Some(Target::Mixed { address, head: start - address, pages })
+        Some(Target::Mixed { peer, address, head: start - address, pages })
     }
 
     /// A file of the peer; asks for it the first time and does without until it comes.
@@ -97,6 +102,8 @@ impl Link {
         match files.get(&file) {
             Some(PeerFile::Mapped(mapping)) => Some(Arc::clone(mapping)),
             Some(PeerFile::Asked | PeerFile::Refused) => None,
+            // The numbers are the peer's: no more of them are kept than a process can have files open.
+            None if files.len() >= FILES_MAX => None,
             None => {
                 files.insert(file, PeerFile::Asked);
                 drop(files);
@@ -106,7 +113,7 @@ impl Link {
         }
     }
 
-    fn by_kernel(&self, place: &Place) -> Option<Target<'_>> {
+    fn by_kernel(&self, way: Way, place: &Place) -> Option<Target<'_>> {
         let (Translation::Plain { address }
         | Translation::Adopted { address, .. }
         | Translation::SharedFile { address, .. }) = place.translation
@@ -114,7 +121,13 @@ impl Link {
             return None;
         };
         let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
-        self.can_reach().then_some(Target::Kernel { address })
+        Some(Target::Kernel { peer: self.peer_memory(way)?, address })
+    }
+
+    /// The peer's memory, if the kernel copies that way.
+    fn peer_memory(&self, way: Way) -> Option<&PeerMemory> {
+        let peer = self.peer_memory.get()?;
+        (way == Way::In || peer.is_writable()).then_some(peer)
     }
 }
 
@@ -162,10 +175,11 @@ impl<'a> Target<'a> {
         guard: &OperationGuard<'_>,
         local: &[SharedSlice<'_>],
     ) -> io::Result<()> {
-        let pid = link.credentials().pid;
         match self {
-            Self::Kernel { address } => kernel_copy::copy(way, pid, local.iter().copied(), *address),
-            Self::Mixed { address, head, pages } => copy_mixed(way, pid, local, *address, *head, *pages),
+            Self::Kernel { peer, address } => kernel_copy::copy(way, peer, local.iter().copied(), *address),
+            Self::Mixed { peer, address, head, pages } => {
+                copy_mixed(way, peer, local, *address, *head, *pages)
+            }
             _ => {
                 let bytes = self.slice(link, guard).ok_or(io::ErrorKind::NotFound)?;
                 copy_mapped(way, bytes, local.iter().copied());
@@ -191,16 +205,16 @@ fn copy_mapped<'a>(way: Way, bytes: SharedSlice<'_>, local: impl Iterator<Item =
 #[cold]
 fn copy_mixed(
     way: Way,
-    pid: i32,
+    peer: &PeerMemory,
     local: &[SharedSlice<'_>],
     address: usize,
     head: usize,
     pages: SharedSlice<'_>,
 ) -> io::Result<()> {
     let tail = head + pages.length();
-    kernel_copy::copy(way, pid, parts(local, 0, head), address)?;
+    kernel_copy::copy(way, peer, parts(local, 0, head), address)?;
     copy_mapped(way, pages, parts(local, head, pages.length()));
-    kernel_copy::copy(way, pid, parts(local, tail, usize::MAX), address + tail)
+    kernel_copy::copy(way, peer, parts(local, tail, usize::MAX), address + tail)
 }
 
 /// `count` bytes, or as many as there are, from `offset` of slices that stand one after the other.
@@ -220,6 +234,7 @@ pub(crate) fn parts<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nonic_sys::Witness;
     use proptest::prelude::*;
 
     proptest! {
@@ -248,7 +263,8 @@ mod tests {
     /// A stand-in for a peer: this process, whose middle pages lie elsewhere.
     #[test]
     fn a_mixed_access_moves_head_pages_and_tail_in_order() {
-        let pid = std::process::id() as i32;
+        let witness = Witness::create().unwrap();
+        let peer = PeerMemory::reach(std::process::id() as i32, witness.mark()).unwrap();
         let plain = SharedMapping::anonymous(3 * 4096).unwrap();
         let file = SharedMapping::anonymous(4096).unwrap();
         let pages = SharedSlice::of_mapping(&file, 0, 4096).unwrap();
@@ -259,7 +275,7 @@ mod tests {
         let (first, rest) = bytes.split_at_mut(37);
         let (second, third) = rest.split_at_mut(1000);
         let local = [first, second, third].map(SharedSlice::of_private);
-        copy_mixed(Way::Out, pid, &local, address, head, pages).unwrap();
+        copy_mixed(Way::Out, &peer, &local, address, head, pages).unwrap();
         let seen = |slice: SharedSlice<'_>| {
             let mut seen = vec![0; slice.length()];
             slice.read(&mut seen);
@@ -276,7 +292,7 @@ mod tests {
         let mut back = vec![0; expected.len()];
         let (first, rest) = back.split_at_mut(4000);
         let local = [first, rest].map(SharedSlice::of_private);
-        copy_mixed(Way::In, pid, &local, address, head, pages).unwrap();
+        copy_mixed(Way::In, &peer, &local, address, head, pages).unwrap();
         assert_eq!(back, expected);
     }
 }

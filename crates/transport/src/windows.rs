@@ -3,35 +3,42 @@
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use nonic_memory::SharedSlice;
-use nonic_sys::{AsFd, BorrowedFd, OwnedFd, Protection, SharedMapping, SharedMemory};
+use nonic_sys::{OwnedFd, Protection, SharedMapping, SharedMemory};
 
 use crate::link_record::LinkRecord;
 
 /// Log2 of the bytes of a window. A program's heap, its mapped areas and its stacks are in a few of them.
 const LARGE: u32 = 36;
-/// The same where the process may not have so much address space (`RLIMIT_AS`).
+/// The same where the process may not have so much address space (`RLIMIT_AS`), and where it may have next to none.
 const SMALL: u32 = 30;
+const SMALLEST: u32 = 25;
+/// What every window's bounds are multiples of: bytes that cross no such multiple lie in one window.
+pub const BOUND: usize = 1 << SMALLEST;
 /// Windows of one size at most, onto one peer's file.
 const PLACES: usize = 64;
 
-/// How many more windows may be mapped onto all peers' files: 16 TiB of each size. The rest of the address space is the
+/// How many more windows may be mapped onto all peers' files: 16 TiB of each size, and 1 TiB of the smallest. The rest of the address space is the
 /// program's.
 static LARGE_LEFT: AtomicUsize = AtomicUsize::new(16 << 40 >> LARGE);
 static SMALL_LEFT: AtomicUsize = AtomicUsize::new(16 << 40 >> SMALL);
+static SMALLEST_LEFT: AtomicUsize = AtomicUsize::new(1 << 40 >> SMALLEST);
 
 /// Runs what maps a window and returns where it is, at a moment when that may happen.
 pub type Placing = Box<dyn Fn(&mut dyn FnMut() -> Option<(usize, usize)>) + Send + Sync>;
 
 /// A file, such as a peer's of adopted pages, as far as it is mapped here.
 pub struct Windows {
-    file: SharedMemory,
+    /// None: it was let go.
+    file: RwLock<Option<Arc<SharedMemory>>>,
+    length: usize,
     protection: Protection,
     placing: Option<Placing>,
     large: Table,
     small: Table,
+    smallest: Table,
     /// Where it is shown what is mapped.
     record: Option<Arc<LinkRecord>>,
     /// Held while a window is mapped.
@@ -108,8 +115,7 @@ impl Table {
 
     /// The window with the byte at `offset` of the file, mapped now if it is not yet.
     #[cold]
-    fn open(&self, windows: &Windows, offset: u64) -> Option<&SharedMapping> {
-        let file = &windows.file;
+    fn open(&self, windows: &Windows, file: &SharedMemory, offset: u64) -> Option<&SharedMapping> {
         let number = offset >> self.shift;
         match self.find(number) {
             Found::Mapped(mapping) => Some(mapping),
@@ -171,24 +177,47 @@ impl Windows {
 
     fn of(file: SharedMemory, protection: Protection) -> Self {
         Self {
-            file,
+            length: file.length(),
+            file: RwLock::new(Some(Arc::new(file))),
             protection,
             placing: None,
             large: Table::new(LARGE, &LARGE_LEFT),
             small: Table::new(SMALL, &SMALL_LEFT),
+            smallest: Table::new(SMALLEST, &SMALLEST_LEFT),
             record: None,
             mapping: Mutex::new(()),
         }
     }
 
-    /// The file.
-    pub fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    /// The file, if it was not let go.
+    pub fn file(&self) -> Option<Arc<SharedMemory>> {
+        self.file.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// In the order in which they are tried.
+    fn tables(&self) -> [&Table; 3] {
+        [&self.large, &self.small, &self.smallest]
+    }
+
+    fn lock_mapping(&self) -> MutexGuard<'_, ()> {
+        self.mapping.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of the file and all that is mapped of it, while nobody uses that: windows stay where they are and hold zeros, and no
+    /// more are mapped.
+    pub(crate) fn let_go(&self) {
+        let _mapping = self.lock_mapping();
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = None;
+        for place in self.tables().into_iter().flat_map(|table| &table.places) {
+            if let Some(Window { mapping: Some(mapping), .. }) = place.get() {
+                let _ = mapping.let_go(Protection::Read);
+            }
+        }
     }
 
     /// Bytes of the file when it was taken: what is beyond is not reached.
     pub fn length(&self) -> usize {
-        self.file.length()
+        self.length
     }
 
     /// `length` bytes at `offset` of the file, 1 or more. `None` if they are outside, lie in two windows, or cannot be
@@ -205,16 +234,21 @@ impl Windows {
     #[cold]
     fn slice_slowly(&self, offset: u64, length: usize) -> Option<SharedSlice<'_>> {
         let part = |table: &Table| (offset & ((1 << table.shift) - 1)) as usize;
-        match (self.large.find(offset >> LARGE), self.small.find(offset >> SMALL)) {
-            (_, Found::Mapped(mapping)) => {
-                return SharedSlice::of_mapping(mapping, part(&self.small), length);
+        let mut all_declined = true;
+        for table in self.tables() {
+            match table.find(offset >> table.shift) {
+                Found::Mapped(mapping) => return SharedSlice::of_mapping(mapping, part(table), length),
+                Found::Free(_) => all_declined = false,
+                Found::Refused | Found::Full => {}
             }
-            (Found::Refused | Found::Full, Found::Refused | Found::Full) => return None,
-            _ => {}
         }
-        let _mapping = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
-        for table in [&self.large, &self.small] {
-            if let Some(mapping) = table.open(self, offset) {
+        if all_declined {
+            return None;
+        }
+        let _mapping = self.lock_mapping();
+        let file = self.file()?;
+        for table in self.tables() {
+            if let Some(mapping) = table.open(self, &file, offset) {
                 return SharedSlice::of_mapping(mapping, part(table), length);
             }
         }
@@ -224,13 +258,14 @@ impl Windows {
 
 impl fmt::Debug for Windows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Windows").field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("Windows").field("length", &self.length).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nonic_sys::AsFd;
 
     fn file_of(length: usize) -> (SharedMemory, Windows) {
         let memory = SharedMemory::create("windows", length).unwrap();
@@ -268,12 +303,31 @@ mod tests {
         for number in 0..PLACES as u64 {
             assert!(windows.slice(number << LARGE, 1).is_some());
         }
-        // The large table is full; the small one takes on.
+        // The large table is full; the small one takes on, then the smallest.
         for number in 0..PLACES as u64 {
             assert!(windows.slice((PLACES as u64) << LARGE | number << SMALL, 1).is_some());
         }
-        assert!(windows.slice((PLACES as u64 + 1) << LARGE, 1).is_none());
+        let beyond = (PLACES as u64 + 1) << LARGE;
+        for number in 0..PLACES as u64 {
+            assert!(windows.slice(beyond | number << SMALLEST, 1).is_some());
+        }
+        assert!(windows.slice(beyond | (PLACES as u64) << SMALLEST, 1).is_none());
         assert!(windows.slice(5 << LARGE, 1).is_some());
+    }
+
+    #[test]
+    fn windows_that_were_let_go_hold_no_memory_and_no_more_are_mapped() {
+        let (memory, windows) = file_of(1 << 40);
+        let before = windows.slice(5 << LARGE, 8).unwrap();
+        before.write(&7u64.to_ne_bytes());
+        windows.let_go();
+        // Nobody else maps it for writing, or this would fail.
+        memory.seal_writes().unwrap();
+        let mut seen = [1; 8];
+        before.read(&mut seen);
+        assert_eq!(seen, [0; 8]);
+        assert!(windows.slice(6 << LARGE, 8).is_none());
+        assert!(windows.file().is_none());
     }
 
     #[test]

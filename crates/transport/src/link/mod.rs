@@ -1,9 +1,12 @@
 //! A link: everything between this process and one peer. Two rings, the way to wake the other side, and what of its
 //! memory can be reached directly.
 
+mod attention;
+mod burial;
 mod meeting;
 mod socket;
 mod stalled;
+mod trusting;
 mod waking;
 
 use std::collections::HashMap;
@@ -14,10 +17,12 @@ use std::time::Duration;
 use nonic_memory::{Inside, KeyTableView, OperationGuard, OperationSlots, SharedSlice};
 use nonic_queue::QpNumber;
 use nonic_sys::{
-    AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, FenceReach, OwnedFd, PacketSocket,
-    SharedMapping, open_process, wait_readable,
+    AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, FenceReach, PacketSocket, PeerMemory,
+    SharedMapping,
 };
+use nonic_trust::{Challenge, Peer};
 
+pub use self::attention::Attention;
 use crate::control::ProcessToken;
 use crate::layout::{RING_SLOTS, direction};
 use crate::link_record::{LinkFacts, LinkRecord};
@@ -68,11 +73,19 @@ pub enum LinkEvent {
 pub struct Link {
     party: Arc<Party>,
     socket: Option<PacketSocket>,
-    /// The peer's process: a child of it may hold its end of the socket open when it dies.
-    process: Option<OwnedFd>,
+    /// Whom the kernel says is at the other end, and its process: a child of it may hold its end of the socket open when it
+    /// dies.
+    peer: Option<Peer>,
     credentials: Credentials,
+    /// What the peer is to answer.
+    challenge: Mutex<Option<Challenge>>,
+    trusted: AtomicBool,
+    /// The peer has been shown this process's memory.
+    shown: AtomicBool,
     token: OnceLock<ProcessToken>,
     blocks: OnceLock<Vec<u32>>,
+    /// The rings and the operation slots of both sides.
+    rings: Arc<SharedMapping>,
     transmit: BiasedMutex<Producer>,
     /// Of the peer, who reads what is transmitted.
     bell: Bell,
@@ -84,7 +97,8 @@ pub struct Link {
     peer_waiter_bell: OnceLock<EventFd>,
     view: OnceLock<PeerView>,
     pub(crate) files: Mutex<HashMap<u32, PeerFile>>,
-    can_reach: AtomicBool,
+    /// The peer's memory, once it was shown that the kernel lets this process at it.
+    pub(crate) peer_memory: OnceLock<PeerMemory>,
     peer_can_reach: AtomicBool,
     peer_can_map: AtomicBool,
     dead: AtomicBool,
@@ -96,12 +110,14 @@ pub struct Link {
     record: Option<Arc<LinkRecord>>,
     /// Messages of the peer that made no sense and were dropped.
     pub refused_messages: AtomicU64,
+    /// How much attention the peer gets.
+    pub attention: Attention,
 }
 
 impl Link {
     fn assemble(
         party: Arc<Party>,
-        socket: Option<PacketSocket>,
+        peer: Option<(PacketSocket, Peer)>,
         credentials: Credentials,
         mapping: Arc<SharedMapping>,
         transmit: usize,
@@ -110,12 +126,16 @@ impl Link {
         let ring = |number| RingMemory::new(Arc::clone(&mapping), direction(number));
         let slots = |number| OperationSlots::new(Arc::clone(&mapping), direction(number) + RING_SLOTS);
         let facts = LinkFacts { pid: credentials.pid, uid: credentials.uid, ..LinkFacts::default() };
+        let (socket, peer) = peer.unzip();
         Self {
             record: socket.as_ref().map(|_| Arc::new(party.segment.record_link(facts))),
             party,
-            process: socket.as_ref().and_then(|_| open_process(credentials.pid)),
             socket,
+            peer,
             credentials,
+            challenge: Mutex::new(None),
+            trusted: AtomicBool::new(false),
+            shown: AtomicBool::new(false),
             token: OnceLock::new(),
             blocks: OnceLock::new(),
             bell: Bell::new(ring(transmit)),
@@ -123,11 +143,12 @@ impl Link {
             receive: BiasedMutex::new(Consumer::new(ring(receive))),
             own_operations: slots(transmit),
             peer_operations: slots(receive),
+            rings: mapping,
             peer_doorbell: OnceLock::new(),
             peer_waiter_bell: OnceLock::new(),
             view: OnceLock::new(),
             files: Mutex::new(HashMap::new()),
-            can_reach: AtomicBool::new(false),
+            peer_memory: OnceLock::new(),
             peer_can_reach: AtomicBool::new(false),
             peer_can_map: AtomicBool::new(false),
             dead: AtomicBool::new(false),
@@ -136,6 +157,7 @@ impl Link {
             stalled: Mutex::new(Vec::new()),
             has_stalled: AtomicBool::new(false),
             refused_messages: AtomicU64::new(0),
+            attention: Attention::default(),
         }
     }
 
@@ -153,12 +175,12 @@ impl Link {
 
     /// Readable when the peer's process has ended, where the kernel offers that.
     pub fn process(&self) -> Option<BorrowedFd<'_>> {
-        self.process.as_ref().map(AsFd::as_fd)
+        self.peer.as_ref().and_then(Peer::process)
     }
 
     /// Whether the peer's process has ended.
     pub fn process_ended(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| wait_readable(process.as_fd(), Some(Duration::ZERO)))
+        self.peer.as_ref().is_some_and(Peer::has_ended)
     }
 
     /// Whether both ends are this process.
@@ -183,10 +205,14 @@ impl Link {
         tokens_agree && self.credentials == other.credentials && self.is_loopback() == other.is_loopback()
     }
 
-    /// Blocks of queue-pair numbers the peer says it owns, if it is of a user whose word counts.
-    pub fn claimed_blocks(&self) -> &[u32] {
-        let trusted = self.credentials.uid == nonic_sys::effective_user();
-        if trusted { self.blocks.get().map_or(&[], Vec::as_slice) } else { &[] }
+    /// Whether the peer is the process that answers to the name of a block, which `owner` was connected to just now. Its own
+    /// word counts if it is trusted; otherwise both must be the same living process for the kernel.
+    pub fn leads_to_owner(&self, block: u32, owner: &PacketSocket) -> bool {
+        if !self.blocks.get().is_some_and(|blocks| blocks.contains(&block)) || self.is_dead() {
+            return false;
+        }
+        let same = |found: Credentials| found == self.credentials && found.pid > 0;
+        self.is_trusted() || (owner.peer().is_ok_and(same) && !self.process_ended())
     }
 
     /// What the kernel says of the peer.
@@ -204,13 +230,25 @@ impl Link {
         &self.party
     }
 
-    /// Begins an operation of this process on the peer's memory; `None` if the link has ended. The look comes after the
-    /// slots were taken, one that the peer waits for and one of this process: whoever closes the link waits for the latter,
-    /// which no peer can write to.
+    /// Begins an operation of this process on the peer's memory; `None` if the link has ended, or so many threads are inside
+    /// that the peer could not see this one. The look comes after the slots were taken, one that the peer waits for and one
+    /// of this process: whoever closes the link waits for the latter, which no peer can write to.
     pub(crate) fn enter(&self, view: &PeerView) -> Option<Entered<'_>> {
         let own = self.party.memory.enter();
-        let guard = self.own_operations.enter(view.segment.light_fences());
-        (!self.is_dead()).then_some(Entered { guard, _own: own })
+        // Of a link to this process itself only this process's own slots are waited for.
+        let shown = match self.is_loopback() {
+            true => None,
+            false => Some(self.own_operations.enter(|| view.segment.light_fences())?),
+        };
+        (!self.is_dead()).then_some(Entered { guard: own, _shown: shown })
+    }
+
+    /// The same for a pull, of which there is one at a time, since whoever reads rings carries it out: the peer sees it,
+    /// however many threads are inside.
+    pub(crate) fn enter_to_pull(&self, view: &PeerView) -> Option<Entered<'_>> {
+        let own = self.party.memory.enter();
+        let shown = self.own_operations.enter_alone(|| view.segment.light_fences())?;
+        (!self.is_dead()).then_some(Entered { guard: own, _shown: Some(shown) })
     }
 
     pub(crate) fn keys(&self) -> Option<&KeyTableView> {
@@ -220,7 +258,7 @@ impl Link {
     /// Whether the kernel lets this process into the peer's memory.
     #[inline]
     pub fn can_reach(&self) -> bool {
-        self.can_reach.load(Ordering::Acquire)
+        self.peer_memory.get().is_some()
     }
 
     /// Whether the kernel lets the peer into this process's memory.
@@ -284,7 +322,7 @@ impl Link {
         }
         nonic_sys::heavy_fence(FenceReach::Process);
         if let Some(socket) = &self.socket
-            && self.party.memory.slots().wait_idle(OWN_PATIENCE, &|| false)
+            && self.party.memory.slots().wait_idle(OWN_PATIENCE)
         {
             socket.stop_sending();
         }
@@ -302,8 +340,12 @@ impl Link {
     }
 
     /// Waits until every operation the peer has under way on this process's memory is over. False if one is not within
-    /// `limit`, though the peer's process lives: it is stopped. It is then not waited for again.
+    /// `limit`, though the peer's process lives: it is stopped. It is then not waited for again. Who was never shown this
+    /// process's memory is not waited for, whatever it writes about itself.
     pub fn wait_for_peer(&self, limit: Duration) -> bool {
+        if !self.shown.load(Ordering::SeqCst) {
+            return true;
+        }
         let limit = if self.was_given_up() { Duration::ZERO } else { limit };
         let hung_up = || self.socket.as_ref().is_some_and(PacketSocket::is_hung_up);
         let gone = || hung_up() || self.process_ended();
@@ -335,7 +377,7 @@ impl Link {
     /// here: it was shown keys, it lives, and it has not closed its end.
     pub fn peer_may_operate(&self) -> bool {
         let Some(socket) = &self.socket else { return false };
-        self.party.trusts(self.credentials.uid) && !socket.is_hung_up() && !self.process_ended()
+        self.shown.load(Ordering::SeqCst) && !socket.is_hung_up() && !self.process_ended()
     }
 }
 
@@ -343,7 +385,7 @@ impl Link {
 #[derive(Debug)]
 pub(crate) struct Entered<'a> {
     pub(crate) guard: OperationGuard<'a>,
-    _own: OperationGuard<'a>,
+    _shown: Option<OperationGuard<'a>>,
 }
 
 /// How long closing a link waits for this process's own operations on the peer's memory.

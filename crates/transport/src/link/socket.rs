@@ -5,18 +5,23 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use nonic_sys::{AsFd, BorrowedFd, OwnedFd, Protection, Received, SharedMemory};
+use nonic_sys::{AsFd, BorrowedFd, OwnedFd, Protection, Received, Seldom, SharedMemory};
 
 use super::{Link, LinkEvent, PeerFile};
 use crate::control::{ControlMessage, LONGEST};
 use crate::party::Tier;
 
 impl Link {
-    /// Handles everything that waits on the socket.
+    /// Handles what waits on the socket, though not for ever: others have their turn after so many messages.
     pub fn handle_socket(&self) -> LinkEvent {
+        self.handle_messages(MESSAGES_AT_ONCE)
+    }
+
+    /// Handles `most` of the messages that wait on the socket.
+    pub fn handle_messages(&self, most: usize) -> LinkEvent {
         let Some(socket) = &self.socket else { return LinkEvent::None };
         let mut bytes = [0u8; LONGEST];
-        for _ in 0..MESSAGES_AT_ONCE {
+        for _ in 0..most {
             let (length, descriptors) = match socket.receive(&mut bytes) {
                 Received::Message(length, descriptors) => (length, descriptors),
                 Received::Nothing => return LinkEvent::None,
@@ -33,9 +38,12 @@ impl Link {
                     tracing::debug!(pid, "a peer ended while it was being answered");
                     continue;
                 } else if error.raw_os_error().is_some() {
-                    tracing::warn!(pid, %error, "this process has no room for a link to a peer; it is closed");
-                } else {
-                    tracing::warn!(pid, %error, "a peer broke the rules; its link is closed");
+                    if let Some(unsaid) = NO_ROOM.turn() {
+                        tracing::warn!(pid, %error, unsaid, "this process has no room for a link to a peer; it is closed");
+                    }
+                } else if let Some(unsaid) = BROKEN_RULES.turn() {
+                    let uid = self.credentials.uid;
+                    tracing::warn!(pid, uid, %error, unsaid, "a peer broke the rules; its link is closed");
                 }
                 return LinkEvent::Ended;
             }
@@ -61,13 +69,26 @@ impl Link {
     ) -> io::Result<()> {
         match message {
             ControlMessage::Hello(_) => Err(io::Error::other("a second introduction")),
-            ControlMessage::Welcome(introduction) => {
+            ControlMessage::Welcome(introduction, answer) => {
                 if self.token.get().is_some() {
                     return Err(io::Error::other("a second introduction"));
                 }
-                self.meet(introduction, descriptors.into_iter())?;
-                self.tell_reach()
+                if let Some(answer) = answer {
+                    self.take_answer(&answer)?;
+                }
+                let own = self.reply(introduction.question);
+                self.meet(introduction);
+                if let Some(own) = own {
+                    self.tell(&ControlMessage::Answer(own), &[])?;
+                }
+                self.show()
             }
+            ControlMessage::Answer(answer) => {
+                self.take_answer(&answer)?;
+                self.show()
+            }
+            ControlMessage::Show(shown) => self.take_shown(&shown, descriptors),
+            ControlMessage::CanReach { .. } if !self.is_trusted() => Ok(()),
             ControlMessage::CanReach { kernel, mapping } => {
                 // A limit of this side's own holds for what it offers, too.
                 let tier = self.party.tier;
@@ -97,7 +118,7 @@ impl Link {
     }
 
     pub(super) fn give_file(&self, file: u32) -> io::Result<()> {
-        let may = self.party.trusts(self.credentials.uid) && self.party.tier == Tier::Mapped;
+        let may = self.is_trusted() && self.party.tier == Tier::Mapped;
         match may.then(|| self.party.files.descriptor(file)).flatten() {
             Some((descriptor, length)) => {
                 self.tell(&ControlMessage::File { file, length }, &[descriptor.as_fd()])
@@ -109,7 +130,7 @@ impl Link {
     pub(super) fn take_file(&self, file: u32, length: u64, descriptor: Option<OwnedFd>) {
         // The program behind a peer can shrink its own file, and using what is gone kills (`SIGBUS`): only from a peer
         // that could kill this process anyway.
-        let descriptor = descriptor.filter(|_| self.party.could_trace(self.credentials.uid));
+        let descriptor = descriptor.filter(|_| self.is_trusted());
         let mapped = descriptor.and_then(|descriptor| {
             let memory = SharedMemory::from_unsealed(descriptor, usize::try_from(length).ok()?).ok()?;
             memory.map(Protection::ReadWrite).ok()
@@ -154,6 +175,9 @@ impl Link {
 pub(super) fn has_ended(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
+
+static NO_ROOM: Seldom = Seldom::new();
+static BROKEN_RULES: Seldom = Seldom::new();
 
 /// Messages of one socket that are handled before others have their turn.
 pub(super) const MESSAGES_AT_ONCE: usize = 64;

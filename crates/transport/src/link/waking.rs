@@ -44,9 +44,12 @@ impl Link {
     pub fn set_polled(&self) {
         let fences_reach = match self.view() {
             Some(view) => view.segment.light_fences(),
-            None => self.is_loopback() && light_fences_are_free(),
+            None => self.is_loopback(),
         };
-        if fences_reach && let Some(mut consumer) = self.try_receive() {
+        if fences_reach
+            && light_fences_are_free()
+            && let Some(mut consumer) = self.try_receive()
+        {
             consumer.set_polled();
         }
     }

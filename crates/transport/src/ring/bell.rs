@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use nonic_sys::{AtomicU64, FenceReach, heavy_fence, light_fence};
+use nonic_sys::{AtomicU64, FenceReach, heavy_fence_for_grants, light_fence};
 
 use super::RingMemory;
 use crate::layout::RING_CONSUMER_SLEEPS;
@@ -46,7 +46,7 @@ impl Bell {
     /// Whom the producer must wake, after it has published; asking takes the duty.
     #[inline]
     pub(crate) fn wanted(&self) -> Option<Sleeper> {
-        light_fence(true);
+        light_fence(|| true);
         if self.flag().load(Ordering::Relaxed) == POLLED {
             return None;
         }
@@ -73,7 +73,7 @@ impl Bell {
         };
         self.flag().store(word, Ordering::SeqCst);
         if was_polled {
-            heavy_fence(FenceReach::Machine);
+            heavy_fence_for_grants(FenceReach::Machine);
         } else {
             fence(Ordering::SeqCst);
         }

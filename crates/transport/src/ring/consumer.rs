@@ -51,13 +51,29 @@ pub struct Consumer {
     head: u64,
     /// What the producer was told.
     reported: u64,
+    /// How far the consumer was when the producer was last rung for; none: it never was.
+    rung: Option<u64>,
     /// Cells of the message last found.
     current: u64,
 }
 
 impl Consumer {
     pub(crate) fn new(memory: RingMemory) -> Self {
-        Self { bell: Bell::new(memory.clone()), polled: false, memory, head: 0, reported: 0, current: 0 }
+        Self {
+            bell: Bell::new(memory.clone()),
+            polled: false,
+            memory,
+            head: 0,
+            reported: 0,
+            rung: None,
+            current: 0,
+        }
+    }
+
+    /// One that has read as many cells already.
+    #[cfg(fuzzing)]
+    pub(crate) fn at(memory: RingMemory, head: u64) -> Self {
+        Self { head, reported: head, ..Self::new(memory) }
     }
 
     /// Whether a message waits.
@@ -148,7 +164,12 @@ impl Consumer {
             self.memory.control(RING_HEAD).store(self.head, Ordering::Release);
         }
         let waits = self.memory.control(RING_PRODUCER_WAITS);
-        waits.load(Ordering::Relaxed) != 0 && waits.swap(0, Ordering::SeqCst) != 0
+        if waits.load(Ordering::Relaxed) == 0 || waits.swap(0, Ordering::SeqCst) == 0 {
+            return false;
+        }
+        // Once for each place the consumer comes to: a producer that has been rung for knows it, and one that says all the
+        // same that it waits must not have this process make a system call for each time that it does.
+        self.rung.replace(self.head) != Some(self.head)
     }
 
     /// Says that the consumer is about to sleep, and whom to wake then. It must look once more before it does.

@@ -82,7 +82,7 @@ pub struct RingFull;
 mod tests {
     use super::*;
     use crate::layout::DIRECTION_LENGTH;
-    use crate::layout::RING_HEAD;
+    use crate::layout::{RING_HEAD, RING_PRODUCER_WAITS};
     use crate::message::{FRAGMENT, Header, MessageKind};
     use crate::psn::Psn;
     use crate::short_send::ShortSend;
@@ -227,6 +227,22 @@ mod tests {
         assert!(pop(&mut consumer).is_some());
         assert!(consumer.report(), "the producer waits");
         assert!(push(&mut producer, count, &mut [1; 8]).is_ok());
+    }
+
+    #[test]
+    fn a_producer_that_goes_on_saying_that_it_waits_is_rung_for_once_until_there_is_more_room() {
+        let (mut producer, mut consumer, memory) = ring();
+        push(&mut producer, 0, &mut [1; 8]).unwrap();
+        let mut rung = 0;
+        for _ in 0..100 {
+            memory.control(RING_PRODUCER_WAITS).store(1, Ordering::SeqCst);
+            assert!(consumer.has_work());
+            rung += u32::from(consumer.report());
+        }
+        assert_eq!(rung, 1);
+        assert!(pop(&mut consumer).is_some());
+        memory.control(RING_PRODUCER_WAITS).store(1, Ordering::SeqCst);
+        assert!(consumer.report());
     }
 
     #[test]

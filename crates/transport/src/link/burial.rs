@@ -1,0 +1,37 @@
+//! What an ended link lets go of: memory of the peer, which would otherwise live as long as the last queue pair that was
+//! connected to it.
+
+use nonic_sys::{FenceReach, Protection, heavy_fence};
+
+use super::{Link, OWN_PATIENCE};
+
+impl Link {
+    /// Lets go of the peer's memory, and of the rings once the peer can have no operation under way: the link has ended, and
+    /// what was said in its rings is known. Mappings stay where they are and hold zeros, for whoever still looks.
+    pub fn let_go(&self) {
+        let nobody_inside = || {
+            // An operation that did not see the link's end is in its slot; later ones leave at once.
+            heavy_fence(FenceReach::Process);
+            self.party.memory.slots().wait_idle(OWN_PATIENCE)
+        };
+        if self.is_loopback() || !self.is_dead() || !nobody_inside() {
+            return;
+        }
+        if let Some(view) = self.view() {
+            view.segment.let_go();
+            for arena in &view.arenas {
+                let _ = arena.let_go(Protection::Read);
+            }
+            if let Some(windows) = &view.adopted {
+                windows.let_go();
+            }
+        }
+        self.lock_files().clear();
+        if let Some(memory) = self.peer_memory.get() {
+            memory.close();
+        }
+        if !self.peer_may_operate() {
+            let _ = self.rings.let_go(Protection::ReadWrite);
+        }
+    }
+}
