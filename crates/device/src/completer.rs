@@ -107,7 +107,7 @@ impl QueuePair {
 
     /// Nothing from the refused message on was done: all of it is repeated, or fails.
     fn take_back(inner: &mut Inner) {
-        inner.send.started = inner.send.finished;
+        inner.take_back();
         (inner.requester.sent, inner.requester.reads, inner.requester.read_received) = (0, 0, 0);
     }
 
@@ -183,10 +183,12 @@ impl QueuePair {
             return false;
         }
         let mut at = 0;
-        for slice in cut(&slices, offset, data.length()) {
+        let slices = cut(&slices, offset, data.length());
+        for slice in &slices {
             slice.copy_near_from(data.part(at, slice.length()));
             at += slice.length();
         }
+        self.engine().party().memory.device_wrote(&slices);
         true
     }
 }

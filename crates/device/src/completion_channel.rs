@@ -7,8 +7,9 @@ use nonic_sys::BorrowedFd;
 
 use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
-use crate::engine::{Awaited, Drive};
+use crate::engine::{Awaited, Engine};
 use crate::error::{Busy, CreateError};
+use crate::event_wait::EventWait;
 use crate::events::EventQueue;
 use crate::use_count::UseCount;
 
@@ -16,7 +17,7 @@ use crate::use_count::UseCount;
 #[derive(Debug)]
 pub struct CompletionChannel {
     context: Arc<Context>,
-    events: EventQueue<Arc<CompletionQueue>>,
+    pub(crate) events: EventQueue<Arc<CompletionQueue>>,
     pub(crate) users: UseCount,
 }
 
@@ -40,19 +41,17 @@ impl CompletionChannel {
     /// [`CompletionQueue::acknowledge_events`].
     ///
     /// The thread that blocks drives the device; the descriptor becomes readable only for events that no such thread takes.
-    pub fn next_event(&self) -> io::Result<Arc<CompletionQueue>> {
-        let deliver = |queue: &Arc<CompletionQueue>| queue.account().delivered();
-        let blocks = || self.context.is_current() && self.events.is_empty() && !self.events.is_nonblocking();
-        if blocks() {
-            let mut awaited = ChannelEvent { events: &self.events, deliver };
-            match self.context.engine().drive(&mut awaited, None) {
-                Drive::Found(queue) => return Ok(queue),
-                Drive::Failed(error) => return Err(error),
-                // The descriptor tells.
-                Drive::Left | Drive::TimedOut => {}
-            }
-        }
-        Ok(self.events.next(deliver)?.0)
+    pub fn next_event(self: &Arc<Self>) -> io::Result<Arc<CompletionQueue>> {
+        self.begin_wait().finish()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.context.engine()
+    }
+
+    /// Whether a thread that wants an event may drive the device for it.
+    pub(crate) fn blocks(&self) -> bool {
+        self.context.is_current() && self.events.is_empty() && !self.events.is_nonblocking()
     }
 
     /// Gives the channel back; refused while completion queues use it.
@@ -72,9 +71,9 @@ impl CompletionChannel {
 }
 
 /// The next event of a channel, for a thread that drives the device until it comes.
-struct ChannelEvent<'a, D> {
-    events: &'a EventQueue<Arc<CompletionQueue>>,
-    deliver: D,
+pub(crate) struct ChannelEvent<'a, D> {
+    pub(crate) events: &'a EventQueue<Arc<CompletionQueue>>,
+    pub(crate) deliver: D,
 }
 
 impl<D: Fn(&Arc<CompletionQueue>)> Awaited for ChannelEvent<'_, D> {

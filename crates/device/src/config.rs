@@ -1,7 +1,7 @@
 //! What the environment says of the devices of this process.
 
 use nonic_memory::AdoptionPolicy;
-use nonic_transport::Tier;
+use nonic_transport::{Tier, TrustedUsers};
 
 /// Devices at most.
 const DEVICES_MAX: u32 = 16;
@@ -9,6 +9,8 @@ const DEVICES_MAX: u32 = 16;
 const DEVICE_MEMORY: u64 = 64 << 20;
 /// Device memory of a device at most: it is virtual until touched.
 const DEVICE_MEMORY_MAX: u64 = 64 << 30;
+/// As long as a cache line.
+const DEVICE_MEMORY_GRANULE_MAX: u64 = 64;
 
 /// Settings of all devices of the process. Read from `NONIC_*` once, when the first device is listed or opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,9 @@ pub struct Config {
     pub ethernet: bool,
     /// `NONIC_DEVICE_MEMORY`: bytes of device memory, with an optional `K`, `M` or `G`; default 64M.
     pub device_memory: u64,
+    /// `NONIC_DEVICE_MEMORY_GRANULE`: offsets and lengths of copies to and from device memory are multiples of so many bytes, a
+    /// power of 2 up to 64; default 1. Some cards have 4.
+    pub device_memory_granule: u64,
     /// `NONIC_TIER`: the best way bytes may take: `auto` or `mapped` (default), `kernel`, `ring`.
     pub tier: Tier,
     /// `NONIC_ADOPT`: whether registered private memory is moved where peers can map it: `auto` (default), `always`,
@@ -31,6 +36,12 @@ pub struct Config {
     pub fork_copy: Option<u64>,
     /// `NONIC_PTRACE=any`: let same-user peers copy by the kernel under Yama's `ptrace_scope` 1.
     pub allow_tracers: bool,
+    /// `NONIC_TRUST`: users, by name or number with commas between them, whose processes may reach this process's memory
+    /// though the kernel cannot be asked whether it would let them; default nobody.
+    pub trusted_users: TrustedUsers,
+    /// `NONIC_CACHE_SEED`: what the cache of memory that is not coherent does to a program that leaves a call out; a number,
+    /// default 0.
+    pub cache_seed: u64,
 }
 
 impl Default for Config {
@@ -40,10 +51,13 @@ impl Default for Config {
             device_name: "nonic".to_owned(),
             ethernet: false,
             device_memory: DEVICE_MEMORY,
+            device_memory_granule: 1,
             tier: Tier::Mapped,
             adoption: AdoptionPolicy::Auto,
             fork_copy: None,
             allow_tracers: false,
+            trusted_users: TrustedUsers::default(),
+            cache_seed: 0,
         }
     }
 }
@@ -86,6 +100,11 @@ impl Config {
             config.device_memory = parse_size(value).filter(|size| *size <= DEVICE_MEMORY_MAX)?;
             Some(())
         });
+        take("NONIC_DEVICE_MEMORY_GRANULE", &mut |value| {
+            let fits = |granule: &u64| granule.is_power_of_two() && *granule <= DEVICE_MEMORY_GRANULE_MAX;
+            config.device_memory_granule = value.parse().ok().filter(fits)?;
+            Some(())
+        });
         take("NONIC_TIER", &mut |value| {
             config.tier = match value.to_ascii_lowercase().as_str() {
                 "auto" | "mapped" => Tier::Mapped,
@@ -108,6 +127,10 @@ impl Config {
             config.fork_copy = Some(parse_size(value)?);
             Some(())
         });
+        take("NONIC_CACHE_SEED", &mut |value| {
+            config.cache_seed = value.parse().ok()?;
+            Some(())
+        });
         take("NONIC_PTRACE", &mut |value| {
             config.allow_tracers = match value {
                 "any" => true,
@@ -115,6 +138,16 @@ impl Config {
                 _ => return None,
             };
             Some(())
+        });
+        take("NONIC_TRUST", &mut |value| match TrustedUsers::parse(value) {
+            Ok(users) => {
+                config.trusted_users = users;
+                Some(())
+            }
+            Err(unknown) => {
+                tracing::warn!(%unknown, "NONIC_TRUST");
+                None
+            }
         });
         config
     }
@@ -147,20 +180,26 @@ mod tests {
             ("NONIC_DEVICE_NAME", "mlx5_"),
             ("NONIC_LINK_LAYER", "Ethernet"),
             ("NONIC_DEVICE_MEMORY", "2M"),
+            ("NONIC_DEVICE_MEMORY_GRANULE", "4"),
             ("NONIC_TIER", "ring"),
             ("NONIC_ADOPT", "Always"),
             ("NONIC_FORK_COPY", "3K"),
             ("NONIC_PTRACE", "any"),
+            ("NONIC_TRUST", "root,7"),
+            ("NONIC_CACHE_SEED", "18446744073709551615"),
         ]);
         let expected = Config {
             devices: 3,
             device_name: "mlx5_".to_owned(),
             ethernet: true,
             device_memory: 2 << 20,
+            device_memory_granule: 4,
             tier: Tier::Ring,
             adoption: AdoptionPolicy::Always,
             fork_copy: Some(3 << 10),
             allow_tracers: true,
+            trusted_users: TrustedUsers::parse("0,7").unwrap(),
+            cache_seed: u64::MAX,
         };
         assert_eq!(config, expected);
     }
@@ -174,10 +213,16 @@ mod tests {
             ("NONIC_LINK_LAYER", "token ring"),
             ("NONIC_DEVICE_MEMORY", "1T"),
             ("NONIC_DEVICE_MEMORY", "99999999999G"),
+            ("NONIC_DEVICE_MEMORY_GRANULE", "3"),
+            ("NONIC_DEVICE_MEMORY_GRANULE", "128"),
             ("NONIC_TIER", "fast"),
             ("NONIC_ADOPT", "yes"),
             ("NONIC_FORK_COPY", "much"),
             ("NONIC_PTRACE", "all"),
+            ("NONIC_CACHE_SEED", "-1"),
+            ("NONIC_CACHE_SEED", "random"),
+            ("NONIC_TRUST", "65534"),
+            ("NONIC_TRUST", "no such user"),
         ] {
             assert_eq!(with(&[(name, value)]), Config::default(), "{name}={value}");
         }

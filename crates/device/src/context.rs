@@ -11,6 +11,7 @@ use crate::async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
 use crate::device::Device;
 use crate::engine::{Engine, EngineOwner};
 use crate::error::{CreateError, OpenError, asked};
+use crate::event_wait::EventWait;
 use crate::events::EventQueue;
 use crate::limits::Limits;
 use crate::port::{DEFAULT_PKEY, GidEntry, Port, PortAttributes};
@@ -25,7 +26,7 @@ pub struct Context {
     /// Zones there are.
     pub(crate) zones: AtomicU32,
     command: EventFd,
-    events: EventQueue<AsyncEvent>,
+    pub(crate) events: EventQueue<AsyncEvent>,
     /// Nobody reads them.
     ignored: AtomicBool,
 }
@@ -88,9 +89,8 @@ impl Context {
 
     /// The oldest asynchronous event. Blocks while there is none, unless the descriptor has `O_NONBLOCK` (then
     /// `WouldBlock`); a signal ends the wait (`Interrupted`). Each must be acknowledged on its element.
-    pub fn next_async_event(&self) -> io::Result<AsyncEvent> {
-        let (event, ()) = self.events.next(|event| event.element.delivered())?;
-        Ok(event)
+    pub fn next_async_event(self: &Arc<Self>) -> io::Result<AsyncEvent> {
+        self.begin_async_wait().finish()
     }
 
     /// Nobody will read asynchronous events, so none is kept from now on: objects have observers.
@@ -116,6 +116,19 @@ impl Context {
         if self.is_current() {
             self.engine().catch_up();
         }
+    }
+
+    /// Handles messages that have come by now. They are then acknowledged before whatever is posted next, as by a card, which takes
+    /// what arrives without its program. Costs a look at the rings if there are none.
+    pub fn look(&self) {
+        if self.is_current() {
+            self.engine().look_before_sending();
+        }
+    }
+
+    /// The number of something that arrives for a program now, to be compared with [`crate::CompletionQueue::oldest_arrival`].
+    pub fn number_arrival(&self) -> u64 {
+        self.engine().number_arrival()
     }
 
     /// Closes the device: its queue pairs are destroyed. Closing twice is harmless.

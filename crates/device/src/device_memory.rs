@@ -22,18 +22,17 @@ pub struct DeviceMemory {
     held_back: AtomicBool,
 }
 
-/// Programs copy device memory in words of this many bytes, as on the hardware that has such memory.
-const WORD: u64 = 4;
-
 impl Context {
-    /// Takes `length` bytes of device memory whose start is a multiple of 2^`log_alignment`.
+    /// Takes `length` bytes of device memory whose start is a multiple of 2^`log_alignment`. In a child of the process that opened
+    /// the device it is the child's own, of the device as the child would open it: what the parent has free only the
+    /// parent knows.
     pub fn allocate_device_memory(
         self: &Arc<Self>,
         length: u64,
         log_alignment: u32,
     ) -> Result<Arc<DeviceMemory>, DeviceMemoryError> {
         if !self.is_current() {
-            return Err(DeviceMemoryError::Forked);
+            return Self::open(self.device())?.allocate_device_memory(length, log_alignment);
         }
         let offset = self.engine().arena(self.device().index()).allocate(length, log_alignment)?;
         Ok(Arc::new(DeviceMemory {
@@ -75,14 +74,16 @@ impl DeviceMemory {
         if offset.checked_add(length).is_none_or(|end| end > self.length) {
             return Err(out_of_range);
         }
-        if !offset.is_multiple_of(WORD) || !length.is_multiple_of(WORD) {
-            return Err(DeviceMemoryError::NotWords { offset, length });
+        let granule = self.context.device().config().device_memory_granule;
+        if !offset.is_multiple_of(granule) || !length.is_multiple_of(granule) {
+            return Err(DeviceMemoryError::NotGranules { offset, length, granule });
         }
         let arena = self.context.engine().arena(self.context.device().index());
         arena.slice(self.offset + offset, length).ok_or(out_of_range)
     }
 
-    /// Copies `length` bytes from the program to `offset`. Out of range or not whole words: nothing moves.
+    /// Copies `length` bytes from the program to `offset`. Out of range, or not whole granules where
+    /// `NONIC_DEVICE_MEMORY_GRANULE` is more than a byte: nothing moves.
     ///
     /// # Safety
     /// `source` is readable for `length` bytes.
@@ -98,7 +99,8 @@ impl DeviceMemory {
         Ok(())
     }
 
-    /// Copies `length` bytes from `offset` to the program. Out of range or not whole words: nothing moves.
+    /// Copies `length` bytes from `offset` to the program. Out of range, or not whole granules where
+    /// `NONIC_DEVICE_MEMORY_GRANULE` is more than a byte: nothing moves.
     ///
     /// # Safety
     /// `destination` is writable for `length` bytes.
@@ -120,6 +122,10 @@ impl DeviceMemory {
             return Ok(());
         }
         self.users.close("device memory")?;
+        if !self.context.is_current() {
+            // The parent goes on to use it.
+            return Ok(());
+        }
         let all_left = !self.held_back.load(Ordering::Acquire);
         let device = self.context.device().index();
         self.context.engine().release_device_memory(device, self.offset, self.length, all_left);

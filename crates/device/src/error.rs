@@ -2,7 +2,7 @@
 
 use std::io;
 
-use nonic_memory::{Access, AddressRange, ArenaError, Key};
+use nonic_memory::{Access, AddressRange, ArenaError, Key, LedgerError};
 use nonic_queue::TransitionError;
 
 /// Error returned by [`crate::Device::open`].
@@ -108,6 +108,9 @@ pub enum RegisterError {
     /// The kernel refused memory for a shadow.
     #[error("the kernel refused memory for a shadow: {0}")]
     System(#[from] io::Error),
+    /// Nothing could be agreed on with the processes that share the memory.
+    #[error("{0}")]
+    Ledger(#[from] LedgerError),
     /// No more regions.
     #[error("the key table is full")]
     TableFull,
@@ -132,20 +135,24 @@ pub enum DeviceMemoryError {
         /// Length of the device memory.
         size: u64,
     },
-    /// Not whole words.
-    #[error("offset {offset} and length {length} must be multiples of 4")]
-    NotWords {
+    /// Not whole granules.
+    #[error(
+        "offset {offset} and length {length} must be multiples of {granule} (NONIC_DEVICE_MEMORY_GRANULE)"
+    )]
+    NotGranules {
         /// Offset asked for.
         offset: u64,
         /// Length asked for.
         length: u64,
+        /// What they must be multiples of.
+        granule: u64,
     },
     /// Freed already.
     #[error("the device memory was freed already")]
     Freed,
-    /// The device was opened before a `fork` by the parent.
-    #[error("the device was opened before fork and belongs to the parent: open it in the child")]
-    Forked,
+    /// A child that takes some has a device of its own for it, which could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
 }
 
 /// Why a request about a memory window failed.

@@ -126,18 +126,18 @@ impl<T> EventQueue<T> {
         Some((event, result))
     }
 
-    /// The oldest event, handed to `deliver` while no other thread can remove it. Blocks while there is none, unless
-    /// the descriptor has `O_NONBLOCK`.
-    pub(crate) fn next<R>(&self, deliver: impl Fn(&T) -> R) -> io::Result<(T, R)> {
-        loop {
-            self.descriptor.take()?;
-            let mut inner = self.lock();
-            // An event that was removed with its object leaves its count behind; then wait for the next.
-            if let Some(event) = inner.events.pop_front() {
-                let result = deliver(&event);
-                return Ok((event, result));
-            }
-        }
+    /// The oldest event, for who has read the descriptor, handed to `deliver` while no other thread can remove it. `None`: the
+    /// one that was read for was removed with its object; then the next is to be waited for.
+    pub(crate) fn after_read<R>(&self, deliver: impl Fn(&T) -> R) -> Option<(T, R)> {
+        let mut inner = self.lock();
+        let event = inner.events.pop_front()?;
+        let result = deliver(&event);
+        Some((event, result))
+    }
+
+    /// Whoever has read the descriptor does not take the event: another may.
+    pub(crate) fn undo_read(&self) {
+        self.descriptor.signal();
     }
 
     /// Takes back the events of an object that goes.
@@ -189,22 +189,65 @@ impl EventAccount {
 mod tests {
     use super::*;
     use nonic_sys::wait_readable;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
+
+    fn next<T: Copy>(queue: &EventQueue<T>) -> T {
+        queue.descriptor.take().unwrap();
+        queue.after_read(|event| *event).expect("nobody else takes any").1
+    }
+
+    /// What used to stand still for ever: taking an event back looked at the descriptor, then read it, and another thread
+    /// had read it in between.
+    #[test]
+    fn taking_events_back_never_waits_for_who_reads_them() {
+        let queue = EventQueue::new().unwrap();
+        let (taken, rounds) = (AtomicU32::new(0), 100_000);
+        std::thread::scope(|scope| {
+            let queue = &queue;
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while let Ok(1) = queue.descriptor.take() {
+                        match queue.after_read(|event| *event) {
+                            Some((0, _)) => return,
+                            Some(_) => drop(taken.fetch_add(1, Ordering::Relaxed)),
+                            None => {}
+                        }
+                    }
+                });
+            }
+            for round in 1..=rounds {
+                queue.push(round);
+                queue.remove(|event| *event == round);
+            }
+            queue.push(0);
+            queue.push(0);
+        });
+        assert!(queue.is_empty());
+        assert!(taken.load(Ordering::Relaxed) <= rounds);
+    }
 
     #[test]
     fn the_descriptor_is_readable_while_events_wait() {
         let queue = EventQueue::new().unwrap();
+        let next = || next(&queue);
         let readable = || wait_readable(queue.descriptor(), Some(Duration::ZERO));
         assert!(!readable());
         queue.push(1);
         queue.push(2);
         assert!(readable());
-        assert_eq!(queue.next(|_| ()).unwrap().0, 1);
+        assert_eq!(next(), 1);
         assert!(readable());
         queue.remove(|event| *event == 2);
         assert!(!readable());
         queue.push(3);
-        assert_eq!(queue.next(|event| event * 2).unwrap(), (3, 6));
+        assert_eq!(next(), 3);
+        // Who has read and goes leaves the event to another.
+        queue.push(4);
+        queue.descriptor.take().unwrap();
+        assert!(!readable());
+        queue.undo_read();
+        assert_eq!(next(), 4);
     }
 
     #[test]
@@ -235,7 +278,7 @@ mod tests {
         queue.push(1);
         queue.end_wait();
         assert!(readable());
-        assert_eq!(queue.next(|_| ()).unwrap().0, 1);
+        assert_eq!(next(&queue), 1);
         queue.begin_wait();
         queue.push(2);
         assert_eq!(queue.end_wait_with(|_| ()), Some((2, ())));

@@ -3,21 +3,24 @@
 //! A window is *pages*, not addresses: they stay what they are when the program unmaps the addresses or maps something else
 //! there. So wherever it can be, an exposed range is some runs of files: the process's file of adopted pages, or a file that
 //! the program shares itself. What no file holds is reached through the kernel, at an address: shared memory without a
-//! descriptor by a second mapping that nobody else knows of, the rest (stacks, pinned or locked pages) where it is.
+//! descriptor by a second mapping that nobody else knows of, which of a System V segment also says its number; the rest (stacks,
+//! pinned or locked pages) where it is.
 
-use std::cell::Cell;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use nonic_memory::{Adoption, Purpose};
 use nonic_sys::{
-    AsFd, AsRawFd, Backing, FileIdentity, MemoryArea, OwnedFd, PageMap, PerProcess, Protection, RawFd,
-    SharedMapping, current_generation, file_identity, find_area, open_file_behind,
+    AreaMap, AsFd, AsRawFd, Backing, FileIdentity, MemoryArea, PageMap, PerProcess, Protection, RawFd,
+    SharedMapping, current_generation, duplicate_segment, file_identity, find_area, nameless_device,
+    shared_anonymous,
 };
 use nonic_transport::Windows;
 
 use crate::config::Config;
-use crate::engine::EngineOwner;
+use crate::engine::{EngineOwner, lock};
+use crate::open_files::{OpenFile, OpenFiles};
+use crate::turns;
 
 /// A part of an exposed range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,13 @@ pub enum ExposedPlace {
     },
     /// In this process's memory only, at this address.
     Address(usize),
+    /// There too, in a System V segment, which others may attach by the number that mappings of it have.
+    Segment {
+        /// Of the first byte.
+        address: usize,
+        /// The space that the number belongs to.
+        space: u16,
+    },
 }
 
 /// Why a range cannot be exposed.
@@ -69,22 +79,16 @@ pub enum ExposeError {
 enum Holding {
     Adopted(Adoption),
     File { _file: Arc<OpenFile> },
-    Duplicate { _mapping: SharedMapping },
-}
-
-/// A file behind shared memory of the program, kept open while some range lies in it.
-#[derive(Debug)]
-struct OpenFile {
-    descriptor: OwnedFd,
-    identity: FileIdentity,
-    writable: bool,
+    Duplicate { _mapping: SharedMapping, of: Option<FileIdentity> },
 }
 
 /// What a process needs to expose memory. Lives as long as the process.
 #[derive(Debug)]
 struct Home {
     owner: Arc<EngineOwner>,
-    files: Mutex<Vec<std::sync::Weak<OpenFile>>>,
+    files: OpenFiles,
+    /// Shared memory without a file, once for each exposed range that others reach at a second mapping.
+    duplicated: Mutex<Vec<FileIdentity>>,
     own_pages: OnceLock<Option<Windows>>,
 }
 
@@ -97,8 +101,13 @@ fn home() -> io::Result<&'static Home> {
     let config =
         crate::devices().first().map_or_else(Config::from_environment, |device| device.config().clone());
     let owner = EngineOwner::current(&config).map_err(io::Error::other)?;
-    let home = HOME.get_or_make(|| Home { owner, files: Mutex::default(), own_pages: OnceLock::new() });
-    let mut early = crate::engine::lock(EARLY.get_or_make(Mutex::default));
+    let home = HOME.get_or_make(|| Home {
+        owner,
+        files: OpenFiles::default(),
+        duplicated: Mutex::default(),
+        own_pages: OnceLock::new(),
+    });
+    let mut early = lock(EARLY.get_or_make(Mutex::default));
     if !early.told {
         home.owner.engine().party().adopter.add_own_threads(std::mem::take(&mut early.threads));
         early.told = true;
@@ -121,7 +130,8 @@ impl Exposed {
     }
 }
 
-/// Exposes whole pages, for writing too if `write`. They are moved where others can map them if that is possible.
+/// Exposes whole pages, for writing too if `write`. They are moved where others can map them if that is possible. Whoever calls
+/// holds nothing that a thread of the library waits for in [`crate::OwnThread::as_ordinary`].
 pub fn expose(address: usize, length: usize, write: bool) -> Result<Exposed, ExposeError> {
     let home = home().map_err(ExposeError::Refused)?;
     let adopter = &home.owner.engine().party().adopter;
@@ -136,16 +146,11 @@ pub fn expose(address: usize, length: usize, write: bool) -> Result<Exposed, Exp
     }
     let end = address.checked_add(length).ok_or(ExposeError::NotMapped { address })?;
     // Everything is looked at before anything is changed.
-    let mut areas = Vec::new();
-    let mut at = address;
-    while at < end {
-        let area = find_area(at).map_err(ExposeError::Refused)?.filter(|area| area.readable);
-        let area = area.ok_or(ExposeError::NotMapped { address: at })?;
-        if !area.allows(write) {
-            return Err(ExposeError::NotWritable { address: at });
-        }
-        areas.push((at, area.end.min(end), area));
-        at = area.end;
+    let mut areas = areas_of(address, end, write)?;
+    // The library's own threads do not count where the program has but one, not even while they end windows.
+    let _held = turns::hold();
+    if home.give_files(&areas) {
+        areas = areas_of(address, end, write)?;
     }
     // Neighbours that can be adopted are adopted together.
     let mut index = 0;
@@ -163,7 +168,43 @@ pub fn expose(address: usize, length: usize, write: bool) -> Result<Exposed, Exp
     Ok(exposed)
 }
 
+/// The areas of a range, each with the part of the range that it holds.
+fn areas_of(address: usize, end: usize, write: bool) -> Result<Vec<(usize, usize, MemoryArea)>, ExposeError> {
+    let (mut areas, mut at) = (Vec::new(), address);
+    while at < end {
+        let area = find_area(at).map_err(ExposeError::Refused)?.filter(|area| area.readable);
+        let area = area.ok_or(ExposeError::NotMapped { address: at })?;
+        if !area.allows(write) {
+            return Err(ExposeError::NotWritable { address: at });
+        }
+        areas.push((at, area.end.min(end), area));
+        at = area.end;
+    }
+    Ok(areas)
+}
+
 impl Home {
+    /// Gives a file to what is shared anonymous memory, where that is possible. Whether there was such.
+    fn give_files(&self, areas: &[(usize, usize, MemoryArea)]) -> bool {
+        let is_nameless = |area: &MemoryArea| matches!(area.backing, Backing::SharedFile { device, .. } if Some(device) == nameless_device());
+        if !areas.iter().any(|(_, _, area)| is_nameless(area)) {
+            return false;
+        }
+        let Ok(map) = AreaMap::open() else { return false };
+        let mut given = false;
+        for (at, _, area) in areas.iter().filter(|(_, _, area)| is_nameless(area)) {
+            let Ok(Some((identity, _))) = shared_anonymous(&map, area) else { continue };
+            // Who reaches it already goes on with what it is, and who may open it as it is need not move it.
+            if lock(&self.duplicated).contains(&identity) || self.files.behind(area, identity).is_some() {
+                continue;
+            }
+            if let Some(file) = self.owner.engine().party().adopter.name_shared(*at) {
+                given |= self.files.keep(file).is_ok();
+            }
+        }
+        given
+    }
+
     /// Whether the adopter decides about an area, and not the file it maps.
     fn can_adopt(&self, area: &MemoryArea) -> bool {
         match area.backing {
@@ -172,20 +213,6 @@ impl Home {
             Backing::SharedFile { .. } => self.owner.engine().party().is_adopted(&area.backing),
             Backing::PrivateFile { .. } => area.writable,
         }
-    }
-
-    fn file_of(&self, area: &MemoryArea, identity: FileIdentity) -> Option<Arc<OpenFile>> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.retain(|file| file.strong_count() > 0);
-        let fits = |file: &Arc<OpenFile>| file.identity == identity && (file.writable || !area.writable);
-        if let Some(file) = files.iter().filter_map(std::sync::Weak::upgrade).find(fits) {
-            return Some(file);
-        }
-        let writable = area.writable && matches!(area.backing, Backing::SharedFile { .. });
-        let descriptor = open_file_behind(area, writable)?;
-        let file = Arc::new(OpenFile { descriptor, identity, writable });
-        files.push(Arc::downgrade(&file));
-        Some(file)
     }
 }
 
@@ -241,7 +268,7 @@ impl Exposed {
         };
         if let Some((identity, area_offset)) = file
             && same()
-            && let Some(file) = home.file_of(area, identity)
+            && let Some(file) = home.files.behind(area, identity)
         {
             let offset = area_offset + (start - area.start) as u64;
             self.push(
@@ -251,9 +278,13 @@ impl Exposed {
             self.holdings.push(Holding::File { _file: file });
             return;
         }
-        if shared && let Ok(mapping) = SharedMapping::duplicate(start, length) {
-            self.push(length, ExposedPlace::Address(mapping.as_ptr() as usize));
-            self.holdings.push(Holding::Duplicate { _mapping: mapping });
+        if shared && let Ok((mapping, space)) = duplicate_segment(start, length) {
+            let of = file.map(|(identity, _)| identity);
+            lock(&home.duplicated).extend(of);
+            let address = mapping.as_ptr() as usize;
+            let place = space.map(|space| ExposedPlace::Segment { address, space });
+            self.push(length, place.unwrap_or(ExposedPlace::Address(address)));
+            self.holdings.push(Holding::Duplicate { _mapping: mapping, of });
             return;
         }
         self.push(length, ExposedPlace::Address(start));
@@ -269,8 +300,15 @@ impl Drop for Exposed {
         }
         let Some(home) = HOME.get() else { return };
         for holding in self.holdings.drain(..) {
-            if let Holding::Adopted(adoption) = holding {
-                home.owner.engine().give_back(adoption, true);
+            match holding {
+                Holding::Adopted(adoption) => home.owner.engine().give_back(adoption, true),
+                Holding::Duplicate { of: Some(identity), .. } => {
+                    let mut duplicated = lock(&home.duplicated);
+                    if let Some(index) = duplicated.iter().position(|other| *other == identity) {
+                        duplicated.swap_remove(index);
+                    }
+                }
+                Holding::Duplicate { of: None, .. } | Holding::File { .. } => {}
             }
         }
     }
@@ -292,7 +330,7 @@ pub fn own_pages() -> Option<(&'static Windows, FileIdentity)> {
         Windows::onto(file, Protection::ReadWrite, Some(Box::new(placing))).ok()
     });
     let windows = windows.as_ref()?;
-    Some((windows, file_identity(windows.file()).ok()?))
+    Some((windows, file_identity(windows.file()?.as_fd()).ok()?))
 }
 
 /// Runs `map`, which maps some of this process's own adopted pages at another address and returns where: nothing is given
@@ -322,58 +360,10 @@ struct Early {
 
 static EARLY: PerProcess<Mutex<Early>> = PerProcess::new();
 
-fn count_threads(more: isize) {
-    let mut early = crate::engine::lock(EARLY.get_or_make(Mutex::default));
+pub(crate) fn count_threads(more: isize) {
+    let mut early = lock(EARLY.get_or_make(Mutex::default));
     match HOME.get().filter(|_| early.told) {
         Some(home) => home.owner.engine().party().adopter.add_own_threads(more),
         None => early.threads += more,
-    }
-}
-
-/// A thread of the library's that keeps off the program's memory while pages are moved: it touches memory only inside
-/// [`OwnThread::work`], and does nothing outside but wait in the kernel.
-#[derive(Debug)]
-pub struct OwnThread {
-    at_work: Arc<Mutex<()>>,
-}
-
-thread_local! {
-    static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside [`OwnThread::work`]: then it may not wait for others of the library's threads.
-pub(crate) fn is_at_work() -> bool {
-    IS_AT_WORK.get()
-}
-
-impl OwnThread {
-    /// Counts one, before it starts.
-    pub fn count() -> Self {
-        count_threads(1);
-        Self { at_work: crate::engine::at_work() }
-    }
-
-    /// Runs `work`, which may give memory back, as an ordinary thread would.
-    pub fn as_ordinary<R>(&self, work: impl FnOnce() -> R) -> R {
-        count_threads(-1);
-        let result = work();
-        count_threads(1);
-        result
-    }
-
-    /// Runs `work` while no pages are moved. It must neither expose memory nor end that, nor wait for who does.
-    pub fn work<R>(&self, work: impl FnOnce() -> R) -> R {
-        let at_work = crate::engine::lock(&self.at_work);
-        IS_AT_WORK.set(true);
-        let result = work();
-        IS_AT_WORK.set(false);
-        drop(at_work);
-        result
-    }
-}
-
-impl Drop for OwnThread {
-    fn drop(&mut self) {
-        count_threads(-1);
     }
 }

@@ -17,14 +17,18 @@ mod device;
 mod device_memory;
 mod engine;
 mod error;
+mod event_wait;
 mod events;
 mod exposed;
 mod known_memory;
 mod limits;
 mod logging;
 mod memory_window;
+mod open_files;
+mod own_thread;
 mod pair_table;
 mod port;
+mod presence;
 mod program_memory;
 mod queue_pair;
 mod receive_queue;
@@ -35,6 +39,7 @@ mod ring;
 mod send_queue;
 mod shadow;
 mod shared_receive_queue;
+mod turns;
 mod use_count;
 mod wait_bell;
 mod zone;
@@ -48,9 +53,9 @@ pub use device::{Device, devices};
 pub use device_memory::DeviceMemory;
 pub use engine::{fork_init, is_fork_initialized};
 pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};
+pub use event_wait::{AsyncWait, ChannelWait, EventWait, Step};
 pub use exposed::{
-    ExposeError, Exposed, ExposedPlace, ExposedRun, OwnThread, expose, forget_own_pages, map_own_pages,
-    own_pages,
+    ExposeError, Exposed, ExposedPlace, ExposedRun, expose, forget_own_pages, map_own_pages, own_pages,
 };
 pub use known_memory::SharedPlace;
 pub use limits::Limits;
@@ -59,6 +64,7 @@ pub use memory_window::{MemoryWindow, WindowKind};
 pub use nonic_memory::*;
 pub use nonic_queue::*;
 pub use nonic_transport::Tier;
+pub use own_thread::{OwnThread, Starter};
 pub use port::{GidEntry, GidKind, PortAttributes};
 pub use queue_pair::{Posting, QueuePair, QueuePairObserver, QueuePairRequest};
 pub use region::{Region, RegionMemory, RegionRequest};

@@ -1,7 +1,9 @@
 //! What a library says on standard error, since it has no other place.
 
+use std::io::{self, Stderr, Write};
 use std::sync::Once;
 
+use nonic_sys::CancellationHeld;
 use tracing::level_filters::LevelFilter;
 
 /// Sends what the device has to say to standard error, from the level `NONIC_LOG` names upward (`off`, `error`, `warn`,
@@ -14,7 +16,7 @@ pub fn log_to_standard_error() {
         // A host that is itself written in Rust may have a subscriber already; then that one decides.
         let _ = tracing_subscriber::fmt()
             .with_max_level(level.unwrap_or(LevelFilter::WARN))
-            .with_writer(std::io::stderr)
+            .with_writer(|| Uncancelled { _held: CancellationHeld::hold(), place: io::stderr() })
             .with_ansi(false)
             .with_target(false)
             .without_time()
@@ -26,4 +28,21 @@ pub fn log_to_standard_error() {
             );
         }
     });
+}
+
+/// Standard error, for the length of a message. Writing is a point of cancellation of the C library, and what says something may
+/// stand anywhere.
+struct Uncancelled {
+    _held: CancellationHeld,
+    place: Stderr,
+}
+
+impl Write for Uncancelled {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.place.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.place.flush()
+    }
 }

@@ -1,58 +1,16 @@
 //! A peer that is no device but the bare ring: what the requester says on it, word for word.
 
+mod bare;
 mod common;
 
-use std::sync::Arc;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use nonic_device::{Operation, QpNumber, Status};
-use nonic_memory::AdoptionPolicy;
-use nonic_transport::{BLOCK_SIZE, Block, Header, Link, MessageKind, Party, Tier, claim_block};
-
-struct BarePeer {
-    block: Block,
-    party: Arc<Party>,
-}
-
-impl BarePeer {
-    fn new(tier: Tier) -> Self {
-        Self {
-            block: claim_block().unwrap(),
-            party: Arc::new(Party::create(tier, AdoptionPolicy::Never, Vec::new()).unwrap()),
-        }
-    }
-
-    fn number(&self) -> QpNumber {
-        QpNumber(self.block.number * BLOCK_SIZE + 7)
-    }
-
-    /// Accepts the device's connection.
-    fn accept(&self) -> Link {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            assert!(Instant::now() < deadline, "the device does not connect");
-            let Ok(socket) = self.block.socket.accept() else { continue };
-            return Link::accept(&self.party, socket, &[]).map_err(|(error, _)| error).unwrap();
-        }
-    }
-}
-
-/// The next message and the length of its payload.
-fn next_message(link: &Link) -> (Header, usize) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        assert!(Instant::now() < deadline, "no message came");
-        let Some(mut ring) = link.try_receive() else { continue };
-        let found = ring.peek().unwrap().map(|incoming| (incoming.header, incoming.payload.length()));
-        if let Some(found) = found {
-            if ring.advance() | ring.report() {
-                drop(ring);
-                link.ring_bell_now();
-            }
-            return found;
-        }
-    }
-}
+use bare::{BarePeer, next_message};
+use nonic_device::{
+    Access, AsyncElement, AsyncEventKind, Operation, QpState, RegionMemory, RegionRequest, Status,
+};
+use nonic_transport::{Header, Link, MessageKind, Psn, Refusal, Tier, connect_owner};
 
 #[test]
 fn a_message_begun_in_fragments_ends_in_fragments_though_the_peer_could_pull_by_then() {
@@ -66,13 +24,13 @@ fn a_message_begun_in_fragments_ends_in_fragments_though_the_peer_could_pull_by_
         end.post(id as u64, Operation::Send { immediate: None }, &pieces);
     }
     let link = peer.accept();
-    assert!(link.can_reach(), "a process reaches its own memory");
-    // The device answers the peer's introduction when it has read it; that the peer can pull stands right behind.
+    // Each has to prove that it may before the other shows its memory; that the peer can pull stands behind that.
     let deadline = Instant::now() + Duration::from_secs(20);
     while !link.peer_can_reach() {
         assert!(Instant::now() < deadline, "the device does not answer");
         link.handle_socket();
     }
+    assert!(link.can_reach(), "a process reaches its own memory");
     let mut whole = 0;
     let mut pulled = 0;
     while whole < MESSAGES {
@@ -97,6 +55,24 @@ fn a_message_begun_in_fragments_ends_in_fragments_though_the_peer_could_pull_by_
 }
 
 #[test]
+fn a_peer_that_crashes_between_the_two_steps_of_connecting_fails_what_is_sent_and_not_the_second_step() {
+    let end = common::End::new();
+    let peer = BarePeer::new(Tier::Ring);
+    end.receive_from(peer.number());
+    peer.accept().close();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while end.pair.state() != QpState::Error {
+        assert!(Instant::now() < deadline, "the device does not see that the peer has gone");
+        std::thread::yield_now();
+    }
+    end.start_sending().unwrap();
+    end.post(7, Operation::Send { immediate: None }, &[end.piece(0, 64)]);
+    let completion = end.completion();
+    assert_eq!((completion.id, completion.status), (7, Status::Flushed));
+    assert_eq!(end.pair.state(), QpState::Error);
+}
+
+#[test]
 fn what_a_peer_said_last_counts_though_it_made_the_connection_for_it_just_before_its_end() {
     // Which of the peer's doings the device sees first is chance.
     for round in 0..200 {
@@ -107,7 +83,8 @@ fn what_a_peer_said_last_counts_though_it_made_the_connection_for_it_just_before
         let first = peer.accept();
         let (sent, _) = next_message(&first);
         // Its own connection, made at the same time, is the one it answers on.
-        let second = Link::connect(&peer.party, end.pair.number(), &[peer.block.number]).unwrap();
+        let socket = connect_owner(end.pair.number()).unwrap();
+        let second = Link::connect(&peer.party, socket, &[peer.block.number]).unwrap();
         let answer = Header::new(MessageKind::Acknowledge, sent.source, peer.number(), sent.psn, 0);
         second.push(&answer, &[]).unwrap();
         for link in [first, second] {
@@ -116,5 +93,64 @@ fn what_a_peer_said_last_counts_though_it_made_the_connection_for_it_just_before
         }
         let completion = end.completion();
         assert_eq!((completion.id, completion.status), (round, Status::Success));
+    }
+}
+
+#[test]
+fn a_region_that_goes_while_it_is_read_ends_the_connection_as_every_refusal_does() {
+    let end = common::End::new();
+    let peer = BarePeer::new(Tier::Ring);
+    end.connect(peer.number());
+    let link = peer.accept();
+    // Far more than the ring holds.
+    let mut memory = vec![7u8; 1 << 21];
+    let program = RegionMemory::Program { address: memory.as_mut_ptr() as usize, length: memory.len() };
+    let access = Access::LOCAL_WRITE | Access::REMOTE_READ;
+    let region = end.zone.register(RegionRequest { memory: program, base: 0, access }).unwrap();
+    let mut read = Header::new(MessageKind::Read, end.pair.number(), peer.number(), Psn(0), 0);
+    (read.key, read.total) = (region.remote_key(), memory.len() as u32);
+    end.post_receive(1);
+    link.push(&read, &[]).unwrap();
+    link.ring_bell_now();
+    let (first, length) = next_message(&link);
+    assert_eq!((first.kind, first.psn, first.offset), (MessageKind::ReadResponse, Psn(0), 0));
+    region.deregister().unwrap();
+    let mut received = length as u32;
+    let refused = loop {
+        let (header, length) = next_message(&link);
+        if header.kind != MessageKind::ReadResponse {
+            break header;
+        }
+        assert_eq!(header.offset, received, "what was read before comes in order");
+        received += length as u32;
+    };
+    assert!(received < read.total, "bytes of a region that is gone were sent");
+    assert_eq!((refused.kind, refused.psn), (MessageKind::Refuse, Psn(0)));
+    assert_eq!(refused.immediate.and_then(Refusal::from_number), Some(Refusal::Access));
+    assert_eq!((end.completion().status, end.pair.state()), (Status::Flushed, QpState::Error));
+    let event = end.context().next_async_event().unwrap();
+    assert_eq!(event.kind, AsyncEventKind::QpAccessError);
+    assert!(matches!(event.element, AsyncElement::QueuePair(pair) if pair.number() == end.pair.number()));
+    end.pair.acknowledge_async_event();
+}
+
+#[test]
+fn threads_that_connect_to_one_process_at_once_make_one_link() {
+    for round in 0..20 {
+        let peer = BarePeer::new(Tier::Ring);
+        let ends: Vec<_> = (0..8).map(|_| common::End::new()).collect();
+        let start = Barrier::new(ends.len());
+        std::thread::scope(|scope| {
+            for end in &ends {
+                scope.spawn(|| {
+                    start.wait();
+                    end.connect(peer.number());
+                });
+            }
+        });
+        // Who has connected has connected: the kernel has all of them.
+        let first = peer.accept();
+        assert!(peer.block.socket.accept().is_err(), "another link in round {round}");
+        drop(first);
     }
 }

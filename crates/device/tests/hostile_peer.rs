@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nonic_device::{Operation, Status};
+use nonic_device::{Access, Operation, RegionMemory, RegionRequest, Status};
 use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind, PacketSocket, Protection, Received, SharedMemory};
-use nonic_transport::{BLOCK_SIZE, ControlMessage, Introduction, ProcessToken, block_name};
+use nonic_transport::{BLOCK_SIZE, ControlMessage, Introduction, ProcessToken, Shown, block_name};
 
 /// Bytes of a link's memory, and where its cells begin (the layout of this version).
 const LINK: usize = 4096 + 2 * (4096 + 64 * 4096);
 const CELLS: usize = 4096 + 4096;
+/// Where the words lie by which a peer says that it is inside an operation.
+const SLOTS: usize = 4096 + 1024;
 
 /// A reproducible stream of rubbish.
 struct Rubbish(u64);
@@ -40,23 +42,14 @@ impl Attacker {
         let mapping = memory.map(Protection::ReadWrite).unwrap();
         mapping.word(0).store(u64::from_le_bytes(*b"nonicRDM"), Ordering::Relaxed);
         mapping.word(8).store(u64::from(nonic_transport::VERSION), Ordering::Relaxed);
-        let doorbell = EventFd::new(EventKind::All, true).unwrap();
-        let hello = ControlMessage::Hello(Introduction {
-            token: ProcessToken([1, 2]),
-            trusts: false,
-            arenas: 0,
-            adopts: false,
-            probe_address: 8,
-            probe_value: 1,
-            blocks: vec![1, 2, 3],
-        });
-        let descriptors: [BorrowedFd<'_>; 3] = [memory.as_fd(), doorbell.as_fd(), doorbell.as_fd()];
-        socket.send(&hello.emit(), &descriptors).unwrap();
+        let introduction =
+            Introduction { token: ProcessToken([1, 2]), question: None, blocks: vec![1, 2, 3] };
+        socket.send(&ControlMessage::Hello(introduction).emit(), &[memory.as_fd()]).unwrap();
         Self { socket, mapping }
     }
 
-    /// Waits for the victim's welcome and returns its doorbell.
-    fn welcomed(&self) -> EventFd {
+    /// Waits for the victim's welcome.
+    fn welcomed(&self) {
         let mut bytes = [0; 512];
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -64,14 +57,38 @@ impl Attacker {
             nonic_sys::wait_readable(self.socket.as_fd(), Some(Duration::from_millis(100)));
             match self.socket.receive(&mut bytes) {
                 Received::Message(_, descriptors) => {
-                    if let Some(doorbell) = descriptors.into_iter().next() {
-                        return EventFd::from_peer(doorbell);
-                    }
+                    assert!(descriptors.is_empty(), "the victim showed something to a stranger");
+                    return;
                 }
                 Received::Nothing => {}
                 Received::HungUp => panic!("the victim refused a proper introduction"),
             }
         }
+    }
+
+    /// Waits for the victim's question, answers it as any process of the user can, and is shown the victim's memory.
+    fn proves_itself(&self) {
+        let mut bytes = [0; 512];
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            assert!(Instant::now() < deadline, "nothing is shown");
+            nonic_sys::wait_readable(self.socket.as_fd(), Some(Duration::from_millis(100)));
+            let Received::Message(length, _) = self.socket.receive(&mut bytes) else { continue };
+            match ControlMessage::parse(&bytes[..length]).unwrap() {
+                ControlMessage::Welcome(introduction, _) => {
+                    let victim = nonic_trust::Peer::of(self.socket.as_fd()).unwrap();
+                    let (answer, _) = nonic_trust::answer(&introduction.question.unwrap(), &victim).unwrap();
+                    self.socket.send(&ControlMessage::Answer(answer).emit(), &[]).unwrap();
+                }
+                ControlMessage::Show(_) => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// Has the victim look at the ring.
+    fn wake_victim(&self) {
+        let _ = self.socket.send(&ControlMessage::Look.emit(), &[]);
     }
 
     /// Whether the victim has ended the connection; waits for it.
@@ -116,7 +133,7 @@ fn rubbish_in_the_ring_is_refused_and_the_victim_goes_on() {
     let mut rubbish = Rubbish(7);
     for round in 1..150 {
         let attacker = Attacker::connect(one.pair.number().0);
-        let doorbell = attacker.welcomed();
+        attacker.welcomed();
         for cell in 0..4096 {
             for word in 0..8 {
                 let mut value = rubbish.next();
@@ -130,7 +147,7 @@ fn rubbish_in_the_ring_is_refused_and_the_victim_goes_on() {
                 attacker.mapping.word(CELLS + cell * 32 + word * 8).store(value, Ordering::Release);
             }
         }
-        doorbell.signal();
+        attacker.wake_victim();
         works(&one, &other, round);
         drop(attacker);
     }
@@ -146,9 +163,9 @@ fn a_message_of_no_kind_ends_the_link_of_whoever_sent_it_and_no_other() {
     let _alone = alone();
     let (one, other) = common::connected();
     let attacker = Attacker::connect(one.pair.number().0);
-    let doorbell = attacker.welcomed();
+    attacker.welcomed();
     attacker.mapping.word(CELLS).store(1 | 99 << 16, Ordering::Release);
-    doorbell.signal();
+    attacker.wake_victim();
     assert!(attacker.is_dismissed());
     works(&one, &other, 1);
 }
@@ -179,24 +196,16 @@ fn an_introduction_with_the_wrong_descriptors_is_refused() {
     let (one, other) = common::connected();
     let pipe = EventFd::new(EventKind::All, true).unwrap();
     let short = SharedMemory::create("short", 4096).unwrap();
-    let hello = |trusts, arenas, adopts| {
-        ControlMessage::Hello(Introduction {
-            token: ProcessToken([1, 2]),
-            trusts,
-            arenas,
-            adopts,
-            probe_address: 0,
-            probe_value: 0,
-            blocks: vec![],
-        })
+    let hello = || {
+        let introduction = Introduction { token: ProcessToken([1, 2]), question: None, blocks: vec![] };
+        ControlMessage::Hello(introduction)
     };
     let long = SharedMemory::create("long", LINK).unwrap();
-    let cases: [(ControlMessage, Vec<BorrowedFd<'_>>); 6] = [
-        (hello(false, 0, false), vec![]),
-        (hello(false, 0, false), vec![pipe.as_fd(), pipe.as_fd()]),
-        (hello(false, 0, false), vec![short.as_fd(), pipe.as_fd()]),
-        (hello(false, 0, false), vec![long.as_fd(), pipe.as_fd()]),
-        (hello(true, 3, false), vec![long.as_fd(), pipe.as_fd()]),
+    let cases: [(ControlMessage, Vec<BorrowedFd<'_>>); 5] = [
+        (hello(), vec![]),
+        (hello(), vec![pipe.as_fd()]),
+        (hello(), vec![short.as_fd()]),
+        (hello(), vec![long.as_fd()]),
         (ControlMessage::CanReach { kernel: true, mapping: true }, vec![]),
     ];
     for (message, descriptors) in cases {
@@ -209,4 +218,93 @@ fn an_introduction_with_the_wrong_descriptors_is_refused() {
         }
     }
     works(&one, &other, 1);
+}
+
+#[test]
+fn a_wrong_answer_ends_the_link_and_shows_nothing() {
+    let _alone = alone();
+    let (one, other) = common::connected();
+    let attacker = Attacker::connect(one.pair.number().0);
+    attacker.welcomed();
+    let wrong = ControlMessage::Answer(nonic_trust::Answer([7; 16]));
+    attacker.socket.send(&wrong.emit(), &[]).unwrap();
+    assert!(attacker.is_dismissed());
+    works(&one, &other, 1);
+}
+
+#[test]
+fn what_a_stranger_shows_is_not_mapped_and_its_operations_are_not_waited_for() {
+    const LARGE: usize = 1 << 40;
+    let _alone = alone();
+    let (one, other) = common::connected();
+    let attacker = Attacker::connect(one.pair.number().0);
+    attacker.welcomed();
+    let bell = EventFd::new(EventKind::All, true).unwrap();
+    let large = SharedMemory::create("large", LARGE).unwrap();
+    let shown = Shown { keys: true, arenas: 3, adopts: true, probe_address: 0, probe_value: 0 };
+    let mut descriptors = vec![bell.as_fd(); 2];
+    descriptors.resize(7, large.as_fd());
+    attacker.socket.send(&ControlMessage::Show(shown).emit(), &descriptors).unwrap();
+    // As if it were in the middle of sixteen operations.
+    for slot in 0..16 {
+        attacker.mapping.word(SLOTS + slot * 128).store(1, Ordering::SeqCst);
+    }
+    attacker.wake_victim();
+    // The victim answers when it has read both: a file is asked for behind them, and refused.
+    attacker.socket.send(&ControlMessage::WantFile { file: 0 }.emit(), &[]).unwrap();
+    let mut bytes = [0; 512];
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        assert!(Instant::now() < deadline, "the victim does not answer");
+        nonic_sys::wait_readable(attacker.socket.as_fd(), Some(Duration::from_millis(100)));
+        if let Received::Message(length, descriptors) = attacker.socket.receive(&mut bytes) {
+            assert!(descriptors.is_empty(), "the victim showed something to a stranger");
+            let refused = ControlMessage::File { file: 0, length: 0 };
+            if ControlMessage::parse(&bytes[..length]) == Ok(refused) {
+                break;
+            }
+        }
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    assert!(!maps.contains("/memfd:large"), "the victim mapped what a stranger showed");
+    let begin = Instant::now();
+    for _ in 0..20 {
+        let mut memory = vec![0u8; 8192];
+        let base = memory.as_mut_ptr() as usize;
+        let request = RegionRequest {
+            memory: RegionMemory::Program { address: base, length: 8192 },
+            base: base as u64,
+            access: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+        };
+        one.zone.register(request).unwrap().deregister().unwrap();
+    }
+    // Waiting for it costs two seconds each time.
+    assert!(begin.elapsed() < Duration::from_secs(20), "deregistration waited for a stranger");
+    works(&one, &other, 1);
+}
+
+#[test]
+fn a_peer_that_never_leaves_an_operation_costs_its_time_once() {
+    let _alone = alone();
+    let end = common::End::new();
+    let attacker = Attacker::connect(end.pair.number().0);
+    attacker.proves_itself();
+    (0..16).for_each(|slot| attacker.mapping.word(SLOTS + slot * 128).store(u64::MAX, Ordering::SeqCst));
+    let mut memory = vec![0u8; 1 << 16];
+    let mut take_back = || {
+        let program = RegionMemory::Program { address: memory.as_mut_ptr() as usize, length: memory.len() };
+        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let region = end.zone.register(RegionRequest { memory: program, base: 0, access }).unwrap();
+        let began = Instant::now();
+        region.deregister().unwrap();
+        began.elapsed()
+    };
+    let first = take_back();
+    assert!(first > Duration::from_secs(1) && first < Duration::from_secs(30), "{first:?}");
+    let began = Instant::now();
+    for _ in 0..50 {
+        take_back();
+    }
+    // Not fifty times the two seconds.
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }

@@ -263,7 +263,7 @@ fn a_wait_ends_at_its_time_and_sleeps_until_then() {
         assert!(began.elapsed() >= Duration::from_millis(milliseconds));
     }
     let used = common::cpu_time_of_this_thread() - cpu;
-    assert!(used < Duration::from_millis(30), "131 ms of waiting took {used:?} of the CPU");
+    assert!(used < Duration::from_millis(65), "131 ms of waiting took {used:?} of the CPU");
 }
 
 #[test]
@@ -437,6 +437,12 @@ fn the_end_of_the_last_request_is_told_once_to_who_asked() {
     take_one(3);
     assert_eq!(told(), 0);
     take_one(4);
+    // The library's thread may have brought the completion, and tell of it next.
+    let deadline = Instant::now() + PATIENCE;
+    while told() == 0 {
+        assert!(Instant::now() < deadline, "nobody was told");
+        std::thread::yield_now();
+    }
     assert_eq!(told(), 1);
     send(&sender);
     take_one(5);

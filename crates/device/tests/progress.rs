@@ -2,7 +2,10 @@
 
 mod common;
 
-use nonic_device::{AttributeMask, Operation, QpAttributes, QpState, RemoteRange, Status};
+use nonic_device::{
+    Access, AttributeMask, Completion, Operation, QpAttributes, QpState, ReceiveRequest, RegionMemory,
+    RegionRequest, RemoteRange, Status,
+};
 
 /// The first byte of an end's buffer, which the device may be writing.
 fn first_byte(end: &common::End) -> u8 {
@@ -47,5 +50,33 @@ fn a_queue_pair_that_is_reset_or_destroyed_has_acknowledged_what_its_program_saw
             receiver.pair.modify(&reset, AttributeMask::STATE).unwrap();
         }
         assert_eq!(sender.completion().status, Status::Success, "destroyed: {destroyed}");
+    }
+}
+
+#[test]
+fn a_request_that_waits_for_an_answer_goes_on_when_a_message_of_the_peer_brings_it() {
+    // More than a fragment, so that it waits until it can be written directly.
+    let mut target = vec![0u8; 16384];
+    let memory = RegionMemory::Program { address: target.as_mut_ptr() as usize, length: target.len() };
+    let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+    // A receive of one piece takes the express way, one of two the ordinary.
+    for pieces in [1, 2] {
+        for _ in 0..100 {
+            let (one, other) = common::connected();
+            let zone = &other.zone;
+            let region = zone.register(RegionRequest { memory: memory.clone(), base: 0, access }).unwrap();
+            let receive = [one.piece(0, 64), one.piece(64, 64)];
+            one.pair.post_receive(&ReceiveRequest { id: 1, pieces: &receive[..pieces] }).unwrap();
+            other.post_receive(2);
+            one.post(3, Operation::Send { immediate: None }, &[one.piece(0, 64)]);
+            let remote = RemoteRange { address: 0, key: region.remote_key() };
+            one.post(4, Operation::Write { remote, immediate: None }, &[one.piece(0, 4096); 4]);
+            assert_eq!(other.completion().id, 2);
+            other.post(5, Operation::Send { immediate: None }, &[other.piece(0, 64)]);
+            let mut ended: Vec<Completion> = (0..3).map(|_| one.completion()).collect();
+            ended.sort_by_key(|completion| completion.id);
+            let ended: Vec<_> = ended.iter().map(|completion| (completion.id, completion.status)).collect();
+            assert_eq!(ended, [(1, Status::Success), (3, Status::Success), (4, Status::Success)]);
+        }
     }
 }

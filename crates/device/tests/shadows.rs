@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use common::{End, connected};
 use nonic_device::{
-    Access, AddressRange, Operation, Region, RegionMemory, RegionRequest, RemoteRange, SendFlags,
-    SendRequest, Status, WindowKind,
+    Access, AddressRange, Operation, ReceiveRequest, Region, RegionMemory, RegionRequest, RemoteRange,
+    SendFlags, SendRequest, Status, WindowKind,
 };
 
 /// Every right a shadow can give.
@@ -17,7 +17,7 @@ fn everything() -> Access {
 
 /// A shadow over the buffer of an end.
 fn shadow(end: &End) -> Arc<Region> {
-    end.region.shadow(&end.zone, everything()).unwrap()
+    end.region.shadow(&end.zone, everything(), None).unwrap()
 }
 
 fn address(end: &End, offset: u64) -> u64 {
@@ -69,13 +69,13 @@ fn a_write_is_invisible_until_it_is_shown_and_then_only_where_it_is_shown() {
     assert_eq!(bytes(&server, 0, 100), [1; 100]);
     // Peers see it at once.
     assert_eq!(read(&client, &server, &region, 8, 16), b"\x01\x01hello, world\x01\x01");
-    assert!(region.show_writes(range(&server, 0, 15)));
+    assert!(region.synchronize(range(&server, 0, 15)));
     assert_eq!(bytes(&server, 8, 9), b"\x01\x01hello\x01\x01");
     // What the program writes there now stays, since it was shown.
     fill(&server, 10, b"HELLO");
-    assert!(region.show_writes(range(&server, 0, 4096)));
+    assert!(region.synchronize(range(&server, 0, 4096)));
     assert_eq!(bytes(&server, 8, 16), b"\x01\x01HELLO, world\x01\x01");
-    assert!(region.show_writes(range(&server, 0, 0)));
+    assert!(region.synchronize(range(&server, 0, 0)));
 }
 
 #[test]
@@ -83,13 +83,14 @@ fn what_the_program_writes_is_invisible_to_peers_until_it_is_published() {
     let (client, server) = connected();
     fill(&server, 0, b"before");
     let region = shadow(&server);
-    fill(&server, 0, b"BEFORE");
-    assert_eq!(read(&client, &server, &region, 0, 6), b"before");
     assert_eq!(write(&client, &server, &region, 2, b"--"), Status::Success);
+    fill(&server, 0, b"BE");
+    fill(&server, 4, b"RE");
+    assert_eq!(read(&client, &server, &region, 0, 6), b"be--re");
     assert!(region.publish(range(&server, 1, 4)));
     assert_eq!(read(&client, &server, &region, 0, 6), b"bE--Re");
     // What was not shown yet was not overwritten.
-    assert!(region.show_writes(range(&server, 0, 6)));
+    assert!(region.synchronize(range(&server, 0, 6)));
     assert_eq!(bytes(&server, 0, 6), b"BE--RE");
 }
 
@@ -116,7 +117,7 @@ fn every_operation_of_a_peer_meets_the_shadow() {
     assert_eq!(carry_out(&client, operation, 0, 300), Status::Success);
     assert_eq!(server.completion().immediate, Some(3));
     assert_eq!(bytes(&server, 512, 300), [0; 300]);
-    assert!(region.show_writes(range(&server, 0, 4096)));
+    assert!(region.synchronize(range(&server, 0, 4096)));
     assert_eq!(
         (bytes(&server, 64, 8), bytes(&server, 512, 300)),
         (9u64.to_ne_bytes().to_vec(), vec![7; 300])
@@ -127,10 +128,10 @@ fn every_operation_of_a_peer_meets_the_shadow() {
 fn a_shadow_is_refused_to_whom_it_is_not_given_and_nothing_moves() {
     for beyond in [false, true] {
         let (client, server) = connected();
-        let region = server.region.shadow(&server.zone, Access::REMOTE_READ).unwrap();
+        let region = server.region.shadow(&server.zone, Access::REMOTE_READ, None).unwrap();
         let to = if beyond { 4090 } else { 0 };
         assert_eq!(write(&client, &server, &region, to, b"12345678"), Status::RemoteAccess);
-        assert!(region.show_writes(range(&server, 0, 4096)));
+        assert!(region.synchronize(range(&server, 0, 4096)));
         assert_eq!(bytes(&server, 0, 4096), [0; 4096]);
     }
 }
@@ -164,14 +165,14 @@ fn a_range_outside_moves_nothing_and_a_region_without_a_shadow_has_none() {
         AddressRange::new(address(&server, 8), u64::MAX),
         AddressRange::new(0, 1),
     ] {
-        assert!(!region.show_writes(wrong) && !region.publish(wrong));
+        assert!(!region.synchronize(wrong) && !region.publish(wrong));
     }
     assert_eq!(bytes(&server, 0, 1), [0]);
     assert_eq!(read(&client, &server, &region, 100, 1), [0]);
-    assert!(!server.region.show_writes(range(&server, 0, 1)));
-    assert!(region.shadow(&server.zone, everything()).is_err());
+    assert!(!server.region.synchronize(range(&server, 0, 1)));
+    assert!(region.shadow(&server.zone, everything(), None).is_err());
     region.deregister().unwrap();
-    assert!(!region.show_writes(range(&server, 0, 1)));
+    assert!(!region.synchronize(range(&server, 0, 1)));
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn regions_share_a_shadow_and_it_lasts_as_long_as_one_of_them() {
     assert_eq!(write(&client, &server, &region, 0, b"one"), Status::Success);
     region.deregister().unwrap();
     assert_eq!(read(&client, &server, &shared, 0, 3), b"one");
-    assert!(shared.show_writes(range(&server, 0, 3)));
+    assert!(shared.synchronize(range(&server, 0, 3)));
     assert_eq!(bytes(&server, 0, 3), b"one");
 }
 
@@ -213,35 +214,94 @@ fn a_window_leads_to_the_shadow() {
     assert_eq!(carry_out(&client, Operation::Write { remote, immediate: None }, 0, 7), Status::Success);
     assert_eq!(bytes(&server, 120, 7), [0; 7]);
     assert!(region.deregister().is_err(), "a window is bound to it");
-    assert!(region.show_writes(range(&server, 100, 50)));
+    assert!(region.synchronize(range(&server, 100, 50)));
     assert_eq!(bytes(&server, 120, 7), b"through");
 }
 
 #[test]
-fn what_is_shown_costs_what_was_written_and_not_the_range() {
-    const LENGTH: usize = 64 << 20;
+fn a_byte_has_one_shadow_whatever_regions_are_on_it_and_in_whatever_order_they_go() {
+    for turn in 0..6 {
+        let (client, server) = connected();
+        let base = address(&server, 100);
+        let memory = RegionMemory::Program { address: base as usize, length: 200 };
+        let plain = server.zone.register(RegionRequest { memory, base, access: everything() }).unwrap();
+        let mut regions =
+            [shadow(&server), plain.shadow(&server.zone, everything(), None).unwrap(), shadow(&server)];
+        regions.rotate_left(turn % 3);
+        if turn > 2 {
+            regions.swap(0, 1);
+        }
+        for turn in (1..=3).rev() {
+            let (writer, other) = (&regions[0], &regions[turn - 1]);
+            let byte = turn as u8;
+            assert_eq!(write(&client, &server, writer, 150, &[byte; 50]), Status::Success);
+            assert_eq!(read(&client, &server, other, 150, 50), [byte; 50]);
+            assert!(other.synchronize(range(&server, 150, 50)));
+            assert_eq!(bytes(&server, 150, 50), [byte; 50]);
+            fill(&server, 160, &[byte + 10; 20]);
+            assert!(writer.publish(range(&server, 160, 20)));
+            assert_eq!(read(&client, &server, other, 160, 20), [byte + 10; 20]);
+            regions[turn - 1].deregister().unwrap();
+        }
+        plain.deregister().unwrap();
+    }
+}
+
+#[test]
+fn what_the_device_itself_places_is_seen_by_the_program_and_its_peers() {
     let (client, server) = connected();
-    let mut big = vec![1u8; LENGTH];
-    let base = big.as_mut_ptr() as u64;
-    let memory = RegionMemory::Program { address: base as usize, length: LENGTH };
-    let plain = server.zone.register(RegionRequest { memory, base, access: everything() }).unwrap();
-    let region = plain.shadow(&server.zone, everything()).unwrap();
-    let whole = AddressRange::new(base, LENGTH as u64);
-    let time = |run: &dyn Fn()| {
-        let began = std::time::Instant::now();
-        run();
-        began.elapsed()
-    };
-    fill(&client, 0, b"12345678");
-    let remote = RemoteRange { address: base + (LENGTH as u64) / 2, key: region.remote_key() };
-    assert_eq!(carry_out(&client, Operation::Write { remote, immediate: None }, 0, 8), Status::Success);
-    let whole_range = time(&|| assert!(region.publish(whole)));
-    let few_bytes = time(&|| assert!(region.show_writes(whole)));
-    assert!(
-        few_bytes * 20 < whole_range,
-        "8 bytes shown in {few_bytes:?}, 64 MiB published in {whole_range:?}"
-    );
-    region.deregister().unwrap();
-    plain.deregister().unwrap();
-    assert_eq!(&big[LENGTH / 2..LENGTH / 2 + 9], b"12345678\x01");
+    let region = shadow(&server);
+    // A peer's write that the message overtakes, and one beside it.
+    assert_eq!(write(&client, &server, &region, 1000, b"older"), Status::Success);
+    assert_eq!(write(&client, &server, &region, 600, b"unseen"), Status::Success);
+    fill(&server, 1000, b"local");
+    for length in [5, 2000] {
+        let request = ReceiveRequest { id: 3, pieces: &[server.piece(1000, 2000)] };
+        server.pair.post_receive(&request).unwrap();
+        fill(&client, 0, &[b'm'; 2000]);
+        assert_eq!(carry_out(&client, Operation::Send { immediate: None }, 0, length), Status::Success);
+        assert_eq!(server.completion().status, Status::Success);
+        assert_eq!(bytes(&server, 1000, length as usize), vec![b'm'; length as usize]);
+        assert_eq!(read(&client, &server, &region, 1000, length), vec![b'm'; length as usize]);
+    }
+    let remote = RemoteRange { address: address(&client, 8), key: client.region.remote_key() };
+    for (operation, at) in [
+        (Operation::Read { remote }, 1200),
+        (Operation::FetchAdd { remote, add: 1 }, 1240),
+        (Operation::CompareSwap { remote, compare: 0, swap: 0 }, 1280),
+    ] {
+        fill(&server, at, b"--------");
+        assert_eq!(carry_out(&server, operation, at, 8), Status::Success);
+        let seen = bytes(&server, at, 8);
+        assert_ne!(seen, b"--------");
+        assert_eq!(read(&client, &server, &region, at as u64, 8), seen);
+    }
+    assert!(region.synchronize(range(&server, 0, 4096)));
+    assert_eq!(bytes(&server, 600, 6), b"unseen");
+    assert_eq!(bytes(&server, 1000, 5), b"mmmmm", "the write is not shown after what came later");
+}
+
+#[test]
+fn a_store_that_meets_a_write_without_a_call_costs_one_of_them() {
+    let (client, server) = connected();
+    let region = shadow(&server);
+    // Stored, and not made consistent before the write.
+    fill(&server, 0, &[1; 256]);
+    assert_eq!(write(&client, &server, &region, 0, &[2; 256]), Status::Success);
+    assert!(region.synchronize(range(&server, 0, 256)));
+    assert!(bytes(&server, 0, 256).contains(&1), "the peer's bytes came through");
+    // Made consistent, which peers see, and which harms nothing.
+    fill(&server, 0, &[3; 256]);
+    assert!(region.synchronize(range(&server, 0, 256)));
+    assert_eq!(read(&client, &server, &region, 0, 256), [3; 256]);
+    assert_eq!(write(&client, &server, &region, 0, &[4; 256]), Status::Success);
+    assert!(region.synchronize(range(&server, 0, 256)));
+    assert_eq!(bytes(&server, 0, 256), [4; 256]);
+    // Written, and not made consistent before the store.
+    assert_eq!(write(&client, &server, &region, 0, &[5; 256]), Status::Success);
+    fill(&server, 100, &[6; 8]);
+    assert!(region.synchronize(range(&server, 0, 256)));
+    let mut believed = [5; 256];
+    believed[100..108].fill(6);
+    assert_ne!(bytes(&server, 0, 256), believed);
 }

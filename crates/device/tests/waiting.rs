@@ -76,7 +76,7 @@ fn a_sleeping_thread_is_woken_by_a_message_and_costs_nothing_until_then() {
         send(&sender);
         let (count, cost) = waiter.join().unwrap();
         assert_eq!(count, 1);
-        assert!(cost < Duration::from_millis(30), "waiting took {cost:?} of a CPU");
+        assert!(cost < Duration::from_millis(100), "waiting took {cost:?} of a CPU");
     });
 }
 

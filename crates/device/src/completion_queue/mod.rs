@@ -2,7 +2,7 @@
 
 mod notifying;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use nonic_queue::{Completion, CompletionOpcode, QpNumber, Status};
@@ -72,6 +72,9 @@ pub struct CompletionQueue {
     /// Entries added since the beginning, and of those the ones that went with their queue pair.
     added: AtomicU64,
     forgotten: AtomicU64,
+    /// Whether arrivals are numbered, and the number of the oldest one that waits.
+    numbers: AtomicBool,
+    oldest: AtomicU64,
     inner: BiasedMutex<Inner>,
     pub(crate) users: UseCount,
     completion_events: EventAccount,
@@ -131,6 +134,8 @@ impl CompletionQueue {
             waiting: AtomicU32::new(0),
             added: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
+            numbers: AtomicBool::new(false),
+            oldest: AtomicU64::new(0),
             inner: BiasedMutex::new(Inner {
                 entries: Ring::new(),
                 capacity: entries,
@@ -214,8 +219,31 @@ impl CompletionQueue {
         }
         // An overrun queue never looks empty: the next call must fail.
         let left = inner.entries.length() as u32 + u32::from(inner.overrun);
+        self.number_if(left > 0 && count > 0);
         self.waiting.store(left, Ordering::Release);
         Ok(count)
+    }
+
+    /// Whether arrivals are numbered from now on, for [`CompletionQueue::oldest_arrival`].
+    pub fn number_arrivals(&self, numbers: bool) {
+        let _inner = self.lock();
+        self.numbers.store(numbers, Ordering::Relaxed);
+        self.number_if(true);
+    }
+
+    /// The number of the oldest completion that waits, if arrivals are numbered; of several that came in a row, all but the first
+    /// count as having come when the one before was polled. Numbers are of all queues of a process, and of
+    /// [`Context::number_arrival`]: they tell which queue a program has to hear of first.
+    pub fn oldest_arrival(&self) -> u64 {
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    /// Gives what is oldest now a number, if there is anything, and numbers are asked for.
+    #[inline]
+    fn number_if(&self, is_there: bool) {
+        if is_there && self.numbers.load(Ordering::Relaxed) {
+            self.oldest.store(self.engine.number_arrival(), Ordering::Release);
+        }
     }
 
     /// Whether completions wait.
@@ -258,6 +286,7 @@ impl CompletionQueue {
         }
         inner.entries.pass_first();
         let left = inner.entries.length() as u32 + u32::from(inner.overrun);
+        self.number_if(left > 0);
         self.waiting.store(left, Ordering::Release);
         Some(completion)
     }
@@ -275,6 +304,7 @@ impl CompletionQueue {
             self.overrun(inner);
             return;
         }
+        self.number_if(inner.entries.length() == 0);
         let entry = inner.entries.add();
         fill(&mut entry.completion);
         (entry.credit, entry.solicited) = (credit, solicited);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use nonic_queue::QpNumber;
-use nonic_transport::Link;
 
+use super::standing::Attended;
 use super::stream::Stream;
 use crate::queue_pair::QueuePair;
 
@@ -14,8 +14,8 @@ const RECENT: usize = 64;
 /// Belongs to the driver's lock.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    /// The links, as they were at this version; none: ask anew.
-    pub(super) links: Option<Arc<Vec<Arc<Link>>>>,
+    /// The links that are looked at, as they were at this version; none: ask anew.
+    pub(super) links: Option<Arc<Attended>>,
     pub(super) links_version: u64,
     pub(super) stream: Stream,
     /// Queue pairs that had messages, each in the place of its number.

@@ -1,13 +1,18 @@
 //! The links of a process: finding the one to a peer, and taking leave of those whose peer is gone.
 
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use nonic_queue::QpNumber;
-use nonic_transport::{BLOCK_SIZE, Link};
+use nonic_sys::Seldom;
+use nonic_transport::{BLOCK_SIZE, Link, connect_owner};
 
-use super::{Engine, Progress, lock};
+use super::progress::MESSAGES_PER_POLL;
+use super::{Engine, Progress, UsedLink, lock};
 use crate::agent;
+
+static UNREACHED: Seldom = Seldom::new();
 
 impl Engine {
     pub(crate) fn links(&self) -> Arc<Vec<Arc<Link>>> {
@@ -15,59 +20,106 @@ impl Engine {
     }
 
     /// The link to the process that owns a queue-pair number; connects if there is none. `None`: nobody owns it.
-    pub(crate) fn link_to(&self, number: QpNumber) -> Option<Arc<Link>> {
+    pub(crate) fn link_to(&self, number: QpNumber) -> Option<UsedLink> {
         let block = number.0 / BLOCK_SIZE;
         let own_blocks = self.own_blocks();
         if own_blocks.contains(&block) {
-            return Some(Arc::clone(&self.loopback));
+            return Some(UsedLink::new(Arc::clone(&self.loopback)));
         }
-        {
-            let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(link) = links.by_block.get(&block)
-                && !link.is_dead()
-            {
-                return Some(Arc::clone(link));
-            }
+        if let Some(link) = self.known_link_to(block) {
+            return Some(link);
         }
         let _meeting = lock(&self.meeting);
-        match Link::connect(&self.party, number, &own_blocks) {
-            Ok(link) => Some(self.add_link(Arc::new(link), Some(block))),
-            Err(error) => {
+        // Another thread may have met the same process while this one waited for its turn.
+        if let Some(link) = self.known_link_to(block) {
+            return Some(link);
+        }
+        let met = connect_owner(number).and_then(|socket| {
+            if let Some(known) = self.links().iter().find(|link| link.leads_to_owner(block, &socket))
+                && let Some(known) = self.remember(block, known)
+            {
+                return Ok(known);
+            }
+            let link = UsedLink::new(Arc::new(Link::connect(&self.party, socket, &own_blocks)?));
+            self.add_link(Arc::clone(&link), Some(block));
+            Ok(link)
+        });
+        match met {
+            Ok(link) => Some(link),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 tracing::debug!(number = number.0, %error, "no process answers for this queue-pair number");
+                None
+            }
+            Err(error) => {
+                if let Some(unsaid) = UNREACHED.turn() {
+                    let number = number.0;
+                    tracing::warn!(
+                        number, %error, unsaid,
+                        "the process that holds this queue-pair number takes no connection; nonic doctor says who holds such numbers"
+                    );
+                }
                 None
             }
         }
     }
 
-    /// Enters a link: to the owner of `block` if this process connected, else to whoever connected.
-    pub(crate) fn add_link(&self, link: Arc<Link>, block: Option<u32>) -> Arc<Link> {
+    /// The link to the owner of a block, counted as used.
+    fn known_link_to(&self, block: u32) -> Option<UsedLink> {
+        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        let known = links.by_block.get(&block).cloned();
+        drop(links);
+        self.begin_use(&known?)
+    }
+
+    fn remember(&self, block: u32, link: &Arc<Link>) -> Option<UsedLink> {
+        let used = self.begin_use(link)?;
+        let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
+        links.by_block.insert(block, Arc::clone(link));
+        Some(used)
+    }
+
+    /// Counts a link as used, if it has not ended. The look comes after the count: whoever buries it ends it first, and then
+    /// looks whether anybody has to be told.
+    fn begin_use(&self, link: &Arc<Link>) -> Option<UsedLink> {
+        let used = UsedLink::new(Arc::clone(link));
+        if used.is_dead() {
+            return None;
+        }
+        // It may be one that nobody talked with, or not for long.
+        if !self.is_attended(link) {
+            self.look_who_talks();
+        }
+        Some(used)
+    }
+
+    /// Enters a link: to the owner of `block` if this process connected, else to whoever connected. Returns its token.
+    pub(crate) fn add_link(&self, link: Arc<Link>, block: Option<u32>) -> u64 {
         let token = agent::LINKS + u64::from(self.tokens.fetch_add(1, Ordering::Relaxed));
-        {
+        let changed = {
             let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
             let mut all = Vec::clone(&links.all);
             all.push(Arc::clone(&link));
             links.all = Arc::new(all);
             links.by_token.insert(token, Arc::clone(&link));
-            for block in block.iter().chain(link.claimed_blocks()) {
-                let known = links.by_block.get(block).is_some_and(|known| !known.is_dead());
-                if !known {
-                    links.by_block.insert(*block, Arc::clone(&link));
-                }
+            if let Some(block) = block {
+                links.by_block.insert(block, Arc::clone(&link));
             }
+            self.settle(&mut links)
+        };
+        if changed {
+            self.attended_changed();
         }
-        self.links_version.fetch_add(1, Ordering::Release);
-        for watched in [link.socket(), link.process()].into_iter().flatten() {
-            if let Err(error) = self.epoll.add(watched, token) {
-                tracing::warn!(%error, "a link cannot be watched");
-            }
-        }
-        // The agent must say on the new link's ring, too, that it sleeps.
-        self.party.doorbell.signal();
-        link
+        self.watch(&link, token);
+        token
     }
 
     pub(crate) fn link_of_token(&self, token: u64) -> Option<Arc<Link>> {
         self.links.read().unwrap_or_else(PoisonError::into_inner).by_token.get(&token).cloned()
+    }
+
+    pub(crate) fn token_of(&self, link: &Arc<Link>) -> Option<u64> {
+        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        links.by_token.iter().find(|(_, other)| Arc::ptr_eq(other, link)).map(|(token, _)| *token)
     }
 
     /// Takes leave of a link whose peer is gone: what it still sent is handled, then its queue pairs fail.
@@ -78,9 +130,9 @@ impl Engine {
             // What the peer said last may stand in another ring: two processes that connected to each other at the same
             // moment have two links. A ring's worth and some of each: a peer that closed its socket and goes on writing
             // is not listened to for ever.
-            for ring in self.links().iter().filter(|other| other.leads_where(link)) {
+            for ring in self.attended().links.iter().filter(|other| other.leads_where(link)) {
                 for _ in 0..64 {
-                    let progress = self.drain(ring, &mut driver, usize::MAX);
+                    let progress = self.drain(ring, &mut driver, MESSAGES_PER_POLL, usize::MAX);
                     held |= progress.any_of(Progress::HELD);
                     if !progress.any_of(Progress::WORKED) {
                         break;
@@ -94,9 +146,14 @@ impl Engine {
                 return;
             }
         }
+        self.part_from(link);
+    }
+
+    /// Takes leave of a link at once, whatever its peer still has to say.
+    pub(crate) fn part_from(&self, link: &Arc<Link>) {
         link.close();
         let parted = link.peer_may_operate();
-        {
+        let changed = {
             let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
             let keep = |other: &Arc<Link>| !Arc::ptr_eq(other, link);
             links.all = Arc::new(links.all.iter().filter(|other| keep(other)).cloned().collect());
@@ -107,8 +164,11 @@ impl Engine {
             if !parted {
                 links.by_token.retain(|_, other| keep(other));
             }
+            self.settle(&mut links)
+        };
+        if changed {
+            self.attended_changed();
         }
-        self.links_version.fetch_add(1, Ordering::Release);
         if parted {
             // Between the question and the entry its end may have been closed.
             self.watch_parted(link);
@@ -118,8 +178,16 @@ impl Engine {
                 self.wake_to_use_again();
             }
         }
-        for pair in self.all_pairs() {
-            pair.peer_is_gone(link);
+        // Whoever comes and goes in a loop must not have every queue pair asked.
+        let is_used = link.attention.is_used();
+        if is_used {
+            for pair in self.all_pairs() {
+                pair.peer_is_gone(link);
+            }
+        }
+        // Its queue pairs keep the link, and the program may keep those for long.
+        if is_used || !link.is_stranger() {
+            link.let_go();
         }
     }
 
@@ -139,7 +207,7 @@ impl Engine {
     /// Counts one region less on a file of the program; peers let go of it with the last.
     pub(crate) fn release_file(&self, file: u32) {
         if self.party.files.release(file) {
-            for link in self.links().iter() {
+            for link in self.links().iter().filter(|link| !link.is_stranger()) {
                 link.drop_file(file);
             }
         }

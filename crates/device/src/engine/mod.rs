@@ -6,6 +6,7 @@ mod links;
 mod owner;
 mod progress;
 mod revocation;
+mod standing;
 mod stream;
 mod waiter;
 mod windows;
@@ -14,22 +15,24 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use nonic_memory::{Arena, ZoneId};
 use nonic_queue::QpNumber;
 use nonic_sys::{
-    AsFd, BiasedMutex, Epoll, PacketSocket, PerProcess, SharedMapping, current_generation, fork_generation,
+    AsFd, BiasedMutex, Epoll, PacketSocket, PerProcess, Seldom, SharedMapping, current_generation,
+    fork_generation, own_user,
 };
 use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
 
 use self::driver::Driver;
 pub(crate) use self::owner::EngineOwner;
 pub use self::owner::{fork_init, is_fork_initialized};
-pub(crate) use self::progress::Progress;
+pub(crate) use self::progress::{Aside, Progress};
 pub(crate) use self::revocation::Leaving;
-pub(crate) use self::waiter::{Awaited, Drive};
+use self::standing::Attended;
+pub(crate) use self::standing::UsedLink;
+pub(crate) use self::waiter::{Awaited, Drive, Next, Turn};
 use crate::agent;
 use crate::completion_queue::{CompletionQueue, SendCredit};
 use crate::config::Config;
@@ -43,6 +46,7 @@ use crate::queue_pair::QueuePair;
 #[derive(Debug, Default)]
 struct Links {
     all: Arc<Vec<Arc<Link>>>,
+    attended: Arc<Attended>,
     /// Buried, but their peers have not closed their ends: they may be inside an operation, or begin one before they
     /// notice.
     parted: Arc<Vec<Arc<Link>>>,
@@ -54,6 +58,8 @@ struct Links {
 #[derive(Debug)]
 pub(crate) struct Engine {
     generation: u32,
+    /// The user whose processes have a share of their own of everything.
+    own_user: Option<u32>,
     party: Arc<Party>,
     loopback: Arc<Link>,
     pairs: RwLock<PairTable>,
@@ -62,7 +68,7 @@ pub(crate) struct Engine {
     pub(crate) listeners: Mutex<Vec<Arc<PacketSocket>>>,
     /// Held by the one thread that reads rings.
     driver: BiasedMutex<Driver>,
-    /// Grows whenever a link comes or goes.
+    /// Grows whenever a link that polls look at comes or goes.
     links_version: AtomicU64,
     credits: SharedMapping,
     zones: AtomicU32,
@@ -85,6 +91,8 @@ pub(crate) struct Engine {
     recent_poll: AtomicBool,
     /// Completion queues whose program wants an event.
     armed: AtomicUsize,
+    /// Arrivals whose order was asked for.
+    arrivals: AtomicU64,
     waiter: waiter::Waiter,
     /// The agent waits with a time limit and without its bell.
     pub(crate) timed: AtomicBool,
@@ -95,7 +103,8 @@ pub(crate) struct Engine {
     pub(crate) at_work: Arc<Mutex<()>>,
     pub(crate) stop: AtomicBool,
     pub(crate) epoll: Epoll,
-    agent: Mutex<Option<JoinHandle<()>>>,
+    agent: Mutex<Option<nonic_sys::Thread>>,
+    departure: owner::Departure,
 }
 
 /// Held by threads of the library while they may touch memory of the program: one for all engines a process ever has.
@@ -103,6 +112,8 @@ pub(crate) fn at_work() -> Arc<Mutex<()>> {
     static AT_WORK: PerProcess<Arc<Mutex<()>>> = PerProcess::new();
     Arc::clone(AT_WORK.get_or_make(Arc::default))
 }
+
+static NO_BLOCK: Seldom = Seldom::new();
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -117,12 +128,13 @@ impl Engine {
             .map(|_| Arena::create(config.device_memory).map(Arc::new))
             .collect::<io::Result<Vec<_>>>();
         let arenas = asked("shared memory for device memory (memfd_create)", arenas)?;
-        let party = Party::create(config.tier, config.adoption, arenas);
+        let party = Party::create(config.tier, config.adoption, arenas, config.trusted_users.clone());
         let party = asked("shared memory for the key table (memfd_create)", party)?;
         let party = Arc::new(party);
         if let Some(bytes) = config.fork_copy {
             party.adopter.set_fork_copy_limit(bytes);
         }
+        party.memory.shadows().set_seed(config.cache_seed);
         if is_fork_initialized() {
             party.adopter.fork_init();
         }
@@ -136,13 +148,15 @@ impl Engine {
         });
         let loopback = Arc::new(asked("memory for a ring (mmap)", Link::loopback(&party))?);
         let all = Arc::new(vec![Arc::clone(&loopback)]);
+        let attended = Arc::new(Attended { links: vec![Arc::clone(&loopback)], own: 1 });
         Ok(Self {
             generation: fork_generation(),
+            own_user: own_user(),
             loopback,
             pairs: RwLock::new(PairTable::default()),
             listeners: Mutex::new(Vec::new()),
             driver: BiasedMutex::new(Driver::default()),
-            links: RwLock::new(Links { all, ..Links::default() }),
+            links: RwLock::new(Links { all, attended, ..Links::default() }),
             links_version: AtomicU64::new(0),
             credits: asked(
                 "memory for send queues (mmap)",
@@ -161,6 +175,7 @@ impl Engine {
             may_use_again: AtomicBool::new(false),
             recent_poll: AtomicBool::new(false),
             armed: AtomicUsize::new(0),
+            arrivals: AtomicU64::new(1),
             waiter: waiter::Waiter::default(),
             timed: AtomicBool::new(false),
             windows: windows::WindowTable::default(),
@@ -169,6 +184,7 @@ impl Engine {
             stop: AtomicBool::new(false),
             epoll: asked("a descriptor to wait on (epoll_create)", Epoll::new())?,
             agent: Mutex::new(None),
+            departure: owner::Departure::default(),
             party,
         })
     }
@@ -207,7 +223,11 @@ impl Engine {
             return Err(CreateError::TooMany { what: "queue pairs", limit: u64::from(QUEUE_PAIRS_MAX) });
         }
         if pairs.is_full() {
-            let Block { number, socket } = claim_block()?;
+            let Block { number, socket } = claim_block().inspect_err(|error| {
+                if let Some(unsaid) = NO_BLOCK.turn() {
+                    tracing::error!(%error, unsaid, "a queue pair cannot be created");
+                }
+            })?;
             owner.ensure_agent()?;
             let limit = (BLOCKS_MAX as u64) * u64::from(BLOCK_SIZE);
             let Some(ordinal) = self.party.segment.add_block(number) else {
@@ -215,7 +235,7 @@ impl Engine {
             };
             pairs.add_block(number, ordinal as u32);
             let mut listeners = lock(&self.listeners);
-            self.epoll.add(socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
+            self.epoll.add_once(socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
             listeners.push(Arc::new(socket));
         }
         pairs
@@ -302,6 +322,11 @@ impl Engine {
     /// Whether links wait to be buried.
     pub(crate) fn has_deferred(&self) -> bool {
         !lock(&self.ended).is_empty()
+    }
+
+    /// Whether one of them is of somebody whose last words matter.
+    pub(crate) fn has_deferred_talk(&self) -> bool {
+        lock(&self.ended).iter().any(|link| self.is_attended(link))
     }
 
     /// The blocks of numbers this process owns.

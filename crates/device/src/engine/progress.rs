@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nonic_queue::QpNumber;
-use nonic_sys::{BiasedGuard, yield_now};
-use nonic_transport::{Consumer, Link, RingCorrupt};
+use nonic_sys::{BiasedGuard, Seldom, yield_now};
+use nonic_transport::{Consumer, Link, RingCorrupt, Sleeper};
 
 use super::Engine;
 use super::driver::Driver;
@@ -39,6 +39,17 @@ impl std::ops::BitOr for Progress {
     }
 }
 
+/// What a look at a ring that polls do not look at found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aside {
+    /// Nothing is left; the peer says over the socket when there is something.
+    Quiet,
+    /// There may be more.
+    More,
+    /// A message waits for a receive.
+    Held,
+}
+
 impl Engine {
     /// The program sends something.
     #[inline]
@@ -56,6 +67,11 @@ impl Engine {
             self.sent.store(false, Ordering::Relaxed);
         }
         sent
+    }
+
+    /// The number of an arrival: greater than those of all arrivals before it.
+    pub(crate) fn number_arrival(&self) -> u64 {
+        self.arrivals.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn note_poll(&self) {
@@ -108,7 +124,7 @@ impl Engine {
     /// What a program does now and then that polls in vain.
     #[cold]
     fn rest(&self) {
-        for link in self.links().iter() {
+        for link in &self.attended().links {
             link.set_polled();
         }
         yield_now();
@@ -124,19 +140,10 @@ impl Engine {
         }
     }
 
-    /// Waits until whoever reads rings right now has sent the answers too, but not for long. A program may exit as soon as
-    /// it sees what a peer wrote; the peer must have its answer then.
-    pub(super) fn wait_for_driver(&self) {
-        let deadline = Instant::now() + EXIT_PATIENCE;
-        while self.driver.try_lock().is_none() && Instant::now() < deadline {
-            yield_now();
-        }
-    }
-
     /// Sends what is owed and handles what has come by now, whoever reads the rings; not what comes meanwhile, as far as that
     /// can be told apart.
     pub(crate) fn catch_up(&self) {
-        let deadline = Instant::now() + EXIT_PATIENCE;
+        let deadline = Instant::now() + CATCH_UP_PATIENCE;
         let mut looks = 0;
         while looks < LOOKS_PER_RING {
             let progress = self.progress(usize::MAX);
@@ -154,9 +161,16 @@ impl Engine {
         self.answer_all();
     }
 
+    /// Handles what has come by now. If another thread is at it, it is waited for, but not for long.
+    pub(crate) fn look_before_sending(&self) {
+        if self.progress(usize::MAX).any_of(Progress::TAKEN) {
+            self.catch_up();
+        }
+    }
+
     /// Whether a ring may have messages: another thread may just be at it, to fall asleep for one.
     fn has_unread(&self) -> bool {
-        self.links().iter().any(|link| link.try_receive().is_none_or(|ring| ring.has_work()))
+        self.attended().links.iter().any(|link| link.try_receive().is_none_or(|ring| ring.has_work()))
     }
 
     /// Sends what is owed and handles messages of every link, filling about `receives` receives at most.
@@ -177,11 +191,12 @@ impl Engine {
         }
         let mut progress = Progress::default();
         // Taken out meanwhile, so that its counts need not change; then put back.
-        let Some(links) = driver.links.take() else { return progress };
-        for link in links.iter() {
-            progress = progress | self.drain(link, driver, receives);
+        let Some(attended) = driver.links.take() else { return progress };
+        for (number, link) in attended.links.iter().enumerate() {
+            let most = if number < attended.own { MESSAGES_PER_POLL } else { FOREIGN_MESSAGES_PER_POLL };
+            progress = progress | self.drain(link, driver, most, receives);
         }
-        driver.links = Some(links);
+        driver.links = Some(attended);
         if again && progress == Progress::default() {
             let pause = driver.stream.pause();
             if pause > 0 {
@@ -195,7 +210,15 @@ impl Engine {
     fn refresh(&self, driver: &mut Driver) {
         // The version first: if a link comes in between, the next look finds another version again.
         driver.links_version = self.links_version.load(Ordering::Acquire);
-        driver.links = Some(self.links());
+        driver.links = Some(self.attended());
+    }
+
+    /// Sends what a poll owes that took a message between the agent's last look and its saying that it sleeps: for that
+    /// message nobody rings, and the program may never poll again. Later messages bring a bell.
+    pub(crate) fn answer_for_poller(&self) {
+        if self.recent_poll.load(Ordering::Relaxed) {
+            self.answer_all();
+        }
     }
 
     /// Sends every acknowledgement that is still owed.
@@ -203,14 +226,43 @@ impl Engine {
         self.driver.lock().answer();
     }
 
-    /// Handles messages of one link.
-    #[inline]
-    pub(super) fn drain(&self, link: &Arc<Link>, driver: &mut Driver, receives: usize) -> Progress {
+    /// Handles `most` messages of the ring of a link that polls do not look at, on the agent's thread.
+    pub(crate) fn look_aside(&self, link: &Arc<Link>, most: usize) -> Aside {
+        // Nearly always there is nothing. The lock of the thread that polls is then left alone: it would be slower for long.
+        let is_empty = link.try_receive().is_some_and(|ring| !ring.has_message());
+        if is_empty && !link.has_stalled() && !link.set_sleeping(Sleeper::Agent) {
+            return Aside::Quiet;
+        }
+        let mut driver = self.driver.lock();
+        let progress = self.drain(link, &mut driver, most, usize::MAX);
+        driver.answer();
+        if progress.any_of(Progress::HELD) {
+            Aside::Held
+        } else if link.is_dead() {
+            Aside::Quiet
+        } else if progress.any_of(Progress::WORKED) || link.set_sleeping(Sleeper::Agent) {
+            Aside::More
+        } else {
+            Aside::Quiet
+        }
+    }
+
+    /// Handles `most` messages of one link.
+    #[inline(always)]
+    pub(super) fn drain(
+        &self,
+        link: &Arc<Link>,
+        driver: &mut Driver,
+        most: usize,
+        receives: usize,
+    ) -> Progress {
         // Nearly always there is nothing, and a look at one word says so.
         match link.try_receive() {
-            Some(ring) if ring.has_work() => self.drain_ring(link, ring, driver, receives),
+            Some(ring) if ring.has_work() => self.drain_ring(link, ring, driver, most, receives),
             Some(_) | None if link.has_stalled() => self.resume_stalled(link),
-            _ => Progress::default(),
+            Some(_) => Progress::default(),
+            // To fall asleep for a message, which may just have come.
+            None => Progress::TAKEN,
         }
     }
 
@@ -220,11 +272,12 @@ impl Engine {
         link: &Arc<Link>,
         mut ring: BiasedGuard<'_, Consumer>,
         driver: &mut Driver,
+        most: usize,
         receives: usize,
     ) -> Progress {
         let mut progress = Progress::default();
-        let (mut handled, mut filled, mut bell, mut presses) = (0, 0, false, false);
-        while handled < MESSAGES_PER_POLL && filled < receives {
+        let (mut handled, mut filled, mut bell, mut presses, mut refused) = (0, 0, false, false, false);
+        while handled < most && filled < receives {
             if let Some(short) = ring.peek_short()
                 && let Some(pair) = self.indebted_pair(driver, short.send.destination)
                 && pair.express_receive(link, &short)
@@ -246,7 +299,7 @@ impl Engine {
             let delivery = match self.indebted_pair(driver, incoming.header.destination) {
                 Some(pair) => pair.deliver(link, &incoming),
                 None => {
-                    QueuePair::refuse_unknown(link, &incoming.header);
+                    refused |= QueuePair::refuse_unknown(link, &incoming.header);
                     Delivery::Quiet
                 }
             };
@@ -266,6 +319,9 @@ impl Engine {
         drop(ring);
         if bell {
             link.ring_bell_now();
+        }
+        if refused {
+            link.ring_bell();
         }
         if presses {
             driver.answer_what_presses();
@@ -287,8 +343,10 @@ impl Engine {
     fn refuse_ring(&self, link: &Arc<Link>, error: RingCorrupt) {
         link.refused_messages.fetch_add(1, Ordering::Relaxed);
         if !link.is_dead() {
-            let pid = link.credentials().pid;
-            tracing::warn!(pid, %error, "a peer broke the rules; its link is closed");
+            if let Some(unsaid) = CORRUPT.turn() {
+                let (pid, uid) = (link.credentials().pid, link.credentials().uid);
+                tracing::warn!(pid, uid, %error, unsaid, "a peer broke the rules; its link is closed");
+            }
             self.end_link(link);
         }
     }
@@ -307,8 +365,13 @@ impl Engine {
     }
 }
 
-/// Messages handled in one call of a polling program.
+static CORRUPT: Seldom = Seldom::new();
+
+/// Messages of one link handled in one call of a polling program.
 pub(super) const MESSAGES_PER_POLL: usize = 256;
+
+/// The same of a link to a foreigner: it comes last, and the next look for everybody comes soon.
+const FOREIGN_MESSAGES_PER_POLL: usize = 32;
 
 /// Polls without result after which a polling thread lets others of its CPU go first.
 pub(super) const POLLS_PER_YIELD: u32 = 64;
@@ -316,7 +379,7 @@ pub(super) const POLLS_PER_YIELD: u32 = 64;
 /// Looks that handle everything a ring can hold.
 const LOOKS_PER_RING: u32 = 32;
 
-/// How long an exiting process waits for its own thread to finish what it is at.
-const EXIT_PATIENCE: Duration = Duration::from_millis(100);
+/// How long catching up waits for another thread to finish what it is at.
+const CATCH_UP_PATIENCE: Duration = Duration::from_millis(100);
 /// Polls that found all they wanted after which the rings are looked at all the same.
 pub(super) const BUSY_POLLS_PER_LOOK: u32 = 16;

@@ -2,13 +2,14 @@
 //!
 //! A peer that was stopped inside a copy (`SIGSTOP`, a debugger) goes on with it when it is continued, whenever that
 //! is. It is waited for only so long; then its link is closed, adopted pages are replaced under it, and neither their
-//! place in the file nor device memory it may be writing to is used again before its process has ended.
+//! place in the file nor device memory it may be writing to is used again before its process has ended. Nor is the place
+//! of the key: the peer may stand between two words of the entry, and would take the rest from the next one.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use nonic_memory::{Adoption, Inside};
+use nonic_memory::{Adoption, Inside, KeyPair};
 use nonic_sys::FenceReach;
 use nonic_transport::Link;
 
@@ -17,12 +18,13 @@ use super::{Engine, lock};
 /// How long revocation waits for peers that are inside a copy but do not move, all of them together.
 const PEER_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Device memory that was freed while a stopped peer might be writing to it.
+/// What a stopped peer may still be looking at or writing to.
 #[derive(Debug)]
-pub(super) struct HeldBack {
-    device: u32,
-    offset: u64,
-    length: u64,
+pub(super) enum HeldBack {
+    /// Device memory that was freed.
+    DeviceMemory { device: u32, offset: u64, length: u64 },
+    /// The place of dead keys in the key table.
+    Keys(KeyPair),
 }
 
 /// Who may still be inside an operation through the key of a memory window that is dead.
@@ -77,7 +79,7 @@ impl Engine {
         // Only the link to itself: no other process can have anything under way.
         let alone = links.len() == 1 && parted.is_empty();
         nonic_sys::heavy_fence(if alone { FenceReach::Process } else { FenceReach::Machine });
-        self.party.memory.slots().wait_idle(Duration::MAX / 4, &|| false);
+        self.party.memory.slots().wait_idle(Duration::MAX / 4);
         let deadline = Instant::now() + PEER_PATIENCE;
         let mut all_left = true;
         for link in links.iter().chain(parted.iter()) {
@@ -103,15 +105,28 @@ impl Engine {
         }
     }
 
+    /// Lets the place of dead keys be used again, now or when no stopped peer is left.
+    pub(crate) fn recycle_keys(&self, keys: KeyPair, all_left: bool) {
+        if all_left {
+            self.party.segment.keys().recycle(keys);
+        } else {
+            self.hold_back(HeldBack::Keys(keys));
+        }
+    }
+
+    fn hold_back(&self, what: HeldBack) {
+        lock(&self.held_back).push(what);
+        // That peer may be gone by now.
+        self.wake_to_use_again();
+    }
+
     /// Gives device memory back, now or when no stopped peer is left. `all_left` says whether every peer had left every
     /// region on it.
     pub(crate) fn release_device_memory(&self, device: u32, offset: u64, length: u64, all_left: bool) {
         if all_left {
             self.arena(device).release(offset, length);
         } else {
-            lock(&self.held_back).push(HeldBack { device, offset, length });
-            // That peer may be gone by now.
-            self.wake_to_use_again();
+            self.hold_back(HeldBack::DeviceMemory { device, offset, length });
         }
     }
 
@@ -148,9 +163,10 @@ impl Engine {
         if link.was_given_up() {
             self.wake_to_use_again();
         }
+        link.let_go();
     }
 
-    pub(super) fn stop_watching(&self, link: &Link) {
+    pub(crate) fn stop_watching(&self, link: &Link) {
         for watched in [link.socket(), link.process()].into_iter().flatten() {
             self.epoll.remove(watched);
         }
@@ -173,8 +189,13 @@ impl Engine {
             return;
         }
         self.party.adopter.peers_are_gone();
-        for HeldBack { device, offset, length } in held_back.drain(..) {
-            self.arena(device).release(offset, length);
+        for held in held_back.drain(..) {
+            match held {
+                HeldBack::DeviceMemory { device, offset, length } => {
+                    self.arena(device).release(offset, length)
+                }
+                HeldBack::Keys(keys) => self.party.segment.keys().recycle(keys),
+            }
         }
     }
 }

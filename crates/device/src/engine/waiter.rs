@@ -72,6 +72,23 @@ pub(crate) enum Drive<T> {
     Failed(io::Error),
 }
 
+/// A thread's turn at driving: where it stands between two sleeps.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    look_until: Option<Instant>,
+    looks: bool,
+    slept: bool,
+    turns: u32,
+}
+
+/// How a turn goes on.
+pub(crate) enum Next<T> {
+    /// It is over.
+    Over(Drive<T>),
+    /// The thread sleeps until the bell for waiters is rung, then takes its turn again.
+    Sleep,
+}
+
 impl Engine {
     /// Whether a thread of the program waits and drives.
     pub(crate) fn has_waiter(&self) -> bool {
@@ -80,12 +97,42 @@ impl Engine {
 
     /// Waits for what `awaited` is and drives the device meanwhile.
     pub(crate) fn drive<A: Awaited>(&self, awaited: &mut A, until: Option<Instant>) -> Drive<A::Found> {
-        if self.waiter.present.swap(true, Ordering::SeqCst) {
-            return Drive::Left;
+        let Some(mut turn) = self.begin_driving(awaited) else { return Drive::Left };
+        loop {
+            match self.drive_on(&mut turn, awaited, until) {
+                Next::Over(outcome) => return self.end_driving(awaited, outcome),
+                Next::Sleep => match self.sleep(until) {
+                    Ok(true) => {}
+                    Ok(false) => return self.end_driving(awaited, Drive::TimedOut),
+                    Err(error) => return self.end_driving(awaited, Drive::Failed(error)),
+                },
+            }
         }
+    }
+
+    /// Makes this thread the one that drives while it waits; `None`: another one does. It then takes its turn
+    /// ([`Engine::drive_on`]) until that is over, and ends it by [`Engine::end_driving`] or [`Engine::stop_driving`].
+    pub(crate) fn begin_driving<A: Awaited>(&self, awaited: &mut A) -> Option<Turn> {
+        if self.waiter.present.swap(true, Ordering::SeqCst) {
+            return None;
+        }
+        awaited.begin();
+        for link in &self.attended().links {
+            link.set_awake();
+        }
+        let look_until = self.waiter.begin();
+        Some(Turn { look_until, looks: look_until.is_some(), slept: false, turns: 0 })
+    }
+
+    /// Ends this thread's turn.
+    pub(crate) fn end_driving<A: Awaited>(
+        &self,
+        awaited: &mut A,
+        outcome: Drive<A::Found>,
+    ) -> Drive<A::Found> {
         // Before the rings change hands: from now on every event shows elsewhere again. One that came with a signal goes before
         // it.
-        let outcome = match self.drive_until(awaited, until) {
+        let outcome = match outcome {
             Drive::Found(found) => awaited.end(Some(found)).map_or(Drive::Left, Drive::Found),
             other => awaited.end(None).map_or(other, Drive::Found),
         };
@@ -93,45 +140,51 @@ impl Engine {
         outcome
     }
 
-    fn drive_until<A: Awaited>(&self, awaited: &mut A, until: Option<Instant>) -> Drive<A::Found> {
-        awaited.begin();
-        for link in self.links().iter() {
-            link.set_awake();
+    /// Ends the turn of a thread that waits no longer, whatever has come. The caller has said so where events show.
+    pub(crate) fn stop_driving(&self) {
+        self.leave();
+    }
+
+    /// Drives the device until something is found, or there is nothing to do but to sleep.
+    pub(crate) fn drive_on<A: Awaited>(
+        &self,
+        turn: &mut Turn,
+        awaited: &mut A,
+        until: Option<Instant>,
+    ) -> Next<A::Found> {
+        if turn.slept {
+            awaited.wake();
         }
         let is_over = |now: Instant| until.is_some_and(|until| now >= until);
-        let mut look_until = self.waiter.begin();
-        let looks = look_until.is_some();
-        let mut slept = false;
-        let mut turns = 0u32;
         loop {
             let progress = self.progress(usize::MAX);
             if let Some(found) = awaited.look() {
-                if looks {
-                    self.waiter.hope.learn(!slept);
+                if turn.looks {
+                    self.waiter.hope.learn(!turn.slept);
                 }
-                return Drive::Found(found);
+                return Next::Over(Drive::Found(found));
             }
             if progress.any_of(Progress::HELD) {
                 // A message waits for something that only time or this program can bring: the agent's business.
-                return Drive::Left;
+                return Next::Over(Drive::Left);
             }
             if progress.any_of(Progress::WORKED) {
                 // Peers that never rest must not keep a thread beyond its time.
                 if until.is_some() && is_over(Instant::now()) {
-                    return Drive::TimedOut;
+                    return Next::Over(Drive::TimedOut);
                 }
                 continue;
             }
-            if let Some(look_end) = look_until {
-                turns += 1;
-                if turns.is_multiple_of(LOOKS_PER_YIELD) {
+            if let Some(look_end) = turn.look_until {
+                turn.turns += 1;
+                if turn.turns.is_multiple_of(LOOKS_PER_YIELD) {
                     yield_now();
                     let now = Instant::now();
                     if is_over(now) {
-                        return Drive::TimedOut;
+                        return Next::Over(Drive::TimedOut);
                     }
                     if now >= look_end {
-                        look_until = None;
+                        turn.look_until = None;
                     }
                 } else {
                     cpu_relax();
@@ -141,20 +194,16 @@ impl Engine {
             if progress.any_of(Progress::TAKEN) {
                 yield_now();
                 if until.is_some() && is_over(Instant::now()) {
-                    return Drive::TimedOut;
+                    return Next::Over(Drive::TimedOut);
                 }
                 continue;
             }
             if let Some(found) = awaited.fall_asleep() {
-                return Drive::Found(found);
+                return Next::Over(Drive::Found(found));
             }
             if self.say_asleep(Sleeper::Waiter) {
-                slept = true;
-                match self.sleep(until) {
-                    Ok(true) => {}
-                    Ok(false) => return Drive::TimedOut,
-                    Err(error) => return Drive::Failed(error),
-                }
+                turn.slept = true;
+                return Next::Sleep;
             }
             awaited.wake();
         }
@@ -182,7 +231,7 @@ impl Engine {
     /// Says on every ring that the bell must be rung, and whose; false if a message came meanwhile.
     pub(crate) fn say_asleep(&self, sleeper: Sleeper) -> bool {
         let mut quiet = true;
-        for link in self.links().iter() {
+        for link in &self.attended().links {
             quiet &= !link.set_sleeping(sleeper);
         }
         quiet

@@ -34,7 +34,13 @@ impl QueuePair {
             | MessageKind::Write
             | MessageKind::WriteNotify
             | MessageKind::Read
-            | MessageKind::Atomic => self.take_request(&mut inner, link, incoming),
+            | MessageKind::Atomic => {
+                let delivery = self.take_request(&mut inner, link, incoming);
+                if incoming.header.acknowledges.is_some() && inner.awaits_answers() {
+                    self.pump(&mut inner);
+                }
+                delivery
+            }
         }
     }
 
@@ -110,16 +116,17 @@ impl QueuePair {
         if inner.requester.is_held_up() {
             self.take_last_turn(&mut inner);
         }
-        let waits = inner.send.finished < inner.send.posted && inner.state() == QpState::ReadyToSend;
+        let waits = inner.is_sending();
         if link.peer_departed() {
             if waits && inner.requester.wait.is_none() {
-                inner.send.started = inner.send.finished;
+                inner.take_back();
                 inner.requester.restart();
                 self.wait_for_answer(&mut inner);
             }
         } else if waits {
             self.fail_oldest(&mut inner, Status::RetryExceeded);
         } else {
+            inner.lost_in_rtr = inner.state() == QpState::ReadyToReceive;
             self.enter_error(&mut inner);
         }
     }

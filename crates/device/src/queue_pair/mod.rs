@@ -13,12 +13,12 @@ use std::sync::{Arc, Weak};
 
 use nonic_queue::{Capabilities, QpAttributes, QpNumber, QpState, QpType};
 use nonic_sys::{BiasedGuard, BiasedMutex};
-use nonic_transport::{Link, SlotPlace};
+use nonic_transport::SlotPlace;
 
 use crate::async_event::{AsyncElement, AsyncEventKind};
 use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
-use crate::engine::Engine;
+use crate::engine::{Engine, UsedLink};
 use crate::error::{Busy, CreateError};
 use crate::events::EventAccount;
 use crate::limits::{INLINE_MAX, PIECES_MAX, REQUESTS_MAX};
@@ -92,10 +92,10 @@ pub struct QueuePair {
 }
 
 /// Where the peer is.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Path {
     /// The link to its process.
-    pub(crate) link: Arc<Link>,
+    pub(crate) link: UsedLink,
     /// The number that led there.
     pub(crate) number: QpNumber,
     /// Where it publishes what it takes, once that is known.
@@ -112,6 +112,8 @@ pub(crate) struct Inner {
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
     pub(crate) established: bool,
+    /// The peer crashed in RTR, between the two steps of connecting: the second still succeeds.
+    pub(crate) lost_in_rtr: bool,
 }
 
 /// What delivering a message did.
@@ -225,6 +227,7 @@ impl Inner {
             requester: Requester::default(),
             responder: Responder::default(),
             established: false,
+            lost_in_rtr: false,
         }
     }
 
@@ -235,7 +238,40 @@ impl Inner {
     /// Whether requests may be started now.
     #[inline]
     pub(crate) fn may_start(&self) -> bool {
-        self.state() == QpState::ReadyToSend && self.requester.wait.is_none()
+        (self.state() == QpState::ReadyToSend || self.drains()) && self.requester.wait.is_none()
+    }
+
+    /// Whether an answer may let requests start, or end the draining of the queue.
+    #[inline]
+    pub(crate) fn awaits_answers(&self) -> bool {
+        self.send.started < self.send.posted || self.state() == QpState::SendQueueDrain
+    }
+
+    /// Whether the queue is being drained and the next request is one that was begun before.
+    fn drains(&self) -> bool {
+        self.state() == QpState::SendQueueDrain && self.send.started < self.requester.drain_until
+    }
+
+    /// Whether the oldest request is under way, or would be if nothing had to be waited for.
+    pub(crate) fn is_sending(&self) -> bool {
+        match self.state() {
+            QpState::ReadyToSend => self.send.finished < self.send.posted,
+            QpState::SendQueueDrain => self.send.finished < self.requester.drain_until,
+            _ => false,
+        }
+    }
+
+    /// Nothing that is under way was done: all of it is repeated, or fails.
+    pub(crate) fn take_back(&mut self) {
+        self.requester.begun = self.begun();
+        self.send.started = self.send.finished;
+    }
+
+    /// The first request that was never begun: what is under way, what was and is to be repeated, and what is half sent.
+    pub(crate) fn begun(&self) -> u64 {
+        let half_sent = self.requester.sent > 0 || self.requester.wait.is_some();
+        let begun = self.send.started.max(self.requester.begun).max(self.send.started + u64::from(half_sent));
+        begun.min(self.send.posted)
     }
 }
 

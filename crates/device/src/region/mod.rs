@@ -41,7 +41,7 @@ pub enum RegionMemory {
         memory: Arc<DeviceMemory>,
         /// Offset in bytes.
         offset: u64,
-        /// Length in bytes, 1 or more.
+        /// Length in bytes. With 0 the region holds the memory, and its keys lead to no byte.
         length: u64,
     },
 }
@@ -206,7 +206,7 @@ impl Region {
             }
             engine.party().segment.keys().kill(self.keys);
             let all_left = engine.wait_for_operations();
-            engine.party().segment.keys().recycle(self.keys);
+            engine.recycle_keys(self.keys, all_left);
             Placed::release(placed, engine, all_left);
         } else if let Some(Placed { device_memory: Some(memory), .. }) = Arc::into_inner(placed) {
             memory.users.release();

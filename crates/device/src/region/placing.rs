@@ -129,6 +129,8 @@ impl Zone {
                 let offset = offset + (address - area.start) as u64;
                 placed.translation = Translation::SharedFile { file, offset, address };
                 placed.reason = PlainReason::None;
+            } else {
+                placed.adoption = Some(party.adopter.leave_plain(address, length, purpose));
             }
             return Ok(placed);
         }
@@ -150,9 +152,6 @@ impl Zone {
         offset: u64,
         length: u64,
     ) -> Result<Placed, RegisterError> {
-        if length == 0 {
-            return Err(RegisterError::Empty);
-        }
         if !Arc::ptr_eq(memory.context(), self.context()) {
             return Err(RegisterError::OtherContext);
         }

@@ -157,6 +157,9 @@ impl QueuePair {
             _ if !bytes.is_word() => false,
             atomic => change(bytes, &atomic).map(|old| local.write(&old.to_ne_bytes())).is_some(),
         });
+        if done == Some(true) && want != Access::REMOTE_WRITE {
+            memory.device_wrote(&[local]);
+        }
         done == Some(true)
     }
 }

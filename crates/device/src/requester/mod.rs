@@ -73,6 +73,10 @@ pub(crate) struct Requester {
     pub(crate) rnr_retries: u8,
     /// Direct copies that failed in a row.
     faults: u8,
+    /// The first request that was not begun when others were last taken back to be repeated, in the count of the send queue.
+    pub(crate) begun: u64,
+    /// The same when the queue pair last went to SQD: there those before it are carried out, and no others.
+    pub(crate) drain_until: u64,
     pub(crate) drained_reported: bool,
     /// Messages were put into the ring and the peer's bell has not been looked at since.
     pub(crate) rings: bool,
@@ -205,8 +209,9 @@ impl QueuePair {
             }
     }
 
+    /// Says that the queue is drained, once, when everything that was begun has ended (IBTA vol. 1, 10.3.1).
     fn report_drained(&self, inner: &mut Inner) {
-        let drained = inner.state() == QpState::SendQueueDrain && inner.send.nothing_in_flight();
+        let drained = inner.state() == QpState::SendQueueDrain && !inner.is_sending();
         if drained && inner.attributes.drained_notify && !inner.requester.drained_reported {
             inner.requester.drained_reported = true;
             self.raise(AsyncEventKind::SendQueueDrained);
@@ -245,7 +250,7 @@ impl QueuePair {
     /// Goes on after a wait, or gives up.
     pub(crate) fn wait_is_over(&self, inner: &mut Inner, now: Instant) {
         let Some((until, reason)) = inner.requester.wait else { return };
-        if now < until || inner.state() != QpState::ReadyToSend {
+        if now < until || !inner.is_sending() {
             return;
         }
         if reason == WaitReason::NoAnswer && ack_timeout(inner.attributes.timeout).is_some() {
@@ -255,7 +260,7 @@ impl QueuePair {
             }
             inner.requester.retries -= 1;
         }
-        inner.send.started = inner.send.finished;
+        inner.take_back();
         inner.requester.restart();
         self.pump(inner);
     }

@@ -194,7 +194,10 @@ impl QueuePair {
             if self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut target).is_err() {
                 return Direct::LocalRefused;
             }
-            if access.read(&cut(&target, offset as usize, count as usize)).is_err() {
+            let target = cut(&target, offset as usize, count as usize);
+            let read = access.read(&target);
+            self.engine().party().memory.device_wrote(&target);
+            if read.is_err() {
                 return Direct::Fault;
             }
             offset += count;
@@ -233,6 +236,7 @@ impl QueuePair {
                 return Step::Failed(Status::LocalQpOperation);
             };
             scatter(&target, &old.to_ne_bytes());
+            self.engine().party().memory.device_wrote(&target);
             return Step::Finished;
         }
         let mut header = self.header(inner, MessageKind::Atomic, slot);

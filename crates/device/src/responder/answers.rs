@@ -1,15 +1,17 @@
 //! What is owed to the peer: data in order, then the acknowledgement or refusal.
 
-use nonic_memory::{Access, AddressRange};
+use nonic_memory::{Access, AddressRange, SharedSlice};
 use nonic_queue::QpNumber;
 use nonic_transport::{FRAGMENT, Header, Link, MessageKind, Psn, Refusal};
 
 use super::Response;
+use crate::async_event::AsyncEventKind;
 use crate::queue_pair::{Inner, QueuePair};
 
 impl QueuePair {
-    /// Answers a reliable request whose queue pair does not exist.
-    pub(crate) fn refuse_unknown(link: &Link, header: &Header) {
+    /// Answers a reliable request whose queue pair does not exist. Whether there is something in the ring for which its bell
+    /// must be rung.
+    pub(crate) fn refuse_unknown(link: &Link, header: &Header) -> bool {
         let request = matches!(
             header.kind,
             MessageKind::Send
@@ -21,15 +23,13 @@ impl QueuePair {
                 | MessageKind::Atomic
         );
         if !request || !header.is_first() {
-            return;
+            return false;
         }
         let mut answer =
             Header::new(MessageKind::Refuse, header.source, header.destination, header.psn, header.attempt);
         answer.immediate = Some(Refusal::NoAnswer.to_number());
         // A full ring drops it; the requester then waits until this process is gone or it is told to stop.
-        if link.push(&answer, &[]).is_ok() {
-            link.ring_bell();
-        }
+        link.push(&answer, &[]).is_ok()
     }
 
     /// Sends what is owed: answers with data in their order, then the acknowledgement or refusal that is newer.
@@ -49,32 +49,40 @@ impl QueuePair {
         // Taken out meanwhile, so that its counts need not change; then put back.
         let Some(path) = inner.path.take() else { return false };
         let peer = inner.attributes.destination_qp;
-        if !self.send_owed(inner, &path.link, peer) {
+        let sent = self.send_responses(inner, &path.link, peer);
+        if let Err((psn, attempt)) = sent {
+            // The region went while it was being read. Requests behind the read may have been carried out meanwhile.
+            inner.responder.responses.clear();
+            inner.responder.refuse(psn, attempt, Refusal::Access);
+        }
+        if sent == Ok(false) || !self.send_verdict(inner, &path.link, peer) {
             path.link.add_stalled(self.number);
         }
         inner.path = Some(path);
+        if sent.is_err() {
+            self.end_refused(inner, Some(AsyncEventKind::QpAccessError));
+        }
         true
     }
 
-    pub(super) fn send_owed(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> bool {
-        while let Some(response) = inner.responder.responses.front().copied() {
-            match self.send_response(link, peer, response) {
-                Ok(None) => {
+    /// Sends answers with data in their order; whether all of them, or which can no longer be given.
+    fn send_responses(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> Result<bool, (Psn, u8)> {
+        while let Some(response) = inner.responder.responses.front_mut() {
+            match self.send_response(link, peer, *response)? {
+                None => {
                     inner.responder.responses.pop_front();
                 }
-                Ok(Some(rest)) => {
-                    if let Some(front) = inner.responder.responses.front_mut() {
-                        *front = rest;
-                    }
-                    return false;
-                }
-                Err((psn, attempt)) => {
-                    // The region went while it was being read.
-                    inner.responder.responses.clear();
-                    inner.responder.refuse = Some((psn, attempt, Refusal::Access));
+                Some(rest) => {
+                    *response = rest;
+                    return Ok(false);
                 }
             }
         }
+        Ok(true)
+    }
+
+    /// Sends the acknowledgement or refusal that is owed; whether there was room for it.
+    fn send_verdict(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> bool {
         if let Some(psn) = inner.responder.acknowledge {
             let header = Header::new(MessageKind::Acknowledge, peer, self.number, psn, 0);
             if link.push(&header, &[]).is_err() {
@@ -94,7 +102,7 @@ impl QueuePair {
     }
 
     /// Sends one response; `Ok(Some)` what is left of it when the ring is full, `Err` if its memory is gone.
-    pub(super) fn send_response(
+    fn send_response(
         &self,
         link: &Link,
         peer: QpNumber,
@@ -114,13 +122,13 @@ impl QueuePair {
                     let guard = self.engine().party().memory.enter();
                     let range = AddressRange::new(address.wrapping_add(sent.into()), count.into());
                     header.offset = sent;
-                    let shadow;
+                    let mut shadow;
                     let source = match self.remote_bytes(&guard, key, range, Access::REMOTE_READ) {
                         Some(source) => source,
                         None => {
                             let found = self.remote_shadow(&guard, key, range, Access::REMOTE_READ);
-                            shadow = found.ok_or((psn, attempt))?;
-                            shadow.slice()
+                            shadow = found.ok_or((psn, attempt))?.read();
+                            SharedSlice::of_private(&mut shadow)
                         }
                     };
                     if link.push(&header, &[source]).is_err() {

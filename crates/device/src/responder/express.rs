@@ -45,6 +45,7 @@ impl QueuePair {
             return false;
         };
         place.copy_near_from(*payload);
+        memory.device_wrote(&[place]);
         drop(guard);
         inner.receives.pass_first();
         let responder = &mut inner.responder;
@@ -59,6 +60,9 @@ impl QueuePair {
             completion.byte_length = length;
             completion.source_qp = send.source;
         });
+        if send.acknowledges.is_some() && inner.awaits_answers() {
+            self.pump(inner);
+        }
         true
     }
 }

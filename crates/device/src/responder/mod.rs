@@ -58,6 +58,12 @@ impl Responder {
         *self = Self { expected: Psn(psn), ..Self::default() };
     }
 
+    /// The message is refused; the peer is told when what is owed is sent.
+    fn refuse(&mut self, psn: Psn, attempt: u8, refusal: Refusal) {
+        self.refused = Some((psn, attempt));
+        self.refuse = Some((psn, attempt, refusal));
+    }
+
     /// Whether data or a refusal is owed to the peer.
     #[inline]
     pub(crate) fn owes_more(&self) -> bool {
@@ -131,10 +137,13 @@ impl QueuePair {
                 let own = inner
                     .path
                     .as_ref()
-                    .map(|path| &path.link)
+                    .map(|path| &*path.link)
                     // A link that has ended carries nothing any more, though another to the same process may live.
                     .filter(|own| !own.is_dead() && own.leads_where(link));
-                Self::refuse_unknown(own.unwrap_or(link), header);
+                let link = own.unwrap_or(link);
+                if Self::refuse_unknown(link, header) {
+                    link.ring_bell();
+                }
             }
             return Delivery::Quiet;
         }
@@ -163,16 +172,13 @@ impl QueuePair {
             }
             Outcome::Hold => Delivery::Held,
             Outcome::Retry(refusal) if reliable => {
-                self.refuse(inner, header, refusal);
+                inner.responder.refuse(header.psn, header.attempt, refusal);
                 Delivery::Quiet
             }
             Outcome::Fatal(refusal, event) if reliable => {
-                self.refuse(inner, header, refusal);
+                inner.responder.refuse(header.psn, header.attempt, refusal);
                 self.answer(inner);
-                if let Some(event) = event {
-                    self.raise(event);
-                }
-                self.enter_error(inner);
+                self.end_refused(inner, event);
                 Delivery::Quiet
             }
             Outcome::Retry(_) | Outcome::Fatal(..) | Outcome::Dropped => {
@@ -182,9 +188,16 @@ impl QueuePair {
         }
     }
 
-    fn refuse(&self, inner: &mut Inner, header: &Header, refusal: Refusal) {
-        inner.responder.refused = Some((header.psn, header.attempt));
-        inner.responder.refuse = Some((header.psn, header.attempt, refusal));
+    /// A request was refused for good, and the peer is told: the connection is over.
+    fn end_refused(&self, inner: &mut Inner, event: Option<AsyncEventKind>) {
+        if !inner.state().receives() {
+            // It is already: telling the peer found out that an older request is refused, too.
+            return;
+        }
+        if let Some(event) = event {
+            self.raise(event);
+        }
+        self.enter_error(inner);
     }
 
     /// Whether a message is the one that is due: the expected number, or the next fragment of the one under way.
@@ -207,7 +220,7 @@ impl QueuePair {
                 let known =
                     matches!(inner.responder.refused, Some((_, attempt)) if attempt == header.attempt);
                 if !known {
-                    self.refuse(inner, header, Refusal::OutOfSequence);
+                    inner.responder.refuse(header.psn, header.attempt, Refusal::OutOfSequence);
                 }
                 false
             }

@@ -66,13 +66,13 @@ impl QueuePair {
 
     /// The same of a shadow.
     #[cold]
-    pub(super) fn remote_shadow(
-        &self,
-        guard: &OperationGuard<'_>,
+    pub(super) fn remote_shadow<'a>(
+        &'a self,
+        guard: &'a OperationGuard<'a>,
         key: Key,
         range: AddressRange,
         want: Access,
-    ) -> Option<ShadowBytes> {
+    ) -> Option<ShadowBytes<'a>> {
         let through = KeyUse::Through(self.number.0);
         self.engine().party().memory.resolve_shadow(guard, self.zone.id(), key, through, range, want)
     }
@@ -127,7 +127,7 @@ impl QueuePair {
         let old = if let Some(word) = self.remote_bytes(&guard, key, range, want) {
             word.is_word().then(|| change(word))
         } else if let Some(shadow) = self.remote_shadow(&guard, key, range, want) {
-            if shadow.slice().is_word() { shadow.change(change) } else { None }
+            shadow.change(change)
         } else {
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         };

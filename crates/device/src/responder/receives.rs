@@ -89,6 +89,7 @@ impl QueuePair {
             slice.copy_near_from(payload.part(at, slice.length()));
             at += slice.length();
         }
+        self.engine().party().memory.device_wrote(&slices);
         true
     }
 

@@ -81,7 +81,9 @@ impl QueuePair {
             if !self.receive_bytes(&guard, &receive, offset, count, &mut slices) {
                 return self.fail_receive(&receive, Status::LocalProtection, Refusal::Operation);
             }
-            if link.pull(sender, &list, offset, &slices).is_err() {
+            let pulled = link.pull(sender, &list, offset, &slices);
+            self.engine().party().memory.device_wrote(&slices);
+            if pulled.is_err() {
                 return self.fail_receive(&receive, Status::General, Refusal::RequesterMemory);
             }
             offset += count;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nonic_device::{
-    Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context, Operation,
-    QpAttributes, QpState, QpType, QueuePair, QueuePairObserver, QueuePairRequest, ReceiveRequest, Region,
-    RegionMemory, RegionRequest, ScatterGather, SendFlags, SendRequest, Zone, devices,
+    Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context, ModifyError,
+    Operation, QpAttributes, QpState, QpType, QueuePair, QueuePairObserver, QueuePairRequest, ReceiveRequest,
+    Region, RegionMemory, RegionRequest, ScatterGather, SendFlags, SendRequest, Zone, devices,
 };
 
 /// What an end without an observer has.
@@ -99,6 +99,12 @@ impl End {
 
     /// Takes the queue pair to RTS, connected to `peer`.
     pub(crate) fn connect(&self, peer: nonic_device::QpNumber) {
+        self.receive_from(peer);
+        self.start_sending().unwrap();
+    }
+
+    /// Takes the queue pair to RTR.
+    pub(crate) fn receive_from(&self, peer: nonic_device::QpNumber) {
         use AttributeMask as A;
         let vector = AddressVector {
             destination_lid: 1,
@@ -126,16 +132,21 @@ impl End {
         };
         let path = A::ADDRESS_VECTOR | A::PATH_MTU | A::DESTINATION_QP | A::RQ_PSN;
         self.pair.modify(&attributes, A::STATE | path | A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER).unwrap();
-        attributes = QpAttributes {
+    }
+
+    /// Takes it from there to RTS.
+    pub(crate) fn start_sending(&self) -> Result<(), ModifyError> {
+        use AttributeMask as A;
+        let attributes = QpAttributes {
             state: QpState::ReadyToSend,
             timeout: 8,
             retry_count: 3,
             rnr_retry: 7,
             max_rd_atomic: 4,
-            ..attributes
+            ..QpAttributes::default()
         };
         let retries = A::TIMEOUT | A::RETRY_COUNT | A::RNR_RETRY | A::MAX_RD_ATOMIC | A::SQ_PSN;
-        self.pair.modify(&attributes, A::STATE | retries).unwrap();
+        self.pair.modify(&attributes, A::STATE | retries)
     }
 
     pub(crate) fn piece(&self, offset: usize, length: u32) -> ScatterGather {

@@ -1,14 +1,20 @@
 //! The agent: one thread a process that drives the device while the program does something else. It sleeps on one
 //! descriptor, runs with every signal blocked, and starts with the first queue pair.
 
-use std::collections::HashMap;
+mod foreigners;
+mod newcomers;
+mod shares;
+mod turns;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{AsFd, PacketSocket, Ready, prefer_short_slices, timer_slack_ns, yield_now};
+use nonic_sys::{Ready, prefer_short_slices, timer_slack_ns, yield_now};
 use nonic_transport::{Link, LinkEvent, Sleeper};
 
+use self::newcomers::Newcomers;
+use self::turns::Turns;
 use crate::engine::{Engine, Progress, lock};
 
 /// Tokens of the descriptors the agent waits on.
@@ -18,7 +24,7 @@ pub(crate) const LISTENERS: u64 = 1 << 32;
 /// First token of links.
 pub(crate) const LINKS: u64 = 2 << 32;
 /// First token of connections that have not introduced themselves.
-const STRANGERS: u64 = 3 << 32;
+const NEWCOMERS: u64 = 3 << 32;
 
 /// While a program polls, the agent looks this often whether it still does: messages wait at most twice this long for a
 /// program that stopped polling.
@@ -28,38 +34,54 @@ const SLICE_NS: u64 = 100_000;
 /// How long the agent goes on looking after it has handled something for a program that does not poll: the next
 /// message of a stream then finds it awake.
 const LINGER: Duration = Duration::from_micros(50);
-/// Connections that may wait for their introduction.
-const STRANGERS_MAX: usize = 256;
-/// Links at most, so that strangers cannot take every descriptor this process may have.
-const LINKS_MAX: usize = 1024;
-/// How long they may.
-const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
-
-struct Stranger {
-    socket: PacketSocket,
-    since: Instant,
-}
 
 struct Agent<'a> {
     engine: &'a Engine,
-    strangers: HashMap<u64, Stranger>,
-    next_stranger: u64,
+    newcomers: Newcomers,
+    /// Foreigners with whom queue pairs here are connected: half of the agent's time.
+    talking: Turns,
+    /// All others: a tenth.
+    others: Turns,
+    /// Links of foreigners that polls look at, as they were at this version of the links.
+    attended: Vec<Arc<Link>>,
+    links_version: u64,
+    /// When it is looked next who still talks with them.
+    next_look: Option<Instant>,
+    moment: u64,
     /// Something woke the agent that it has not looked after yet, though a thread of the program may drive.
     rung: bool,
+    /// The agent woke for somebody else than foreigners.
+    called: bool,
+    /// Until when it is not asked again whether the program polls: foreigners wake the agent at any time, and between two polls
+    /// it would take over.
+    polled_until: Option<Instant>,
 }
 
 /// Runs until the engine stops.
 pub(crate) fn run(engine: &Engine) {
     timer_slack_ns(1);
     prefer_short_slices(SLICE_NS);
-    let mut agent = Agent { engine, strangers: HashMap::new(), next_stranger: STRANGERS, rung: true };
+    engine.party().witness.show_this_thread();
+    let mut agent = Agent {
+        engine,
+        newcomers: Newcomers::default(),
+        talking: Turns::new(1),
+        others: Turns::new(9),
+        attended: Vec::new(),
+        links_version: 0,
+        next_look: None,
+        moment: 0,
+        rung: true,
+        called: true,
+        polled_until: None,
+    };
     let mut ready = Vec::new();
     while !engine.stop.load(Ordering::SeqCst) {
         let timeout = agent.work();
         engine.epoll.wait(&mut ready, timeout);
         engine.timed.store(false, Ordering::SeqCst);
         let at_work = lock(&engine.at_work);
-        agent.rung |= !ready.is_empty();
+        agent.called = false;
         for event in &ready {
             agent.handle(*event);
         }
@@ -71,54 +93,74 @@ impl Agent<'_> {
     /// Does what is to do; returns how long to wait for more.
     fn work(&mut self) -> Option<Duration> {
         let mut lingering: Option<Instant> = None;
+        // Read once a round: while the agent lingers, each look at the clock is time in which a message waits.
+        let mut now = Instant::now();
         loop {
+            self.engine.depart_if_asked();
             self.engine.use_again();
             let at_work = lock(&self.engine.at_work);
             let next_timer = self.engine.run_timers();
-            if self.engine.has_deferred() {
+            if self.engine.has_deferred_talk() {
                 self.accept_all();
             }
             self.engine.run_deferred();
-            let until_timer = |most: Option<Duration>| match next_timer
-                .map(|when| when.saturating_duration_since(Instant::now()))
-            {
-                Some(left) => Some(most.map_or(left, |most| most.min(left))),
-                None => most,
-            };
             if self.engine.stop.load(Ordering::SeqCst) {
                 return Some(Duration::ZERO);
             }
-            let patience = self.dismiss_strangers();
+            let next_chore = self.look_after_others(now);
+            let until_timer = |most: Option<Duration>| {
+                let timer = next_timer.map(|when| when.saturating_duration_since(Instant::now()));
+                [timer, next_chore, most].into_iter().flatten().min()
+            };
             if !self.rung && self.engine.has_waiter() {
-                return until_timer(patience);
+                return until_timer(None);
             }
-            if self.engine.program_polls() {
+            if self.program_polls(now) {
                 self.engine.timed.store(true, Ordering::SeqCst);
                 // A program that asked for an event since then did not see the flag.
                 if self.engine.anyone_sleeps() {
                     continue;
                 }
-                return until_timer(Some(TICK));
+                let left = self.polled_until.map(|until| until.saturating_duration_since(Instant::now()));
+                return until_timer(left.or(Some(TICK)));
             }
             let progress = self.engine.progress(usize::MAX);
             drop(at_work);
+            now = Instant::now();
             if progress.any_of(Progress::WORKED) {
-                lingering = Some(Instant::now() + LINGER);
+                lingering = Some(now + LINGER);
                 continue;
             }
             if progress.any_of(Progress::HELD | Progress::TAKEN) || self.engine.has_deferred() {
                 return until_timer(Some(TICK));
             }
             let watched = self.engine.anyone_sleeps() || self.engine.has_waiter();
-            if !watched && lingering.is_some_and(|until| Instant::now() < until) {
+            if !watched && lingering.is_some_and(|until| now < until) {
                 yield_now();
                 continue;
             }
             if self.fall_asleep() {
                 self.rung = false;
-                return until_timer(patience);
+                return until_timer(None);
             }
         }
+    }
+
+    /// Whether the program drives the device by polling. It is asked once in a tick, or when somebody calls.
+    fn program_polls(&mut self, now: Instant) -> bool {
+        let was_asked = self.polled_until.is_some_and(|until| now < until);
+        if was_asked && !self.called && !self.engine.anyone_sleeps() {
+            return true;
+        }
+        let polls = self.engine.program_polls();
+        self.polled_until = polls.then(|| now + TICK);
+        polls
+    }
+
+    /// Somebody calls who is no foreigner, or whom somebody here talks with.
+    fn be_called(&mut self) {
+        self.rung = true;
+        self.called = true;
     }
 
     /// Says on every ring whose bell must be rung; false if a message came meanwhile.
@@ -126,78 +168,41 @@ impl Agent<'_> {
         let sleeper = || if self.engine.has_waiter() { Sleeper::Waiter } else { Sleeper::Agent };
         let chosen = sleeper();
         // A waiter that left before the rings named it did not know that they would.
-        self.engine.say_asleep(chosen) && sleeper() == chosen
+        let asleep = self.engine.say_asleep(chosen) && sleeper() == chosen;
+        if asleep {
+            self.engine.answer_for_poller();
+        }
+        asleep
+    }
+
+    /// Does what others want that need not be done now; returns when there is more of it.
+    fn look_after_others(&mut self, now: Instant) -> Option<Duration> {
+        let served = self.serve();
+        [served, self.look_after_newcomers(now), self.look_who_talks(now)].into_iter().flatten().min()
     }
 
     fn handle(&mut self, event: Ready) {
         match event.token {
             DOORBELL => {
+                self.be_called();
                 let _ = self.engine.party().doorbell.take();
             }
-            token if token >= STRANGERS => self.meet(token),
+            token if token >= NEWCOMERS => self.newcomer_called(token),
             token if token >= LINKS => {
                 let Some(link) = self.engine.link_of_token(token) else { return };
                 if self.engine.is_parted(&link) {
                     self.engine.watch_parted(&link);
+                } else if self.engine.is_foreign(&link) {
+                    self.queue(token, link);
                 } else if link.handle_socket() == LinkEvent::Ended || link.process_ended() {
+                    self.be_called();
                     self.accept_all();
                     self.engine.bury(&link);
+                } else {
+                    self.be_called();
                 }
             }
-            token => self.accept((token - LISTENERS) as usize),
+            token => self.listener_called((token - LISTENERS) as usize),
         }
-    }
-
-    /// Takes every connection that waits, before a link is buried: the last that its peer said may stand in the ring of another
-    /// that it had just made.
-    fn accept_all(&mut self) {
-        let listeners = lock(&self.engine.listeners).len();
-        (0..listeners).for_each(|listener| self.accept(listener));
-        let strangers: Vec<_> = self.strangers.keys().copied().collect();
-        strangers.into_iter().for_each(|token| self.meet(token));
-    }
-
-    fn accept(&mut self, listener: usize) {
-        let Some(listener) = lock(&self.engine.listeners).get(listener).cloned() else { return };
-        while let Ok(socket) = listener.accept() {
-            if self.strangers.len() >= STRANGERS_MAX || self.engine.links().len() >= LINKS_MAX {
-                tracing::warn!("too many connections; a new one is refused");
-                continue;
-            }
-            let token = self.next_stranger;
-            self.next_stranger += 1;
-            if self.engine.epoll.add(socket.as_fd(), token).is_ok() {
-                self.strangers.insert(token, Stranger { socket, since: Instant::now() });
-                self.meet(token);
-            }
-        }
-    }
-
-    /// Takes a connection's introduction, if it has come.
-    fn meet(&mut self, token: u64) {
-        let Some(Stranger { socket, since }) = self.strangers.remove(&token) else { return };
-        let meeting = lock(&self.engine.meeting);
-        match Link::accept(self.engine.party(), socket, &self.engine.own_blocks()) {
-            Ok(link) => {
-                if let Some(socket) = link.socket() {
-                    self.engine.epoll.remove(socket);
-                }
-                let link = self.engine.add_link(Arc::new(link), None);
-                drop(meeting);
-                if link.handle_socket() == LinkEvent::Ended {
-                    self.engine.bury(&link);
-                }
-            }
-            Err((_, Some(socket))) => {
-                self.strangers.insert(token, Stranger { socket, since });
-            }
-            Err((error, None)) => tracing::debug!(%error, "a connection that is none of ours"),
-        }
-    }
-
-    /// Closes connections that never introduced themselves; returns when to look again.
-    fn dismiss_strangers(&mut self) -> Option<Duration> {
-        self.strangers.retain(|_, stranger| stranger.since.elapsed() < STRANGER_PATIENCE);
-        (!self.strangers.is_empty()).then_some(STRANGER_PATIENCE)
     }
 }
