@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{PacketSocket, listen_abstract, random_u64};
+use nonic_sys::{PacketSocket, holder_of, listen_abstract, random_u64};
 
 use crate::names::service_name;
 use crate::shared::{Attempt, Command, ListenerCore, Shared, lock};
@@ -13,15 +13,26 @@ use crate::sinks::{ConnectionSink, ServiceSink};
 use crate::wire::{Inquiry, Refusal};
 use crate::{DATA_MAX, FACTS_MAX};
 
-/// Offers a service. `AddrInUse` if a process of this host offers it already.
+/// Offers a service. `AddrInUse` if a process of this host, of whichever user, offers it already; the error names it.
 pub fn listen(space: &str, number: u64, sink: Arc<dyn ServiceSink>) -> io::Result<Listener> {
     let shared = Shared::get()?;
     let name = service_name(space, number);
-    let socket = listen_abstract(&name)?;
+    let socket = listen_abstract(&name).map_err(|error| name_holder(error, space, number, &name))?;
+    socket.refuse_descriptors();
     let core = Arc::new(ListenerCore { token: shared.new_token(), name, sink, socket: Some(socket).into() });
     lock(&shared.listeners).insert(Arc::clone(&core.name), Arc::clone(&core));
     shared.order(Command::Listen(Arc::clone(&core)));
     Ok(Listener { shared: Arc::clone(shared), core })
+}
+
+/// Says who has the name of a service. A stranger that has it costs this process no more than that.
+fn name_holder(error: io::Error, space: &str, number: u64, name: &str) -> io::Error {
+    if error.kind() != io::ErrorKind::AddrInUse {
+        return error;
+    }
+    let holder =
+        holder_of(name).map_or_else(|| "a process that does not answer".to_owned(), |who| who.to_string());
+    io::Error::new(error.kind(), format!("service {number} of {space} is offered by {holder}"))
 }
 
 /// A service this process offers, until it is dropped: then its number is free, and requests that were not taken yet are
@@ -128,14 +139,27 @@ pub enum HandError {
 pub struct Request {
     shared: Arc<Shared>,
     number: u64,
+    user: u32,
     facts: Box<[u8]>,
     data: Arc<[u8]>,
     answered: bool,
 }
 
 impl Request {
-    pub(crate) fn new(shared: &Arc<Shared>, number: u64, facts: &[u8], data: &[u8]) -> Self {
-        Self { shared: Arc::clone(shared), number, facts: facts.into(), data: data.into(), answered: false }
+    pub(crate) fn new(shared: &Arc<Shared>, number: u64, user: u32, facts: &[u8], data: &[u8]) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            number,
+            user,
+            facts: facts.into(),
+            data: data.into(),
+            answered: false,
+        }
+    }
+
+    /// The user who asks, or who handed it to this process.
+    pub fn user(&self) -> u32 {
+        self.user
     }
 
     /// The facts of the layer above.

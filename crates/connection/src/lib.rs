@@ -10,6 +10,8 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handles;
 mod manager;
 mod names;

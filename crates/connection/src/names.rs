@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use nonic_sys::{Credentials, holder_of};
+
 use crate::wire::{ProcessName, VERSION};
 
 /// A service that some process of this host offers.
@@ -13,6 +15,14 @@ pub struct Service {
     pub number: u64,
     /// Inode of its socket, by which `/proc/<pid>/fd` leads to its owner.
     pub inode: u64,
+}
+
+impl Service {
+    /// Who listens on it, whichever user that is, as the kernel says; `None` if nobody does any more, or as many wait there as
+    /// may.
+    pub fn holder(&self) -> Option<Credentials> {
+        holder_of(&service_name(&self.space, self.number))
+    }
 }
 
 fn prefix() -> String {

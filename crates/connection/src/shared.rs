@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nonic_sys::{
     AsFd, Epoll, EventFd, EventKind, PacketSocket, PerProcess, at_exit, current_generation,
-    forget_in_children, listen_abstract, random_u64, spawn_without_signals,
+    forget_in_children, listen_abstract, own_user, random_u64, spawn_without_signals,
 };
 
 use crate::manager;
@@ -63,6 +63,8 @@ pub(crate) struct ListenerCore {
 /// The part of the manager that every thread may touch.
 pub(crate) struct Shared {
     generation: u32,
+    /// This process's user, if its number tells it from others.
+    pub(crate) own_user: Option<u32>,
     pub(crate) process: ProcessName,
     /// Where other processes open channels.
     pub(crate) door: PacketSocket,
@@ -73,6 +75,8 @@ pub(crate) struct Shared {
     /// Listeners of this process, by name.
     pub(crate) listeners: Mutex<HashMap<Arc<str>, Arc<ListenerCore>>>,
     farewell: (Mutex<bool>, Condvar),
+    /// The process exits.
+    departs: AtomicBool,
     next_token: AtomicU64,
 }
 
@@ -84,6 +88,11 @@ pub trait ThreadKeeper: Send {
 
     /// Runs `turn`, which may do anything, as a thread of the program's would.
     fn as_ordinary(&self, turn: &mut dyn FnMut());
+
+    /// To be called once the thread is there, though it may not have run yet.
+    fn when_started(&self) -> Box<dyn FnOnce()> {
+        Box::new(|| {})
+    }
 }
 
 /// Nobody minds what the thread does.
@@ -127,29 +136,38 @@ impl Shared {
         if !*started {
             let body = Arc::clone(shared);
             let keeper = KEEPER.get().map_or_else(|| Box::new(Free) as Box<dyn ThreadKeeper>, |make| make());
+            let when_started = keeper.when_started();
             spawn_without_signals("nonic-connect", move || manager::run(&body, &*keeper))?;
             *started = true;
             at_exit(say_farewell);
+            // Without the lock, for which the thread may wait at work while others wait for it to rest.
+            drop(started);
+            when_started();
         }
         Ok(shared)
     }
 
     fn new() -> io::Result<Self> {
         let process = ProcessName([random_u64(), random_u64()]);
+        let door = listen_abstract(&process_name(process))?;
+        door.refuse_descriptors();
         let (epoll, doorbell) = (Epoll::new()?, EventFd::new(EventKind::All, true)?);
         // A child's copies would have the parent's sockets on their list.
         forget_in_children(epoll.as_fd());
         forget_in_children(doorbell.as_fd());
         Ok(Self {
+            // Asked here, where the program is: it takes a descriptor for a moment.
+            own_user: own_user(),
             generation: current_generation(),
             process,
-            door: listen_abstract(&process_name(process))?,
+            door,
             epoll,
             doorbell,
             commands: Mutex::default(),
             started: Mutex::default(),
             listeners: Mutex::default(),
             farewell: Default::default(),
+            departs: AtomicBool::new(false),
             next_token: AtomicU64::new(FIRST_TOKEN),
         })
     }
@@ -182,7 +200,11 @@ impl Shared {
     /// What was ordered since the last time.
     pub(crate) fn take_commands(&self) -> Vec<Command> {
         let _ = self.doorbell.take();
-        std::mem::take(&mut lock(&self.commands))
+        let mut commands = std::mem::take(&mut *lock(&self.commands));
+        if self.departs.swap(false, Ordering::SeqCst) {
+            commands.push(Command::Farewell);
+        }
+        commands
     }
 
     /// The last messages are out.
@@ -200,10 +222,12 @@ impl Drop for Shared {
     }
 }
 
-/// Ends every connection in order when the process does.
+/// Ends every connection in order when the process does: on a thread that may hold any lock, or be in the middle of allocating,
+/// if the process exits in a signal handler. The lock taken here is nobody else's but for a moment of the manager's.
 extern "C" fn say_farewell() {
     let Some(shared) = SHARED.get() else { return };
-    shared.order(Command::Farewell);
+    shared.departs.store(true, Ordering::SeqCst);
+    shared.doorbell.signal();
     let said = lock(&shared.farewell.0);
     let _ = shared.farewell.1.wait_timeout_while(said, FAREWELL, |said| !*said);
 }

@@ -5,10 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nonic_sys::PacketSocket;
+use nonic_sys::{PacketSocket, Seldom};
 
+use super::hearing::said_of;
 use super::timers::Timer;
-use super::{Entry, Far, Heard, Manager, Stage, Watched, hear};
+use super::users::user_of;
+use super::{Entry, Far, Heard, Manager, Stage, Watched, hear, strangers};
 use crate::shared::Attempt;
 use crate::sinks::End;
 use crate::wire::{Message, Refusal};
@@ -34,7 +36,8 @@ impl Manager {
         let (number, service) = (attempt.inquiry.number, Arc::clone(&attempt.service));
         let timer = attempt.deadline.map(|deadline| self.timers.set(deadline, Timer::Attempt(number)));
         let sink = Some(Arc::clone(&attempt.sink));
-        self.connections.insert(number, Entry { stage: Stage::Waiting(Box::new(attempt)), sink, timer });
+        self.connections
+            .insert(number, Entry { stage: Stage::Waiting(Box::new(attempt)), sink, timer, undecided: None });
         self.lanes.entry(Arc::clone(&service)).or_default().waiting.push_back(number);
         self.advance(&service);
     }
@@ -94,8 +97,12 @@ impl Manager {
 
     fn wait_for_answer(&mut self, number: u64, service: &Arc<str>, socket: PacketSocket) {
         let token = self.shared.new_token();
+        let own = self.users.is_own(user_of(&socket));
         if !self.watch(token, Watched::Attempt { socket, number }) {
             return self.end(number, End::Refused(Refusal::Unable));
+        }
+        if !own {
+            self.timers.set_after(strangers::PATIENCE, Timer::Unanswered(token));
         }
         if let Some(entry) = self.connections.get_mut(&number) {
             entry.stage = Stage::Asked { service: Arc::clone(service), socket: Some(token) };
@@ -116,6 +123,20 @@ impl Manager {
             // The listener went, or its process, before the request was taken.
             Heard::Message(_) | Heard::HungUp => self.end(number, End::Refused(Refusal::NobodyListens)),
         }
+    }
+
+    /// A stranger may have taken the name of a service and say nothing. Whoever serves says at once that it has the request.
+    pub(super) fn give_up_on_stranger(&mut self, token: u64) {
+        static SILENT: Seldom = Seldom::new();
+        let Some(Watched::Attempt { socket, number }) = self.sockets.get(&token) else { return };
+        let number = *number;
+        if let Some(unsaid) = SILENT.turn()
+            && let Some(Entry { stage: Stage::Asked { service, .. }, .. }) = self.connections.get(&number)
+        {
+            let holder = said_of(socket);
+            tracing::warn!(%service, %holder, unsaid, "who holds the name of a service does not answer");
+        }
+        self.end(number, End::Refused(Refusal::NobodyListens));
     }
 
     /// The socket of an attempt has done its work.

@@ -6,27 +6,32 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{AsFd, PacketSocket};
+use nonic_sys::{AsFd, PacketSocket, Seldom, Share};
 
+use super::hearing::said_of;
 use super::timers::Timer;
-use super::{Far, Heard, Manager, Stage, Watched, accept_on, hear};
+use super::users::{Visitor, user_of};
+use super::{Heard, Manager, Watched, accept_on, hear, strangers};
 use crate::names::process_name;
 use crate::shared::DOOR;
-use crate::sinks::End;
 use crate::wire::{Message, ProcessName, Refusal};
 
 /// How long a channel without connections stays open.
 const IDLE: Duration = Duration::from_secs(1);
 /// How long to wait when the other process's queue of connections is full.
 const RETRY: Duration = Duration::from_millis(5);
-/// Messages or connections handled before others have their turn.
+/// Messages or connections handled before others have their turn; fewer messages of a stranger.
 const TURN: usize = 64;
+const STRANGERS_TURN: usize = 8;
+/// What a message that waits costs beside its bytes.
+const QUEUED_COST: usize = 96;
 
 /// A message that waits for room.
 struct Queued {
     bytes: Vec<u8>,
     /// An attempt's socket, which is told when the message is out, and closed.
-    then: Option<PacketSocket>,
+    then: Option<Visitor>,
+    _share: Share,
 }
 
 /// A channel.
@@ -35,6 +40,9 @@ pub(super) struct Channel {
     pub(super) socket: Option<PacketSocket>,
     /// The process to which it was opened from here.
     pub(super) to: Option<ProcessName>,
+    /// Of the user at the other end, or while it is not open, of who asked for it.
+    pub(super) share: Share,
+    since: Instant,
     /// Connections that lead over it.
     pub(super) users: HashSet<u64>,
     queue: VecDeque<Queued>,
@@ -47,9 +55,19 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    fn new(socket: Option<PacketSocket>, to: Option<ProcessName>) -> Self {
+    fn new(socket: Option<PacketSocket>, to: Option<ProcessName>, share: Share) -> Self {
         let (users, queue) = (HashSet::new(), VecDeque::new());
-        Self { socket, to, users, queue, waits: false, spoke: false, idle: None }
+        Self {
+            socket,
+            to,
+            share,
+            since: Instant::now(),
+            users,
+            queue,
+            waits: false,
+            spoke: false,
+            idle: None,
+        }
     }
 
     /// Whether it came from another process and was never used.
@@ -57,19 +75,17 @@ impl Channel {
         self.to.is_none() && !self.spoke
     }
 
+    /// Whether nobody uses it, and nothing waits to be sent.
+    pub(super) fn is_idle(&self) -> bool {
+        self.users.is_empty() && self.queue.is_empty()
+    }
+
     /// Sends what waits, as far as there is room. Whether all is sent.
     fn flush(&mut self) -> bool {
         let Some(socket) = &self.socket else { return true };
         while let Some(next) = self.queue.front() {
-            match socket.send(&next.bytes, &[]) {
-                Err(error) if is_full(&error) => return false,
-                // A socket that has hung up says so to whoever reads.
-                Err(_) => {}
-                Ok(()) => {
-                    if let Some(attempt) = &next.then {
-                        let _ = attempt.send(&Message::Moved.emit(), &[]);
-                    }
-                }
+            if !send_on(socket, &next.bytes, next.then.as_ref()) {
+                return false;
             }
             self.queue.pop_front();
         }
@@ -77,9 +93,29 @@ impl Channel {
     }
 }
 
+/// Sends a message; false if there is no room for it.
+fn send_on(socket: &PacketSocket, bytes: &[u8], then: Option<&Visitor>) -> bool {
+    match socket.send(bytes, &[]) {
+        Err(error) if is_full(&error) => return false,
+        // A socket that has hung up says so to whoever reads.
+        Err(_) => {}
+        Ok(()) => {
+            if let Some(attempt) = then {
+                let _ = attempt.socket.send(&Message::Moved.emit(), &[]);
+            }
+        }
+    }
+    true
+}
+
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
         || matches!(error.raw_os_error(), Some(NO_BUFFERS | NO_MEMORY))
+}
+
+/// Whether it is for want of a descriptor.
+fn is_lack(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(TOO_MANY_OF_THE_SYSTEM | TOO_MANY_OF_THE_PROCESS))
 }
 
 const NO_MEMORY: i32 = 12;
@@ -88,7 +124,7 @@ const TOO_MANY_OF_THE_SYSTEM: i32 = 23;
 const TOO_MANY_OF_THE_PROCESS: i32 = 24;
 
 impl Manager {
-    fn channel(&mut self, token: u64) -> Option<&mut Channel> {
+    pub(super) fn channel(&mut self, token: u64) -> Option<&mut Channel> {
         match self.sockets.get_mut(&token) {
             Some(Watched::Channel(channel)) => Some(channel),
             _ => None,
@@ -101,11 +137,12 @@ impl Manager {
         for _ in 0..TURN {
             match self.unless_needed().and_then(|()| accept_on(&shared.door)) {
                 Ok(Some(socket)) => {
-                    let token = shared.new_token();
-                    if self.watch(token, Watched::Channel(Channel::new(Some(socket), None))) {
+                    let (token, user) = (shared.new_token(), user_of(&socket));
+                    let Some(share) = self.admit(user) else { continue };
+                    if self.watch(token, Watched::Channel(Channel::new(Some(socket), None, share))) {
                         self.serve_channel(token);
                         if self.channel(token).is_some_and(|channel| channel.is_silent()) {
-                            self.note_stranger(token);
+                            self.note_silent(token, user);
                         }
                     }
                 }
@@ -118,15 +155,20 @@ impl Manager {
         }
     }
 
-    /// The channel to a process, opened if there is none. `None` if the process is not there.
-    pub(super) fn channel_to(&mut self, process: ProcessName) -> Option<u64> {
+    /// The channel to a process, opened if there is none, because `user` asks for something. Why not: the process is not there,
+    /// or its user has all it may have.
+    pub(super) fn channel_to(&mut self, process: ProcessName, user: u32) -> Result<u64, Refusal> {
         if let Some(token) = self.channels.get(&process) {
-            return Some(*token);
+            return Ok(*token);
         }
         let token = self.shared.new_token();
         let socket = match PacketSocket::connect_abstract(&process_name(process)) {
             Ok(socket) => Some(socket),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return None,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                return Err(Refusal::NobodyListens);
+            }
+            // The last descriptors are not for strangers.
+            Err(error) if is_lack(&error) && !self.users.is_own(user) => return Err(Refusal::NoRoom),
             // Its queue is full, or something lacks.
             Err(error) => {
                 self.note_lack(token, &error);
@@ -134,44 +176,75 @@ impl Manager {
             }
         };
         let open = socket.is_some();
-        if !self.watch(token, Watched::Channel(Channel::new(socket, Some(process)))) {
-            return None;
+        let share = self.admit(socket.as_ref().map_or(user, user_of)).ok_or(Refusal::NoRoom)?;
+        if !self.watch(token, Watched::Channel(Channel::new(socket, Some(process), share))) {
+            return Err(Refusal::Unable);
         }
         self.channels.insert(process, token);
         if !open {
             self.timers.set_after(RETRY, Timer::Open(token));
         }
-        Some(token)
+        Ok(token)
+    }
+
+    /// How many messages wait on a channel.
+    pub(super) fn unsent_on(&mut self, token: u64) -> usize {
+        self.channel(token).map_or(0, |channel| channel.queue.len())
     }
 
     /// Tries again to open a channel.
     pub(super) fn reopen(&mut self, token: u64) {
         self.lacking.remove(&token);
-        let Some(Channel { socket: None, to: Some(process), queue, .. }) = self.channel(token) else {
+        let Some(Channel { socket: None, to: Some(process), queue, share, since, .. }) = self.channel(token)
+        else {
             return;
         };
+        let (process, payer, since) = (*process, share.user(), *since);
         // What is held for those who gave up is of use elsewhere.
         for queued in queue.iter_mut() {
-            queued.then.take_if(|attempt| attempt.is_hung_up());
+            queued.then.take_if(|attempt| attempt.socket.is_hung_up());
         }
-        match PacketSocket::connect_abstract(&process_name(*process)) {
-            Ok(socket) if self.shared.epoll.add(socket.as_fd(), token).is_ok() => {
-                if let Some(channel) = self.channel(token) {
-                    channel.socket = Some(socket);
+        match PacketSocket::connect_abstract(&process_name(process)) {
+            Ok(socket) => {
+                // From now on whoever is there pays.
+                let user = user_of(&socket);
+                if user == payer || self.change_payer(token, user) {
+                    if self.shared.epoll.add(socket.as_fd(), token).is_ok() {
+                        if let Some(channel) = self.channel(token) {
+                            channel.socket = Some(socket);
+                        }
+                        return self.flush(token);
+                    }
+                } else {
+                    return self.bury(token);
                 }
-                return self.flush(token);
             }
-            Ok(_) => {}
+            // Strangers are not waited for.
+            Err(_) if !self.users.is_own(payer) && since.elapsed() >= strangers::PATIENCE => {
+                return self.bury(token);
+            }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return self.bury(token),
             Err(error) => self.note_lack(token, &error),
         }
         self.timers.set_after(RETRY, Timer::Open(token));
     }
 
+    /// Has a channel be of another user's share.
+    fn change_payer(&mut self, token: u64, user: u32) -> bool {
+        let Some(share) = self.admit(user) else { return false };
+        let Some(Watched::Channel(channel)) = self.sockets.get_mut(&token) else { return false };
+        let before = std::mem::replace(&mut channel.share, share);
+        self.visits.remove(&(before.user(), token));
+        if !self.users.is_own(user) {
+            self.visits.insert((user, token));
+        }
+        true
+    }
+
     /// A channel could not be opened. If for want of a descriptor, the next one is for it: otherwise those who ask could hold
     /// them all until they have an answer, which takes the channel.
     fn note_lack(&mut self, token: u64, error: &io::Error) {
-        if matches!(error.raw_os_error(), Some(TOO_MANY_OF_THE_SYSTEM | TOO_MANY_OF_THE_PROCESS)) {
+        if is_lack(error) {
             tracing::debug!(%error, "a channel to another process waits for a descriptor");
             self.lacking.insert(token);
         }
@@ -220,10 +293,26 @@ impl Manager {
         }
     }
 
-    /// Sends a message, at once or when there is room. `then` is told and closed when it is out.
-    pub(super) fn send(&mut self, token: u64, message: &Message, then: Option<PacketSocket>) {
-        let Some(channel) = self.channel(token) else { return };
-        channel.queue.push_back(Queued { bytes: message.emit(), then });
+    /// Sends a message, at once or when there is room. `then` is told and closed when it is out. A channel whose receiver reads
+    /// nothing while more waits than may is closed, and its connections are lost.
+    pub(super) fn send(&mut self, token: u64, message: &Message, then: Option<Visitor>) {
+        static UNREAD: Seldom = Seldom::new();
+        let Some(Watched::Channel(channel)) = self.sockets.get_mut(&token) else { return };
+        let bytes = message.emit();
+        if channel.queue.is_empty()
+            && channel.socket.as_ref().is_some_and(|socket| send_on(socket, &bytes, then.as_ref()))
+        {
+            return;
+        }
+        let user = channel.share.user();
+        let Some(share) = self.users.owed.take(user, bytes.len() + QUEUED_COST) else {
+            if let Some(unsaid) = UNREAD.turn() {
+                let peer = channel.socket.as_ref().map_or_else(|| format!("user {user}"), said_of);
+                tracing::warn!(%peer, unsaid, "a channel is closed to a process that does not read what it is told");
+            }
+            return self.bury(token);
+        };
+        channel.queue.push_back(Queued { bytes, then, _share: share });
         if channel.queue.len() == 1 {
             self.flush(token);
         }
@@ -237,24 +326,37 @@ impl Manager {
         {
             channel.waits = waits;
             if let Err(error) = self.shared.epoll.watch_room(socket.as_fd(), token, waits) {
-                tracing::warn!(%error, "a channel cannot be waited for");
+                static UNABLE: Seldom = Seldom::new();
+                if let Some(unsaid) = UNABLE.turn() {
+                    tracing::warn!(%error, unsaid, "a channel cannot be waited for");
+                }
             }
         }
     }
 
     /// Sends and receives what there is.
     pub(super) fn serve_channel(&mut self, token: u64) {
-        if self.channel(token).is_some_and(|channel| channel.waits) {
+        let Some(channel) = self.channel(token) else { return };
+        let (waits, user) = (channel.waits, channel.share.user());
+        if waits {
             self.flush(token);
         }
-        for _ in 0..TURN {
+        let turn = if self.users.is_own(user) { TURN } else { STRANGERS_TURN };
+        for _ in 0..turn {
             let Some(Watched::Channel(channel)) = self.sockets.get_mut(&token) else { return };
             let Channel { socket: Some(socket), spoke, .. } = channel else { return };
             match hear(socket) {
                 Heard::Message(message) => {
                     *spoke = true;
                     if !self.take_message(token, message) {
-                        tracing::warn!("a channel is closed that carries what does not belong there");
+                        static MISPLACED: Seldom = Seldom::new();
+                        if let Some(unsaid) = MISPLACED.turn() {
+                            tracing::warn!(
+                                user,
+                                unsaid,
+                                "a channel is closed that carries what does not belong there"
+                            );
+                        }
                         return self.bury(token);
                     }
                 }
@@ -264,69 +366,6 @@ impl Manager {
                     return self.dying.push(token);
                 }
             }
-        }
-    }
-
-    /// What connection `number` is about, if it leads over this channel.
-    fn stage_on(&mut self, token: u64, number: u64) -> Option<&mut Stage> {
-        let entry = self.connections.get_mut(&number)?;
-        entry.stage.far().is_some_and(|far| far.channel == token).then_some(&mut entry.stage)
-    }
-
-    /// False if the message makes no sense on a channel. One about a connection that is not, or not any more, does.
-    fn take_message(&mut self, token: u64, message: Message) -> bool {
-        match message {
-            Message::Request(_) | Message::Moved => return false,
-            Message::Taken { to, own } => self.take_taken(to, Far { channel: token, number: own }),
-            Message::Reply { to, facts, data } => {
-                if let Some(Stage::Taken(far)) = self.stage_on(token, to) {
-                    let far = *far;
-                    self.take_reply(to, far, &facts, &data);
-                }
-            }
-            Message::Reject { to, data } => {
-                if let Some(Stage::Taken(_)) = self.stage_on(token, to) {
-                    self.end(to, End::Rejected(&data));
-                }
-            }
-            Message::Refused { to, reason } => {
-                if let Some(Stage::Taken(_)) = self.stage_on(token, to) {
-                    self.end(to, End::Refused(reason));
-                }
-            }
-            Message::Confirm { to } => {
-                if let Some(stage) = self.stage_on(token, to)
-                    && let Stage::Replied(far) = *stage
-                {
-                    *stage = Stage::Open(far);
-                    let sink = self.connections.get(&to).and_then(|entry| entry.sink.clone());
-                    if let Some(sink) = sink {
-                        sink.established();
-                    }
-                }
-            }
-            Message::Disconnect { to } => {
-                if self.stage_on(token, to).is_some() {
-                    self.end(to, End::Disconnected);
-                }
-            }
-            Message::Goodbye => self.take_goodbye(token),
-            Message::Break { to } => {
-                if self.stage_on(token, to).is_some() {
-                    self.end(to, End::Lost);
-                }
-            }
-        }
-        true
-    }
-
-    /// The other process ends in order.
-    fn take_goodbye(&mut self, token: u64) {
-        let Some(channel) = self.channel(token) else { return };
-        for number in std::mem::take(&mut channel.users) {
-            let asking = self.connections.get(&number).map(|entry| matches!(entry.stage, Stage::Taken(_)));
-            let refused = End::Refused(Refusal::NobodyListens);
-            self.end(number, if asking == Some(true) { refused } else { End::Disconnected });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use nonic_sys::{PacketSocket, Received};
+use nonic_sys::{PacketSocket, Received, Seldom};
 
 use crate::shared::{ListenerCore, lock};
 use crate::wire::{LONGEST, Message};
@@ -16,17 +16,26 @@ pub(super) enum Heard {
 
 pub(super) fn hear(socket: &PacketSocket) -> Heard {
     let mut bytes = [0; LONGEST + 1];
-    match socket.receive(&mut bytes) {
+    match socket.receive_bytes(&mut bytes) {
         Received::Message(length, _) => match Message::parse(&bytes[..length]) {
             Ok(message) => Heard::Message(message),
             Err(error) => {
-                tracing::warn!(%error, "a connection is closed that sends what makes no sense");
+                static NONSENSE: Seldom = Seldom::new();
+                if let Some(unsaid) = NONSENSE.turn() {
+                    let peer = said_of(socket);
+                    tracing::warn!(%error, %peer, unsaid, "a connection is closed that sends what makes no sense");
+                }
                 Heard::HungUp
             }
         },
         Received::Nothing => Heard::Nothing,
         Received::HungUp => Heard::HungUp,
     }
+}
+
+/// Who is at the other end, for people.
+pub(super) fn said_of(socket: &PacketSocket) -> String {
+    socket.peer().map_or_else(|error| error.to_string(), |peer| peer.to_string())
 }
 
 /// Accepts on a listening socket; `None` if nobody waits. An error is the lack of something.

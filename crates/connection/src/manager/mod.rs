@@ -3,16 +3,18 @@
 mod asking;
 mod channels;
 mod hearing;
+mod saying;
 mod serving;
 mod strangers;
 mod timers;
+mod users;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{AsFd, PacketSocket, Ready, wait_readable};
+use nonic_sys::{AsFd, PacketSocket, Ready, Seldom, Share, wait_readable};
 
 use crate::shared::{Attempt, Command, DOOR, DOORBELL, ListenerCore, Shared, Task, ThreadKeeper};
 use crate::sinks::{ConnectionSink, End};
@@ -20,12 +22,12 @@ use crate::wire::{Inquiry, Message, ProcessName, Refusal};
 use asking::Lane;
 use channels::Channel;
 use hearing::{Heard, accept_on, hear, listens};
+use strangers::Silent;
 use timers::{Timer, TimerKey, Timers};
+use users::{Users, Visitor};
 
 /// How long a listener waits when the process has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long it is not said again that a process has none left.
-const SILENCE: Duration = Duration::from_secs(10);
 
 /// How often what is ready is looked at before a process counts as gone.
 const PASSES: usize = 64;
@@ -58,7 +60,7 @@ enum Watched {
     Listener(Arc<ListenerCore>),
     /// Came to a listener and has said nothing yet.
     Stranger {
-        socket: PacketSocket,
+        visitor: Visitor,
         listener: Arc<ListenerCore>,
     },
     /// Of the attempt of this number.
@@ -80,6 +82,8 @@ struct Entry {
     sink: Option<Arc<dyn ConnectionSink>>,
     /// Ends the attempt.
     timer: Option<TimerKey>,
+    /// As long as it is undecided here.
+    undecided: Option<Share>,
 }
 
 /// The other side of a connection: the channel's token, and its number there.
@@ -125,13 +129,15 @@ struct Manager {
     channels: HashMap<ProcessName, u64>,
     /// Channels that wait for a descriptor. Nobody else takes one meanwhile.
     lacking: HashSet<u64>,
-    /// When it was last said that connections have to wait.
-    said_lack: Option<Instant>,
     /// Attempts by service.
     lanes: HashMap<Arc<str>, Lane>,
     timers: Timers,
-    /// Sockets that have said nothing yet, or had not when they came, oldest first.
-    strangers: VecDeque<(Instant, u64)>,
+    /// Sockets that have said nothing yet, or had not when they came.
+    silent: Silent,
+    /// What is spent on whom.
+    users: Users,
+    /// Sockets of strangers, by user and token.
+    visits: BTreeSet<(u32, u64)>,
     /// The process exits and waits for the last messages to be sent.
     leaving: bool,
     /// Channels whose other end is gone.
@@ -153,10 +159,11 @@ impl Manager {
             connections: HashMap::new(),
             channels: HashMap::new(),
             lacking: HashSet::new(),
-            said_lack: None,
             lanes: HashMap::new(),
             timers: Timers::default(),
-            strangers: VecDeque::new(),
+            silent: Silent::default(),
+            users: Users::new(shared.own_user),
+            visits: BTreeSet::new(),
             leaving: false,
             dying: Vec::new(),
             tasks: Vec::new(),
@@ -256,6 +263,7 @@ impl Manager {
         while let Some(timer) = self.timers.due(now) {
             match timer {
                 Timer::Attempt(number) => self.time_out(number),
+                Timer::Unanswered(token) => self.give_up_on_stranger(token),
                 Timer::Lane(name) => self.go_on(&name),
                 Timer::Open(channel) => self.reopen(channel),
                 Timer::Idle(channel) => self.close_if_idle(channel),
@@ -270,7 +278,7 @@ impl Manager {
                         self.resume(&listener);
                     }
                 }
-                Timer::Strangers => self.dismiss_strangers(),
+                Timer::Strangers => self.dismiss_silent(),
                 Timer::Task(task) => self.tasks.push(task),
             }
         }
@@ -278,28 +286,47 @@ impl Manager {
 
     /// Watches a socket; it is closed if that is not possible.
     fn watch(&mut self, token: u64, watched: Watched) -> bool {
-        let socket = match &watched {
-            Watched::Stranger { socket, .. }
-            | Watched::Attempt { socket, .. }
-            | Watched::Handed { socket, .. } => Some(socket),
-            Watched::Channel(channel) => channel.socket.as_ref(),
-            Watched::Listener(_) => None,
+        let (socket, share) = match &watched {
+            Watched::Stranger { visitor: Visitor { socket, share }, .. } => (Some(socket), Some(share)),
+            Watched::Attempt { socket, .. } | Watched::Handed { socket, .. } => (Some(socket), None),
+            Watched::Channel(channel) => (channel.socket.as_ref(), Some(&channel.share)),
+            Watched::Listener(_) => (None, None),
         };
         if let Some(socket) = socket
             && let Err(error) = self.shared.epoll.add(socket.as_fd(), token)
         {
-            tracing::warn!(%error, "a connection cannot be waited for, and is closed");
+            static UNABLE: Seldom = Seldom::new();
+            if let Some(unsaid) = UNABLE.turn() {
+                tracing::warn!(%error, unsaid, "a connection cannot be waited for, and is closed");
+            }
             return false;
+        }
+        if let Some(user) = share.map(Share::user).filter(|user| !self.users.is_own(*user)) {
+            self.visits.insert((user, token));
         }
         self.sockets.insert(token, watched);
         true
     }
 
+    /// Watches a socket of a visitor or a channel no longer.
+    fn unwatch(&mut self, token: u64) -> Option<Watched> {
+        let watched = self.sockets.remove(&token);
+        let share = match &watched {
+            Some(Watched::Stranger { visitor, .. }) => Some(&visitor.share),
+            Some(Watched::Channel(channel)) => Some(&channel.share),
+            _ => None,
+        };
+        if let Some(share) = share {
+            self.visits.remove(&(share.user(), token));
+        }
+        watched
+    }
+
     /// Who comes to this door or listener, which is not watched now, has to wait. It is not said each time.
     fn pause(&mut self, token: u64, error: &io::Error) {
-        if self.said_lack.is_none_or(|when| when.elapsed() >= SILENCE) {
-            self.said_lack = Some(Instant::now());
-            tracing::warn!(%error, "connections cannot be taken now, and wait: are there too many open files?");
+        static LACK: Seldom = Seldom::new();
+        if let Some(unsaid) = LACK.turn() {
+            tracing::warn!(%error, unsaid, "connections cannot be taken now, and wait: are there too many open files?");
         }
         self.timers.set_after(PAUSE, Timer::Resume(token));
     }
@@ -355,7 +382,7 @@ impl Manager {
 
     /// Closes a socket; if it is a channel, all connections that lead over it are lost.
     fn bury(&mut self, token: u64) {
-        let Some(Watched::Channel(channel)) = self.sockets.remove(&token) else { return };
+        let Some(Watched::Channel(channel)) = self.unwatch(token) else { return };
         if let Some(process) = channel.to
             && self.channels.get(&process) == Some(&token)
         {

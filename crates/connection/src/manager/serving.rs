@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nonic_sys::{AsFd, PacketSocket, random_u64};
 
+use super::users::{STRANGERS_MESSAGES, Visitor, user_of};
 use super::{Entry, Far, Heard, Manager, Stage, Watched, accept_on, hear, listens};
 use crate::Request;
 use crate::shared::{ListenerCore, lock};
@@ -35,7 +36,10 @@ impl Manager {
                 })
             };
             match accepted {
-                Ok(Some(socket)) => self.meet(listener, socket),
+                Ok(Some(socket)) => match self.admit(user_of(&socket)) {
+                    Some(share) => self.meet(listener, Visitor { socket, share }),
+                    None => refuse(&socket, Refusal::NoRoom),
+                },
                 Ok(None) => return,
                 Err(error) => return self.pause(listener.token, &error),
             }
@@ -43,13 +47,13 @@ impl Manager {
     }
 
     /// Somebody came to a listener. The request is there already, as a rule.
-    fn meet(&mut self, listener: &Arc<ListenerCore>, socket: PacketSocket) {
-        match hear(&socket) {
-            Heard::Message(Message::Request(inquiry)) => self.take_request(listener, socket, inquiry),
+    fn meet(&mut self, listener: &Arc<ListenerCore>, visitor: Visitor) {
+        match hear(&visitor.socket) {
+            Heard::Message(Message::Request(inquiry)) => self.take_request(listener, visitor, inquiry),
             Heard::Nothing => {
-                let token = self.shared.new_token();
-                if self.watch(token, Watched::Stranger { socket, listener: Arc::clone(listener) }) {
-                    self.note_stranger(token);
+                let (token, user) = (self.shared.new_token(), visitor.share.user());
+                if self.watch(token, Watched::Stranger { visitor, listener: Arc::clone(listener) }) {
+                    self.note_silent(token, user);
                 }
             }
             Heard::Message(_) | Heard::HungUp => {}
@@ -57,40 +61,49 @@ impl Manager {
     }
 
     pub(super) fn hear_stranger(&mut self, token: u64) {
-        let Some(Watched::Stranger { socket, .. }) = self.sockets.get(&token) else { return };
-        let heard = hear(socket);
+        let Some(Watched::Stranger { visitor, .. }) = self.sockets.get(&token) else { return };
+        let heard = hear(&visitor.socket);
         if matches!(heard, Heard::Nothing) {
             return;
         }
-        if let (Some(Watched::Stranger { socket, listener }), Heard::Message(Message::Request(inquiry))) =
-            (self.sockets.remove(&token), heard)
+        if let (Some(Watched::Stranger { visitor, listener }), Heard::Message(Message::Request(inquiry))) =
+            (self.unwatch(token), heard)
         {
-            self.shared.epoll.remove(socket.as_fd());
-            self.take_request(&listener, socket, inquiry);
+            self.shared.epoll.remove(visitor.socket.as_fd());
+            self.take_request(&listener, visitor, inquiry);
         }
     }
 
-    fn take_request(&mut self, listener: &Arc<ListenerCore>, socket: PacketSocket, inquiry: Inquiry) {
+    fn take_request(&mut self, listener: &Arc<ListenerCore>, visitor: Visitor, inquiry: Inquiry) {
+        let Visitor { socket, share } = &visitor;
+        let user = share.user();
         // Whoever gave up is not presented to the program.
         if socket.is_hung_up() {
             return;
         }
         if !listens(listener) {
-            let refused = Message::Refused { to: 0, reason: Refusal::NobodyListens };
-            let _ = socket.send(&refused.emit(), &[]);
-            return;
+            return refuse(socket, Refusal::NobodyListens);
         }
-        let Some(channel) = self.channel_to(inquiry.process) else {
-            tracing::debug!("a request whose process is not there");
-            return;
+        let Some(undecided) = self.users.undecided.take(user, 1) else {
+            return refuse(socket, Refusal::NoRoom);
         };
+        let channel = match self.channel_to(inquiry.process, user) {
+            Ok(channel) => channel,
+            Err(reason) => {
+                tracing::debug!(user, %reason, "a request is not taken");
+                return refuse(socket, reason);
+            }
+        };
+        if !self.users.is_own(user) && self.unsent_on(channel) >= STRANGERS_MESSAGES {
+            return refuse(socket, Refusal::NoRoom);
+        }
         let own = random_u64();
         let far = Far { channel, number: inquiry.number };
-        let request = Request::new(&self.shared, own, &inquiry.facts, &inquiry.data);
+        let request = Request::new(&self.shared, own, user, &inquiry.facts, &inquiry.data);
         let stage = Stage::Pending(far, Box::new(inquiry));
-        self.connections.insert(own, Entry { stage, sink: None, timer: None });
+        self.connections.insert(own, Entry { stage, sink: None, timer: None, undecided: Some(undecided) });
         self.bind(channel, own);
-        self.send(channel, &Message::Taken { to: far.number, own }, Some(socket));
+        self.send(channel, &Message::Taken { to: far.number, own }, Some(visitor));
         listener.sink.request(request);
     }
 
@@ -117,17 +130,20 @@ impl Manager {
             return sink.ended(End::Disconnected);
         };
         let Stage::Pending(far, _) = entry.stage else { return sink.ended(End::Disconnected) };
-        (entry.stage, entry.sink) = (Stage::Replied(far), Some(sink));
+        (entry.stage, entry.sink, entry.undecided) = (Stage::Replied(far), Some(sink), None);
         self.send(far.channel, &Message::Reply { to: far.number, facts, data }, None);
     }
 
     /// Hands a request to another listener of this process.
     pub(super) fn hand_within(&mut self, number: u64, listener: &Arc<ListenerCore>) {
-        let Some(Entry { stage: Stage::Pending(_, inquiry), .. }) = self.connections.get(&number) else {
+        let Some(Entry { stage: Stage::Pending(_, inquiry), undecided: Some(undecided), .. }) =
+            self.connections.get(&number)
+        else {
             return;
         };
         if listens(listener) {
-            listener.sink.request(Request::new(&self.shared, number, &inquiry.facts, &inquiry.data));
+            let (facts, data) = (&inquiry.facts, &inquiry.data);
+            listener.sink.request(Request::new(&self.shared, number, undecided.user(), facts, data));
         } else {
             self.disconnect(number);
         }
@@ -173,4 +189,9 @@ impl Manager {
             self.send(far.channel, &Message::Refused { to: far.number, reason }, None);
         }
     }
+}
+
+/// Answers a request on the socket it came by.
+fn refuse(socket: &PacketSocket, reason: Refusal) {
+    let _ = socket.send(&Message::Refused { to: 0, reason }.emit(), &[]);
 }

@@ -1,36 +1,60 @@
 //! Connections that have said nothing yet.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::timers::Timer;
 use super::{Manager, Watched};
 
 /// How long a connection that says nothing is kept.
-const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
-/// Such connections at most; the oldest go.
-const STRANGERS_MAX: usize = 256;
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Such connections of one user at most, and of all; the oldest go.
+const MOST: (usize, usize) = (256, 4096);
+
+/// Sockets that have said nothing yet, or had not when they came, oldest first.
+#[derive(Default)]
+pub(super) struct Silent(VecDeque<Came>);
+
+struct Came {
+    at: Instant,
+    token: u64,
+    user: u32,
+}
+
+impl Silent {
+    /// Adds one; returns one that has to go for it.
+    fn add(&mut self, token: u64, user: u32) -> Option<u64> {
+        self.0.push_back(Came { at: Instant::now(), token, user });
+        let of_user = self.0.iter().filter(|came| came.user == user).count();
+        let goes = if of_user > MOST.0 {
+            self.0.iter().position(|came| came.user == user)
+        } else {
+            (self.0.len() > MOST.1).then_some(0)
+        };
+        self.0.remove(goes?).map(|came| came.token)
+    }
+}
 
 impl Manager {
     /// Notes that a socket has said nothing yet.
-    pub(super) fn note_stranger(&mut self, token: u64) {
-        if self.strangers.is_empty() {
-            self.timers.set_after(STRANGER_PATIENCE, Timer::Strangers);
+    pub(super) fn note_silent(&mut self, token: u64, user: u32) {
+        if self.silent.0.is_empty() {
+            self.timers.set_after(PATIENCE, Timer::Strangers);
         }
-        self.strangers.push_back((Instant::now(), token));
-        if self.strangers.len() > STRANGERS_MAX
-            && let Some((_, oldest)) = self.strangers.pop_front()
-        {
+        if let Some(oldest) = self.silent.add(token, user) {
             self.dismiss(oldest);
         }
     }
 
-    pub(super) fn dismiss_strangers(&mut self) {
-        while let Some((since, token)) = self.strangers.front().copied() {
-            if since.elapsed() < STRANGER_PATIENCE {
-                self.timers.set(since + STRANGER_PATIENCE, Timer::Strangers);
+    /// Closes those that said nothing for too long.
+    pub(super) fn dismiss_silent(&mut self) {
+        while let Some(Came { at, token, .. }) = self.silent.0.front() {
+            if at.elapsed() < PATIENCE {
+                self.timers.set(*at + PATIENCE, Timer::Strangers);
                 return;
             }
-            self.strangers.pop_front();
+            let token = *token;
+            self.silent.0.pop_front();
             self.dismiss(token);
         }
     }
@@ -45,5 +69,31 @@ impl Manager {
             tracing::debug!("a connection that said nothing is closed");
             self.bury(token);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_silent_connection_of_a_user_goes_for_its_newest_and_never_another_user_s() {
+        let mut silent = Silent::default();
+        assert_eq!(silent.add(0, 1), None);
+        for token in 1..=MOST.0 as u64 {
+            assert_eq!(silent.add(token, 2), None);
+        }
+        assert_eq!(silent.add(1000, 2), Some(1));
+        assert_eq!(silent.add(1001, 2), Some(2));
+        assert_eq!(silent.add(1002, 1), None);
+    }
+
+    #[test]
+    fn of_too_many_users_the_oldest_goes() {
+        let mut silent = Silent::default();
+        for token in 0..MOST.1 as u64 {
+            assert_eq!(silent.add(token, token as u32), None);
+        }
+        assert_eq!(silent.add(9999, 9999), Some(0));
     }
 }

@@ -12,6 +12,8 @@ pub(super) enum Timer {
     Attempt(u64),
     /// Attempts at the service of this name go on.
     Lane(Arc<str>),
+    /// A stranger has not answered on the socket of this token.
+    Unanswered(u64),
     /// The channel of this token is tried to be opened again.
     Open(u64),
     /// The channel of this token may be idle.

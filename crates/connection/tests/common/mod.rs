@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -101,6 +102,14 @@ impl ServiceSink for Desk {
     }
 }
 
+struct Refuser;
+
+impl ServiceSink for Refuser {
+    fn request(&self, request: Request) {
+        drop(request);
+    }
+}
+
 /// A space of this test process's own.
 pub(crate) fn space() -> String {
     space_of(std::process::id())
@@ -157,6 +166,24 @@ pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
         assert!(since.elapsed() < LONG, "not in a minute: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The names at which other processes of nonic open channels to this one.
+pub(crate) fn doors(pid: u32) -> BTreeSet<String> {
+    let sockets: Vec<_> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .collect();
+    let names = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let named = names.lines().filter_map(|line| line.split_once('@'));
+    named
+        .filter(|(line, name)| {
+            let inode = line.split_whitespace().nth(6).unwrap();
+            name.starts_with("nonic-connection.1/process.")
+                && sockets.contains(&format!("socket:[{inode}]").into())
+        })
+        .map(|(_, name)| name.to_owned())
+        .collect()
 }
 
 // The second process.
@@ -220,6 +247,11 @@ impl Servant {
                 }
                 Err(error) => format!("{:?}", error.kind()),
             },
+            // Decides at once about whatever comes.
+            "refuse-all" => {
+                self.listener = Some(listen(&self.space, Self::number(rest), Arc::new(Refuser)).unwrap());
+                "ok".into()
+            }
             "close" => {
                 self.listener = None;
                 "ok".into()
