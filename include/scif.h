@@ -17,14 +17,12 @@
  * text says so.
  *
  * Errors that every call with an endpoint has, and that are not repeated below:
- *   EBADF       the number is no open descriptor
- *   ENOTTY      the descriptor is something else than an endpoint
+ *   EINVAL      the number is no endpoint
  *   ENXIO       the engine (libnonic.so) was not found beside libscif.so.0; the reason is on standard error
  *   EIO         a fault of the library itself, with details on standard error
  * Calls that need a connection (register, unregister, mmap, all RMA, all fences) have these besides:
  *   ENOTCONN    the endpoint is not connected
  *   ECONNRESET  it was, and the peer has closed it or ended
- *   ENODEV      the peer's node is lost
  */
 #ifndef __SCIF_H__
 #define __SCIF_H__
@@ -346,9 +344,9 @@ MICACCESSAPI int scif_poll(struct scif_pollepd *epds, unsigned int nepds, long t
  * Opens a window: len bytes of the endpoint's registered address space, backed by the pages that are at addr now.
  * Answers the window's offset. The window keeps these pages until it is unregistered, whatever is done at addr later.
  * prot_flags say what the peer, and RMA of this side, may do through it. With SCIF_MAP_FIXED it stands at offset, which
- * is below 2^62; otherwise at the lowest free place from 2^62 up and offset is a hint without effect. It never
- * replaces a window. Pages may be in several windows, of several endpoints. SCIF_REGISTER_FAILED on failure.
- *   EINVAL      flags unknown; addr, len or offset is no multiple of a page; len is 0; offset is negative or wraps
+ * is below 2^62; otherwise at the lowest free place from offset up, or from 2^62 up if offset is 0 or nothing is free
+ * above it. It never replaces a window. Pages may be in several windows, of several endpoints. SCIF_REGISTER_FAILED on failure.
+ *   EINVAL      flags unknown, prot_flags 0; addr, len or offset is no multiple of a page; len is 0; offset is negative
  *   EADDRINUSE  SCIF_MAP_FIXED: some of the range is registered, or was and is still in use, or reaches beyond 2^62
  *   EFAULT      some of the memory is not mapped, or not writable with SCIF_PROT_WRITE, or comes from scif_mmap()
  *   ENOMEM      no memory or no room
@@ -359,7 +357,7 @@ MICACCESSAPI off_t scif_register(scif_epd_t epd, void *addr, size_t len, off_t o
 /*
  * Closes every window in the range, all of them or none. A window in use (mapped by the peer, RMA or signal pending)
  * stays until that use ends: no new one begins, its pages stay and its offsets remain taken.
- *   EINVAL  offset or len is no multiple of a page, len is 0, offset is negative or wraps; a window lies partly outside
+ *   EINVAL  offset or len is no multiple of a page, len is 0, offset is negative; a window lies partly outside
  *   ENXIO   no window lies in the range
  */
 MICACCESSAPI int scif_unregister(scif_epd_t epd, off_t offset, size_t len);
@@ -369,7 +367,7 @@ MICACCESSAPI int scif_unregister(scif_epd_t epd, off_t offset, size_t len);
  * stores then act on the peer's own pages. With SCIF_MAP_FIXED the mapping replaces what is at addr. The range may lie
  * in several windows without a gap. The mapping holds the pages until it is unmapped, even if the peer unregisters,
  * closes or ends; children made by fork(2) do not have it. SCIF_MMAP_FAILED on failure.
- *   EINVAL  flags unknown; offset, len, or addr with SCIF_MAP_FIXED is no multiple of a page; len is 0
+ *   EINVAL  flags unknown, prot_flags 0; offset, len, or addr with SCIF_MAP_FIXED is no multiple of a page; len is 0
  *   ENXIO   some of the range is in no window of the peer
  *   EACCES  a window does not allow what prot_flags ask for
  *   ENOMEM  no memory or address space; or the window is on memory that cannot be shared, see scif(7)
@@ -388,7 +386,7 @@ MICACCESSAPI int scif_munmap(void *addr, size_t len);
  * Copies len bytes from the peer's window at roffset to the own window at loffset. Nothing needs to be aligned; a range
  * may go through several windows without a gap. Without SCIF_RMA_SYNC or SCIF_RMA_USECPU the call may return before the
  * copy is done, and several copies may end in any order: a fence tells. The peer's program does nothing.
- *   EINVAL  rma_flags unknown; len is 0; offset and len wrap
+ *   EINVAL  rma_flags unknown; len is 0
  *   ENXIO   some of a range is in no window
  *   EACCES  the source window lacks SCIF_PROT_READ or the destination window SCIF_PROT_WRITE
  */

@@ -1,16 +1,19 @@
 //! An attempt to connect.
 //!
 //! The endpoint's socket is connected to another end that the library keeps; what travels to the listener is that other end,
-//! and the segment. While nobody has accepted, two bytes on the way make the endpoint unwritable; they are taken when it is
+//! and the segment, once the listener has proved that it may have them. While nobody has accepted, two bytes on the way make the endpoint unwritable; they are taken when it is
 //! decided.
 
+use std::io;
 use std::sync::Arc;
 
-use nonic_sys::{AsFd, BorrowedFd, POLL_IN, poll_now, take_bytes};
+use nonic_sys::{AsFd, BorrowedFd, OwnedFd, POLL_IN, poll_now, send_message, take_bytes, take_signed};
+use nonic_trust::Peer;
 
 use crate::PortId;
 use crate::connection::Connection;
 use crate::kept_descriptor::KeptDescriptor;
+use crate::proof::{Doubt, Kind, Word, may_be_ours, reply_to};
 use crate::registry::Entry;
 use crate::segment::{Decision, Segment, Side};
 
@@ -21,8 +24,10 @@ pub(crate) enum Attempt {
     Waiting {
         /// What both sides will share.
         segment: Segment,
-        /// The way to the listener: readable or hung up once it is decided.
+        /// The way to the listener: readable or hung up when there is something to hear, and once it is decided.
         notice: Arc<KeptDescriptor>,
+        /// What is to be heard next.
+        stage: Stage,
         /// Whether a thread waits for it.
         blocking: bool,
     },
@@ -30,6 +35,17 @@ pub(crate) enum Attempt {
     Refused,
     /// It was accepted, and the program does not know yet.
     Accepted,
+}
+
+/// How far a request has come.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Whoever accepts asks who this is.
+    Requested(KeptDescriptor),
+    /// It answers what it was asked. What is kept meanwhile is the segment's file.
+    Asked(Doubt, KeptDescriptor),
+    /// It has the endpoint's other end and the segment, and decides.
+    Enclosed,
 }
 
 /// Where an endpoint stands in connecting.
@@ -53,15 +69,17 @@ pub(crate) enum Standing {
 impl Entry {
     /// Takes note of what has been decided.
     pub(crate) fn standing(&mut self) -> Standing {
-        let (segment, blocking) = match &self.attempt {
+        let (segment, blocking) = match &mut self.attempt {
             None if self.record.connection.get().is_some() => return Standing::Connected,
             None => return Standing::Idle,
             Some(Attempt::Refused) => return Standing::Refused,
             Some(Attempt::Accepted) => return Standing::Accepted,
-            Some(Attempt::Waiting { segment, notice, blocking }) => {
-                if segment.decision() == Decision::Open && poll_now(notice.number(), POLL_IN) != 0 {
+            Some(Attempt::Waiting { segment, notice, stage, blocking }) => {
+                while segment.decision() == Decision::Open && poll_now(notice.number(), POLL_IN) != 0 {
                     // Whoever accepts says so before the notice comes. It fails if it was.
-                    segment.decide(Decision::Off);
+                    if hear(notice, stage, self.other_end.as_ref()).is_none() {
+                        segment.decide(Decision::Off);
+                    }
                 }
                 (segment.clone(), *blocking)
             }
@@ -106,51 +124,49 @@ impl Entry {
     }
 }
 
-/// First word of a request.
-const MAGIC: u64 = 0x6e6f_6e69_6353_5251;
-
-/// What is sent to a listener, with the other end and the segment's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
-    /// The port asked for.
-    pub(crate) target: PortId,
+/// Sends what is asked for first.
+pub(crate) fn send_request(way: &OwnedFd, target: PortId) -> io::Result<()> {
+    send_message(way.as_fd(), &Word { target, ..Word::new(Kind::Request) }.to_bytes(), &[])
 }
 
-impl Request {
-    pub(crate) const LENGTH: usize = 12;
-
-    pub(crate) fn to_bytes(self) -> [u8; Self::LENGTH] {
-        let mut bytes = [0; Self::LENGTH];
-        bytes[..8].copy_from_slice(&MAGIC.to_ne_bytes());
-        bytes[8..10].copy_from_slice(&self.target.node.to_ne_bytes());
-        bytes[10..].copy_from_slice(&self.target.port.to_ne_bytes());
-        bytes
+/// Takes the next word of whoever accepts, and goes on. `None`: there will be no connection, or it is decided.
+fn hear(way: &KeptDescriptor, stage: &mut Stage, other_end: Option<&KeptDescriptor>) -> Option<()> {
+    if matches!(stage, Stage::Enclosed) {
+        return None;
     }
-
-    /// `None` if the bytes are no request.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; Self::LENGTH] = bytes.try_into().ok()?;
-        let number = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        let is_one = bytes[..8] == MAGIC.to_ne_bytes();
-        is_one.then(|| Self { target: PortId { node: number(8), port: number(10) } })
-    }
-}
-
-/// The descriptors that go with a request.
-pub(crate) fn enclosed<'a>(other_end: &'a KeptDescriptor, file: &'a impl AsFd) -> [BorrowedFd<'a>; 2] {
-    [other_end.descriptor().as_fd(), file.as_fd()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_is_read_as_it_was_written_and_nothing_else_is_one() {
-        let request = Request { target: PortId { node: 1, port: 2050 } };
-        let bytes = request.to_bytes();
-        assert_eq!(Request::from_bytes(&bytes), Some(request));
-        assert_eq!(Request::from_bytes(&bytes[1..]), None);
-        assert_eq!(Request::from_bytes(&[0; Request::LENGTH]), None);
+    let mut bytes = [0; Word::LENGTH];
+    let (length, sender) = match take_signed(way.number(), &mut bytes) {
+        Ok(taken) => taken,
+        Err(error) => return (error.kind() == io::ErrorKind::WouldBlock).then_some(()),
+    };
+    let bytes = &bytes[..length];
+    let send = |word: Word, descriptors: &[BorrowedFd<'_>]| {
+        send_message(way.descriptor().as_fd(), &word.to_bytes(), descriptors).ok()
+    };
+    match std::mem::replace(stage, Stage::Enclosed) {
+        Stage::Requested(file) => {
+            let asked = Word::from_bytes(bytes, Kind::Question)?;
+            let listening = Peer::of(way.descriptor().as_fd()).ok()?;
+            // A child of whoever listened may accept.
+            let sender = sender?;
+            let same = sender == listening.credentials();
+            let peer = if same { listening } else { Peer::who_sent(sender) };
+            if !may_be_ours(&peer) {
+                return None;
+            }
+            let (answer, doubt) = (reply_to(&asked.question, &peer), Doubt::about(&peer));
+            let question = doubt.question();
+            *stage = Stage::Asked(doubt, file);
+            send(Word { answer, question, ..Word::new(Kind::Reply) }, &[])
+        }
+        Stage::Asked(doubt, file) => {
+            let answered = Word::from_bytes(bytes, Kind::Answer)?;
+            if !doubt.is_settled_by(&answered.answer) {
+                return None;
+            }
+            let enclosed = [other_end?.descriptor().as_fd(), file.descriptor().as_fd()];
+            send(Word::new(Kind::Enclosed), &enclosed)
+        }
+        Stage::Enclosed => None,
     }
 }

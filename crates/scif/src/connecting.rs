@@ -2,27 +2,28 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nonic_sys::{
-    AsFd, AsRawFd, EventFd, EventKind, OwnedFd, POLL_IN, PollEntry, RawFd, Received, accept_stream,
-    bind_name, connect_stream, effective_user, give_other_end, is_listening, is_nonblocking, is_unix_stream,
-    listen_for, open_stream, own_name, peer_name, peer_user, poll, poll_now, receive_message,
-    replace_descriptor, send_byte, send_message, set_send_buffer, socket_cookie, take_bytes,
+    AsFd, AsRawFd, EventFd, EventKind, OwnedFd, POLL_IN, PollEntry, RawFd, Seldom, accept_stream, bind_name,
+    connect_stream, give_other_end, is_listening, is_nonblocking, is_unix_stream, listen_for, open_stream,
+    own_name, peer_credentials, peer_name, poll, poll_now, replace_descriptor, send_byte, set_send_buffer,
+    socket_cookie, take_bytes, want_senders,
 };
+use nonic_trust::Peer;
 
-use crate::attempt::{Attempt, Request, Standing, enclosed};
+use crate::attempt::{Attempt, Stage, Standing, send_request};
 use crate::connection::Connection;
 use crate::helper::{self, Next};
 use crate::kept_descriptor::KeptDescriptor;
+use crate::meeting::Meetings;
 use crate::node::fabric;
+use crate::proof::may_be_ours;
 use crate::registry::{self, EndpointRecord, Entry};
 use crate::segment::{Decision, Segment, Side};
 use crate::stream_socket::StreamSocket;
 use crate::{PortId, ScifError};
 
-/// How long whoever connects may take between connecting and saying what it wants: two system calls in a row.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Most requests that may wait.
 const BACKLOG_MOST: i32 = 1024;
 
@@ -176,7 +177,6 @@ fn request(
         let other_end = give_other_end(number).map_err(|error| system(&error))?;
         entry.other_end = Some(KeptDescriptor::new(other_end));
     }
-    let Some(other_end) = &entry.other_end else { return Err(ScifError::NoMemory) };
     // The kernel makes it its least, which two bytes fill.
     let _ = set_send_buffer(number, 1);
     for _ in 0..2 {
@@ -184,18 +184,21 @@ fn request(
     }
     let sent = (|| {
         let way = connect_stream(&fabric().name(target))?;
-        // Anybody can take a name; only this user's programs are sent memory.
-        if peer_user(way.as_raw_fd())? != effective_user() {
+        // Anybody can take a name. Who has this one says more before it is shown anything.
+        if !may_be_ours(&Peer::of(way.as_fd())?) {
+            name_stranger(target, &way);
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
+        want_senders(way.as_raw_fd())?;
         let (segment, file) = Segment::create()?;
-        send_message(way.as_fd(), &Request { target }.to_bytes(), &enclosed(other_end, &file))?;
-        Ok((way, segment))
+        send_request(&way, target)?;
+        Ok((way, segment, file))
     })();
     match sent {
-        Ok((way, segment)) => {
+        Ok((way, segment, file)) => {
             let notice = Arc::new(KeptDescriptor::new(way));
-            entry.attempt = Some(Attempt::Waiting { segment, notice: Arc::clone(&notice), blocking });
+            let stage = Stage::Requested(KeptDescriptor::new(file));
+            entry.attempt = Some(Attempt::Waiting { segment, notice: Arc::clone(&notice), stage, blocking });
             Ok(notice)
         }
         Err(error) => {
@@ -244,10 +247,18 @@ fn watch(cookie: u64, notice: &KeptDescriptor) -> Next {
     if poll_now(notice.number(), POLL_IN) == 0 {
         return Next::WhenReadable(notice.number(), None);
     }
-    if let Some(entry) = registry::lock().entry(cookie) {
-        entry.standing();
+    match registry::lock().entry(cookie).map(Entry::standing) {
+        Some(Standing::Undecided { .. }) => Next::WhenReadable(notice.number(), None),
+        _ => Next::Done,
     }
-    Next::Done
+}
+
+/// Says who has a port's name who is no process of this user.
+fn name_stranger(port: PortId, way: &OwnedFd) {
+    static TAKEN: Seldom = Seldom::new();
+    if let (Some(unsaid), Ok(holder)) = (TAKEN.turn(), peer_credentials(way.as_fd())) {
+        tracing::warn!(node = port.node, port = port.port, %holder, unsaid, "a stranger has taken the name of a port");
+    }
 }
 
 /// The next request of a listener, as the connected descriptor and who asked.
@@ -258,33 +269,84 @@ pub(crate) fn accept(number: RawFd, wait: bool) -> Result<(OwnedFd, PortId), Sci
         still_is(number, &record)?;
         return Err(ScifError::Invalid("the endpoint does not listen"));
     }
-    loop {
+    let cookie = record.identity.cookie;
+    let mut meetings =
+        registry::lock().entry(cookie).map(|entry| std::mem::take(&mut entry.meetings)).unwrap_or_default();
+    let accepted = accept_one(number, &record, &mut meetings, wait);
+    if let Some(entry) = registry::lock().entry(cookie) {
+        if entry.shows_meetings && take_what_waits(number, &mut meetings) {
+            entry.shows_meetings = false;
+        }
+        entry.meetings.append(meetings);
+        entry.meetings.forget_gone();
+        // The kernel does not show them any more: whoever waits for the listener is told by another that comes and goes.
+        if !entry.meetings.is_empty()
+            && !entry.shows_meetings
+            && let Some(name) = own_name(number).ok().flatten()
+        {
+            let _ = connect_stream(&name);
+            entry.shows_meetings = true;
+        }
+    }
+    accepted
+}
+
+/// Takes what waits at a listener, so that it shows nothing that is not there: true if nothing waits any more.
+fn take_what_waits(number: RawFd, meetings: &mut Meetings) -> bool {
+    while meetings.have_room() {
         if poll_now(number, POLL_IN) & POLL_IN == 0 {
-            if !wait {
-                return Err(ScifError::TryAgain("nobody waits to be accepted"));
+            return true;
+        }
+        match accept_stream(number) {
+            Ok(way) => meetings.add(way),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+fn accept_one(
+    number: RawFd,
+    record: &EndpointRecord,
+    meetings: &mut Meetings,
+    wait: bool,
+) -> Result<(OwnedFd, PortId), ScifError> {
+    let mut gone = false;
+    loop {
+        if meetings.want_more() && poll_now(number, POLL_IN) & POLL_IN != 0 {
+            // A request brings two descriptors besides; those the process has no number for would be lost with it.
+            let room = [open_stream(), open_stream()];
+            if let Some(error) = room.iter().find_map(|reserved| reserved.as_ref().err()) {
+                return Err(system(error));
             }
-            wait_for_request(number, &record)?;
+            let way = accept_stream(number);
+            drop(room);
+            match way {
+                Ok(way) => meetings.add(way),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(system(&error)),
+            }
+            gone = true;
         }
-        // A request brings two descriptors besides; those the process has no number for would be lost with it.
-        let room = [open_stream(), open_stream()];
-        if let Some(error) = room.iter().find_map(|reserved| reserved.as_ref().err()) {
-            return Err(system(error));
+        if let Some((meeting, enclosed)) = meetings.advance() {
+            if let Some(accepted) = take_request(meeting.into_way(), *enclosed) {
+                return Ok(accepted);
+            }
+            continue;
         }
-        let way = accept_stream(number);
-        drop(room);
-        match way {
-            Ok(way) => match take_request(way) {
-                Some(accepted) => return Ok(accepted),
-                None if wait => {}
-                None => return Err(ScifError::TryAgain("whoever asked has given up")),
-            },
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(system(&error)),
+        let more = poll_now(number, POLL_IN) & POLL_IN != 0;
+        if meetings.is_empty() && !wait && !more {
+            let why = if gone { "whoever asked has given up" } else { "nobody waits to be accepted" };
+            return Err(ScifError::TryAgain(why));
+        }
+        if !(more && meetings.want_more()) {
+            wait_for_request(number, record, meetings)?;
         }
     }
 }
 
-fn wait_for_request(number: RawFd, record: &EndpointRecord) -> Result<(), ScifError> {
+fn wait_for_request(number: RawFd, record: &EndpointRecord, meetings: &Meetings) -> Result<(), ScifError> {
     let bell = Arc::new(EventFd::new(EventKind::All, true).map_err(|error| system(&error))?);
     let cookie = record.identity.cookie;
     if let Some(entry) = registry::lock().entry(cookie) {
@@ -292,9 +354,12 @@ fn wait_for_request(number: RawFd, record: &EndpointRecord) -> Result<(), ScifEr
     }
     // A close that came before knew nothing of the bell, which may even have the number by now; a later one rings it.
     let here = still_is(number, record);
-    let mut entries =
-        [number, bell.as_fd().as_raw_fd()].map(|number| PollEntry { number, events: POLL_IN, revents: 0 });
-    let waited = here.and_then(|()| poll(&mut entries, None).map_err(|error| system(&error)));
+    let others = meetings.want_more().then_some(number);
+    let numbers = meetings.numbers().chain([bell.as_fd().as_raw_fd()]).chain(others);
+    let mut entries: Vec<_> =
+        numbers.map(|number| PollEntry { number, events: POLL_IN, revents: 0 }).collect();
+    let timeout = meetings.until().map(|until| until.saturating_duration_since(Instant::now()));
+    let waited = here.and_then(|()| poll(&mut entries, timeout).map_err(|error| system(&error)));
     if let Some(entry) = registry::lock().entry(cookie) {
         entry.waiters.retain(|(_, waiter)| !Arc::ptr_eq(waiter, &bell));
     }
@@ -308,17 +373,8 @@ fn still_is(number: RawFd, record: &EndpointRecord) -> Result<(), ScifError> {
     if same { Ok(()) } else { Err(ScifError::Interrupted) }
 }
 
-/// Takes a request if it is one, and still stands.
-fn take_request(way: OwnedFd) -> Option<(OwnedFd, PortId)> {
-    if peer_user(way.as_raw_fd()).ok()? != effective_user() || !wait_for_words(&way) {
-        return None;
-    }
-    let mut bytes = [0; Request::LENGTH + 1];
-    let Received::Message(length, descriptors) = receive_message(way.as_fd(), &mut bytes) else {
-        return None;
-    };
-    Request::from_bytes(&bytes[..length])?;
-    let [other_end, file]: [OwnedFd; 2] = descriptors.try_into().ok()?;
+/// Takes a request of somebody who may make it, if it still stands.
+fn take_request(way: OwnedFd, [other_end, file]: [OwnedFd; 2]) -> Option<(OwnedFd, PortId)> {
     let number = other_end.as_raw_fd();
     if !is_unix_stream(number) || StreamSocket(number).is_hung_up() {
         return None;
@@ -340,16 +396,4 @@ fn take_request(way: OwnedFd) -> Option<(OwnedFd, PortId)> {
     let descriptor = replace_descriptor(way, other_end).ok()?;
     record.identity.note(descriptor.as_raw_fd());
     Some((descriptor, peer))
-}
-
-fn wait_for_words(way: &OwnedFd) -> bool {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let mut entries = [PollEntry { number: way.as_raw_fd(), events: POLL_IN, revents: 0 }];
-        match poll(&mut entries, Some(until.saturating_duration_since(Instant::now()))) {
-            Ok(count) => return count > 0,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return false,
-        }
-    }
 }

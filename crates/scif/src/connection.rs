@@ -44,10 +44,10 @@ impl Connection {
         };
         // Known before the first call that would wait for it.
         lease::prepare();
-        let light = light_fences_are_free() && segment.fences_reach(other);
+        let fences = light_fences_are_free().then(|| segment.fences_of(other));
         Self {
             outgoing: Outgoing::new(segment.direction(side)),
-            incoming: Incoming::new(segment.direction(other), light),
+            incoming: Incoming::new(segment.direction(other), fences),
             segment,
             side,
             identity,

@@ -3,6 +3,7 @@
 use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
+use nonic_device::watch_offspring;
 use nonic_sys::{AsRawFd, BorrowedFd, ErrnoKept, RawFd, open_stream};
 
 use crate::connecting::{self, system};
@@ -215,6 +216,8 @@ impl Endpoint {
     /// A new one, which programs this one starts do not inherit.
     pub fn open() -> Result<Self, ScifError> {
         let _errno = ErrnoKept::new();
+        // Early: windows may be on memory that is mapped later.
+        watch_offspring();
         let socket = open_stream().map_err(|error| system(&error))?;
         let cookie = cookie_of(socket.as_raw_fd())?;
         registry::lock().insert(cookie, socket.as_raw_fd());

@@ -3,10 +3,10 @@
 /// A refused call. Each variant is one condition; the C face gives each its errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScifError {
-    /// `EBADF`.
+    /// `EINVAL`, as [`ScifError::NotAnEndpoint`].
     #[error("the number is no open descriptor")]
     NotOpen,
-    /// `ENOTTY`.
+    /// `EINVAL`.
     #[error("the descriptor is no SCIF endpoint")]
     NotAnEndpoint,
     /// `EINVAL`.

@@ -1,6 +1,7 @@
 //! What a fork does to endpoints: parent and child share them, and from then on exclude each other by locks of the kernel's.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::{MutexGuard, Once};
 
 use nonic_sys::{ForkHandler, ForkLayer, on_fork};
@@ -20,7 +21,12 @@ struct Watcher;
 type Held = (MutexGuard<'static, Registry>, helper::Held);
 
 thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    // Without a destructor, which the C library would allocate for: it is taken out again after the fork.
+    static HELD: RefCell<Option<ManuallyDrop<Held>>> = const { RefCell::new(None) };
+}
+
+fn take_held() -> Option<Held> {
+    HELD.with(|place| place.borrow_mut().take()).map(ManuallyDrop::into_inner)
 }
 
 fn connections(registry: &Registry) -> impl Iterator<Item = &Connection> {
@@ -32,15 +38,15 @@ impl ForkHandler for Watcher {
         let registry = registry::lock();
         connections(&registry).for_each(Connection::prepare_fork);
         let held = (registry, helper::hold());
-        HELD.with(|place| *place.borrow_mut() = Some(held));
+        HELD.with(|place| *place.borrow_mut() = Some(ManuallyDrop::new(held)));
     }
 
     fn parent(&self) {
-        HELD.with(|place| place.borrow_mut().take());
+        drop(take_held());
     }
 
     fn child(&self) {
-        let Some((registry, helper)) = HELD.with(|place| place.borrow_mut().take()) else { return };
+        let Some((registry, helper)) = take_held() else { return };
         connections(&registry).for_each(Connection::become_child);
         helper.become_child();
     }

@@ -45,11 +45,21 @@ pub(crate) fn add(task: Task) {
     if state.bell.is_none() {
         state.bell = EventFd::new(EventKind::All, true).ok();
     }
+    let mut started = None;
     if !state.running && state.bell.is_some() {
-        state.running = spawn_without_signals("nonic-scif", run).is_ok();
+        // A program with one thread besides needs no protection against itself while its pages are moved.
+        let thread = OwnThread::count();
+        let starter = thread.starter();
+        state.running = spawn_without_signals("nonic-scif", move || run(&thread)).is_ok();
+        started = state.running.then_some(starter);
     }
     if let Some(bell) = &state.bell {
         bell.signal();
+    }
+    // Without the lock: whoever counts threads may wait for those that touch memory, and they for this lock.
+    drop(state);
+    if let Some(starter) = started {
+        starter.has_started();
     }
 }
 
@@ -122,12 +132,10 @@ fn take_turn(turn: Vec<Task>, waiting: &mut Vec<Waiting>) {
     }
 }
 
-fn run() {
+fn run(thread: &OwnThread) {
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut entries: Vec<PollEntry> = Vec::new();
     let mut idle_since: Option<Instant> = None;
-    // A program with one thread besides needs no protection against itself while its pages are moved.
-    let thread = OwnThread::count();
     loop {
         let Some(turn) = thread.work(|| gather(&mut waiting, &entries, idle_since)) else { return };
         if !turn.is_empty() {

@@ -59,7 +59,6 @@ pub(crate) fn cookie_of(number: RawFd) -> Result<u64, ScifError> {
 
 /// Every open socket of this process with its cookie.
 pub(crate) fn open_numbers() -> impl Iterator<Item = (RawFd, u64)> {
-    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter_map(|number| Some((number, socket_cookie(number).ok()?)))
+    let numbers = nonic_sys::numbers_in("/proc/self/fd").unwrap_or_default();
+    numbers.into_iter().filter_map(|number| Some((number, socket_cookie(number).ok()?)))
 }

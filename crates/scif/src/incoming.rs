@@ -1,9 +1,10 @@
 //! The half of a connection that receives.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nonic_memory::SharedSlice;
-use nonic_sys::{CallLock, Record, light_fence};
+use nonic_sys::{CallLock, Record, SharedWords, light_fence};
 
 use crate::ScifError;
 use crate::direction::{Direction, Nonsense};
@@ -21,8 +22,8 @@ pub(crate) struct Incoming {
     direction: Direction,
     lock: CallLock,
     patience: Patience,
-    /// Whether the sender's fences reach this process, so that those here cost nothing.
-    light: bool,
+    /// 1 while the sender's fences have effect, so that those here cost nothing; `None` if they do not reach this process.
+    fences: Option<SharedWords>,
 }
 
 /// How far one call has come.
@@ -41,8 +42,12 @@ impl Progress<'_> {
 }
 
 impl Incoming {
-    pub(crate) fn new(direction: Direction, light: bool) -> Self {
-        Self { direction, lock: CallLock::new(), patience: Patience::default(), light }
+    pub(crate) fn new(direction: Direction, fences: Option<SharedWords>) -> Self {
+        Self { direction, lock: CallLock::new(), patience: Patience::default(), fences }
+    }
+
+    fn sender_fences(&self) -> bool {
+        self.fences.as_ref().is_some_and(|fences| fences.at(0).load(Ordering::Acquire) == 1)
     }
 
     /// Fills all of `target` if `block`, else with what is there; returns how much. An error means that nothing was taken.
@@ -147,7 +152,7 @@ impl Incoming {
             }
             progress.done += count;
             progress.head = progress.head.wrapping_add(count as u64);
-            self.direction.advance(progress.head, &socket, || light_fence(self.light));
+            self.direction.advance(progress.head, &socket, || light_fence(|| self.sender_fences()));
         }
         Ok(true)
     }

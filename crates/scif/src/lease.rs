@@ -5,10 +5,11 @@
 //! between needs not ask again, for a while: it has a *lease*.
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nonic_sys::{RawFd, ticks, ticks_in};
+use nonic_sys::{RawFd, at_thread_end, ticks, ticks_in};
 
 use crate::connection::Connection;
 use crate::registry::{self, EndpointRecord};
@@ -32,11 +33,23 @@ struct Lease {
     /// The two limits in ticks; 0 where there is no clock.
     gap: Cell<u64>,
     span: Cell<u64>,
+    standing: Cell<Standing>,
+}
+
+/// Whether the thread can have leases: a record that it keeps has to be given back at its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    New,
+    /// Its end is seen to.
+    Known,
+    /// It is ending.
+    Ending,
 }
 
 thread_local! {
-    static LEASE: Lease = const {
-        Lease {
+    // Without a destructor of its own: see `at_thread_end`.
+    static LEASE: ManuallyDrop<Lease> = const {
+        ManuallyDrop::new(Lease {
             number: Cell::new(-1),
             record: Cell::new(None),
             alive: Cell::new(false),
@@ -44,8 +57,29 @@ thread_local! {
             ended: Cell::new(0),
             gap: Cell::new(0),
             span: Cell::new(0),
-        }
+            standing: Cell::new(Standing::New),
+        })
     };
+}
+
+impl Lease {
+    fn keep(&self, record: Arc<EndpointRecord>) {
+        if self.standing.get() == Standing::New {
+            self.standing.set(if at_thread_end(end_with_thread) {
+                Standing::Known
+            } else {
+                Standing::Ending
+            });
+        }
+        if self.standing.get() == Standing::Known {
+            self.record.set(Some(record));
+        }
+    }
+}
+
+fn end_with_thread() {
+    end();
+    LEASE.with(|lease| lease.standing.set(Standing::Ending));
 }
 
 /// Measures the clock, once.
@@ -62,13 +96,12 @@ pub(crate) fn with_connection<R>(
     act: impl FnOnce(&Connection) -> Result<R, ScifError>,
 ) -> Result<R, ScifError> {
     let begun = ticks();
-    let leased = LEASE.try_with(|lease| {
+    let leased = LEASE.with(|lease| {
         let holds = lease.number.get() == number
             && begun.wrapping_sub(lease.ended.get()) < lease.gap.get()
             && begun.wrapping_sub(lease.asked.get()) < lease.span.get();
         if holds { lease.record.take().map(|record| (record, lease.alive.get())) } else { None }
     });
-    let leased = leased.ok().flatten();
     let continued = leased.is_some();
     let (record, known_alive) = match leased {
         Some(leased) => leased,
@@ -81,7 +114,7 @@ pub(crate) fn with_connection<R>(
     program_memory::begin_call(continued);
     let outcome = act(connection);
     program_memory::end_call();
-    let _ = LEASE.try_with(|lease| {
+    LEASE.with(|lease| {
         if outcome.is_err() {
             lease.number.set(-1);
             return;
@@ -94,7 +127,7 @@ pub(crate) fn with_connection<R>(
             lease.span.set(ticks_in(SPAN).unwrap_or(0));
         }
         lease.alive.set(known_alive || alive);
-        lease.record.set(Some(record));
+        lease.keep(record);
         lease.ended.set(ticks());
     });
     outcome
@@ -102,7 +135,7 @@ pub(crate) fn with_connection<R>(
 
 /// Forgets what this thread knows: it is about to change it.
 pub(crate) fn end() {
-    let _ = LEASE.try_with(|lease| {
+    LEASE.with(|lease| {
         lease.number.set(-1);
         lease.record.take();
     });

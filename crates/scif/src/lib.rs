@@ -1,6 +1,8 @@
 //! SCIF (Symmetric Communications Interface) without cards: endpoints that are real descriptors, byte streams between
 //! them, registered address spaces, remote reads, writes and mappings, and fences.
 
+#![deny(unsafe_code)]
+
 mod attempt;
 mod closing;
 mod connecting;
@@ -9,12 +11,15 @@ mod descriptor;
 mod direction;
 mod error;
 mod fork;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod helper;
 mod identity;
 mod incoming;
 mod kept_descriptor;
 mod last_close;
 mod lease;
+mod meeting;
 mod memory;
 mod node;
 mod options;
@@ -23,6 +28,7 @@ mod patience;
 mod poll;
 mod port_id;
 mod program_memory;
+mod proof;
 mod registry;
 mod segment;
 mod stream_socket;

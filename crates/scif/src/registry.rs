@@ -13,6 +13,7 @@ use crate::attempt::Attempt;
 use crate::connection::Connection;
 use crate::identity::{Identity, cookie_of, open_numbers};
 use crate::kept_descriptor::KeptDescriptor;
+use crate::meeting::Meetings;
 use crate::node::fabric;
 use crate::{ScifError, fork};
 
@@ -34,6 +35,10 @@ pub(crate) struct Entry {
     pub(crate) other_end: Option<KeptDescriptor>,
     /// The attempt to connect that is under way, or not collected yet.
     pub(crate) attempt: Option<Attempt>,
+    /// Requests that were taken from the kernel's queue and not yet accepted.
+    pub(crate) meetings: Meetings,
+    /// A connection of this process's waits at the listener, so that it shows them.
+    pub(crate) shows_meetings: bool,
     /// Threads that wait in accept, and by which number.
     pub(crate) waiters: Vec<(RawFd, Arc<EventFd>)>,
     /// Whether the last sweep found no number.
@@ -83,6 +88,8 @@ impl Registry {
             record: Arc::clone(&record),
             other_end: None,
             attempt: None,
+            meetings: Meetings::default(),
+            shows_meetings: false,
             waiters: Vec::new(),
             missed: false,
         };

@@ -7,13 +7,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nonic_sys::{OwnedFd, PAGE, Protection, SharedMapping, SharedMemory, prepare_light_fences};
+use nonic_sys::{
+    OwnedFd, PAGE, Protection, SharedMapping, SharedMemory, SharedWords, prepare_light_fences, show_fences,
+};
 
 use crate::direction::Direction;
 use crate::memory::AREA_LENGTH;
 
 /// First word: tells this layout from all others.
-const MAGIC: u64 = 0x6e6f_6e69_6353_0001;
+const MAGIC: u64 = 0x6e6f_6e69_6353_0003;
 const MAGIC_AT: usize = 0;
 const DECISION_AT: usize = 8;
 /// One word for each side, not 0 once the side has forked.
@@ -83,13 +85,13 @@ impl Segment {
     }
 
     fn note_fences(&self, side: Side) {
-        let reach = u64::from(prepare_light_fences());
-        self.mapping.word(FENCES_AT + 8 * side.index()).store(reach, Ordering::Release);
+        prepare_light_fences();
+        show_fences(&self.mapping, FENCES_AT + 8 * side.index());
     }
 
-    /// Whether what is rare on `side` pays for the fences of what is frequent on the other.
-    pub(crate) fn fences_reach(&self, side: Side) -> bool {
-        self.mapping.word(FENCES_AT + 8 * side.index()).load(Ordering::Acquire) == 1
+    /// Whether what is rare on `side` pays for the fences of what is frequent on the other: 1, as long as it does.
+    pub(crate) fn fences_of(&self, side: Side) -> SharedWords {
+        SharedWords::new(Arc::clone(&self.mapping), FENCES_AT + 8 * side.index(), 1)
     }
 
     pub(crate) fn mapping(&self) -> &Arc<SharedMapping> {

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use nonic_device::OwnThread;
@@ -28,6 +28,8 @@ const DYING_FIRST: Duration = Duration::from_millis(1);
 const DYING_LAST: Duration = Duration::from_millis(200);
 /// How long an exit waits for copies under way.
 const EXIT_PATIENCE: Duration = Duration::from_secs(10);
+/// The queue is locked for moments only.
+const LOCKED_PATIENCE: Duration = Duration::from_millis(300);
 
 /// Something to carry out.
 #[derive(Debug)]
@@ -123,7 +125,9 @@ fn copier() -> Option<&'static Copier> {
     });
     if !*started && let Some(copier) = copier {
         let thread = OwnThread::count();
+        let starter = thread.starter();
         spawn_without_signals("nonic-scif-dma", move || copier.run(&thread)).ok()?;
+        starter.has_started();
         at_exit(complete);
         *started = true;
     }
@@ -145,15 +149,19 @@ pub(super) fn push(job: Job) -> Result<(), Job> {
 }
 
 /// Runs when the process exits: a copy that was started arrives, as if its endpoint had been closed. Not for ever: whoever exits
-/// wants to.
+/// wants to. Nor for long if the queue's lock is never free: it is this thread's own, which was interrupted by the signal handler
+/// that exits.
 extern "C" fn complete() {
     let Some(copier) = COPIER.get().and_then(Option::as_ref) else { return };
-    let deadline = Instant::now() + EXIT_PATIENCE;
-    while Instant::now() < deadline {
-        // The copier marks itself busy before it takes a job out.
-        if copier.queue.try_lock().is_ok_and(|queue| queue.is_empty()) && !copier.busy.load(Ordering::SeqCst)
-        {
-            return;
+    let began = Instant::now();
+    let mut locked_since = began;
+    while began.elapsed() < EXIT_PATIENCE {
+        match copier.queue.try_lock() {
+            // The copier marks itself busy before it takes a job out.
+            Ok(queue) if queue.is_empty() && !copier.busy.load(Ordering::SeqCst) => return,
+            Err(TryLockError::WouldBlock) if locked_since.elapsed() > LOCKED_PATIENCE => return,
+            Err(TryLockError::WouldBlock) => {}
+            _ => locked_since = Instant::now(),
         }
         nap(SIGNAL_TICK);
     }

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use nonic_memory::SharedSlice;
-use nonic_sys::{Piece, read_process, write_process};
+use nonic_sys::{PeerMemory, Piece};
 
+use super::far::whole;
 use super::view::View;
 use crate::{ScifError, program_memory};
 
@@ -29,8 +30,8 @@ pub(super) enum Part {
     },
     /// In a process's memory.
     Process {
-        /// The process.
-        pid: i32,
+        /// The memory.
+        memory: Arc<PeerMemory>,
         /// Address of the first byte.
         address: usize,
         /// Bytes.
@@ -48,7 +49,7 @@ pub(super) enum Part {
 /// Bytes of a part that can be copied in one go.
 enum Bytes<'a> {
     Here(SharedSlice<'a>),
-    There { pid: i32, address: usize, length: usize },
+    There { memory: &'a PeerMemory, address: usize, length: usize },
 }
 
 impl Bytes<'_> {
@@ -91,8 +92,8 @@ impl Part {
                 let slice = view.slice(offset + skip as u64, most, write);
                 Bytes::Here(slice.ok_or(ScifError::NoMemory)?)
             }
-            Self::Process { pid, address, .. } => {
-                Bytes::There { pid: *pid, address: address + skip, length: most }
+            Self::Process { memory, address, .. } => {
+                Bytes::There { memory, address: address + skip, length: most }
             }
             Self::Program { address, .. } => {
                 let start = (address + skip) as *mut u8;
@@ -181,68 +182,50 @@ fn advance((part, done): &mut (usize, usize), length: usize, count: usize) {
 
 fn copy_bytes(sink: &Bytes<'_>, origin: &Bytes<'_>, count: usize) -> Result<(), ScifError> {
     let local = |slice: &SharedSlice<'_>| [Piece { address: slice.address(), length: count }];
-    let remote = |address: usize, count: usize| [Piece { address, length: count }];
     match (sink, origin) {
         (Bytes::Here(sink), Bytes::Here(origin)) => {
             sink.part(0, count).copy_from(origin.part(0, count));
             Ok(())
         }
-        (Bytes::There { pid, address, .. }, Bytes::Here(origin)) => {
-            whole(write_process(*pid, &local(origin), &remote(*address, count)), count, *address)
+        (Bytes::There { memory, address, .. }, Bytes::Here(origin)) => {
+            whole(memory, memory.write(&local(origin), *address), count, *address)
         }
-        (Bytes::Here(sink), Bytes::There { pid, address, .. }) => {
+        (Bytes::Here(sink), Bytes::There { memory, address, .. }) => {
             // SAFETY: the slice is a destination the caller resolved for writing.
-            whole(unsafe { read_process(*pid, &local(sink), &remote(*address, count)) }, count, *address)
+            whole(memory, unsafe { memory.read(&local(sink), *address) }, count, *address)
         }
-        (Bytes::There { pid: to, address: sink, .. }, Bytes::There { pid: from, address: origin, .. }) => {
+        (
+            Bytes::There { memory: to, address: sink, .. },
+            Bytes::There { memory: from, address: origin, .. },
+        ) => {
             let mut bounce = [0u8; BOUNCE];
             for done in (0..count).step_by(BOUNCE) {
                 let turn = BOUNCE.min(count - done);
                 let own = [Piece { address: bounce.as_mut_ptr() as usize, length: turn }];
                 // SAFETY: the piece is this function's own buffer.
-                whole(unsafe { read_process(*from, &own, &remote(origin + done, turn)) }, turn, *origin)?;
-                whole(write_process(*to, &own, &remote(sink + done, turn)), turn, *sink)?;
+                whole(from, unsafe { from.read(&own, origin + done) }, turn, *origin)?;
+                whole(to, to.write(&own, sink + done), turn, *sink)?;
             }
             Ok(())
         }
-    }
-}
-
-/// A copy by the kernel that ended early ended at memory that is not there.
-fn whole(copied: std::io::Result<usize>, count: usize, address: usize) -> Result<(), ScifError> {
-    const EFAULT: i32 = 14;
-    const ESRCH: i32 = 3;
-    const EPERM: i32 = 1;
-    match copied {
-        Ok(copied) if copied == count => Ok(()),
-        Ok(_) => Err(ScifError::BadMemory { address }),
-        Err(error) => Err(match error.raw_os_error() {
-            Some(EFAULT) => ScifError::BadMemory { address },
-            // The owner is gone, and its memory with it.
-            Some(ESRCH) => ScifError::NoWindow,
-            Some(EPERM) => {
-                tracing::warn!(
-                    "the kernel does not let this process copy a window that lies in no file, such as one on a stack; \
-                     NONIC_PTRACE=any in the process that has the window allows it"
-                );
-                ScifError::System(EPERM)
-            }
-            other => ScifError::System(other.unwrap_or(0)),
-        }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::far;
 
     fn here(bytes: &mut [u8]) -> Part {
         program(bytes.as_mut_ptr() as usize, bytes.len(), true).unwrap()
     }
 
+    fn own_memory() -> Arc<PeerMemory> {
+        far::reach(std::process::id() as i32, far::own_mark().unwrap()).unwrap()
+    }
+
     fn by_kernel(bytes: &mut [u8]) -> Part {
-        let pid = std::process::id() as i32;
-        Part::Process { pid, address: bytes.as_mut_ptr() as usize, length: bytes.len() }
+        Part::Process { memory: own_memory(), address: bytes.as_mut_ptr() as usize, length: bytes.len() }
     }
 
     #[test]
@@ -265,8 +248,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_there_is_an_error_and_never_a_fault() {
-        let pid = std::process::id() as i32;
-        let nowhere = Part::Process { pid, address: 4096, length: 8 };
+        let nowhere = Part::Process { memory: own_memory(), address: 4096, length: 8 };
         let mut bytes = [7u8; 8];
         let refused = Err(ScifError::BadMemory { address: 4096 });
         let copy = |to, from| Transfer::new(vec![to], vec![from], false, 8).run();

@@ -12,15 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use nonic_device::{forget_own_pages, map_own_pages};
 use nonic_sys::{
-    Backing, FileIdentity, PAGE, PerProcess, find_area, map_file_over, process_maps_file, reserve_addresses,
-    unmap_range,
+    AreaMap, AsFd, Backing, FileIdentity, PAGE, PerProcess, SegmentPlace, duplicate_over, find_area,
+    map_file_over, process_maps_file, reserve_addresses, segment_at, unmap_range,
 };
 
 use super::area::{Area, MAPPINGS, Table};
-use super::owner::check_pages;
+use super::checks::check_pages;
 use super::record::{Place, Record};
 use super::slots::{Range, enter, leave};
-use super::view::View;
+use super::view::{Source, View};
 use super::{RegisteredMemory, lock};
 use crate::ScifError;
 use crate::options::Protection;
@@ -153,6 +153,7 @@ pub(super) fn is_mapped(
     records: Option<Vec<Record>>,
     dead: &dyn Fn(i32) -> bool,
 ) -> bool {
+    let own = std::process::id() as i32;
     let says = |line: usize| {
         let word = |word| area.word(Table::Mappings, line, word).load(Ordering::SeqCst);
         let (length, offset) = (word(LENGTH), word(OFFSET));
@@ -168,11 +169,24 @@ pub(super) fn is_mapped(
                     let files = (offset, offset + record.length);
                     process_maps_file(pid, addresses, identity, files).unwrap_or(true)
                 }
-                Place::Address(_) => false,
+                Place::Address { address, space: Some(_), .. } if record.pid == own => {
+                    maps_segment(pid, addresses, address, record.length as usize)
+                }
+                Place::Address { .. } => false,
             })
     };
     // Twice, because what is left of a mapping may have moved from a line not looked at yet to one before.
     (0..2).any(|_| (0..area.used(Table::Mappings)).any(says))
+}
+
+/// Whether process `pid` maps, in a range, some of the segment that this process has attached at `address`.
+fn maps_segment(pid: i32, range: (usize, usize), address: usize, length: usize) -> bool {
+    let place = AreaMap::open().and_then(|areas| segment_at(&areas, address, length));
+    place.is_ok_and(|place| {
+        place.is_some_and(|SegmentPlace { identity, offset }| {
+            process_maps_file(pid, range, identity, (offset, offset + length as u64)).unwrap_or(true)
+        })
+    })
 }
 
 impl RegisteredMemory {
@@ -292,8 +306,15 @@ fn map_pieces(
 ) -> std::io::Result<()> {
     let mut at = start;
     for (view, offset, length) in pieces {
-        // SAFETY: the range was reserved by the caller, or the program asked for it to be replaced.
-        unsafe { map_file_over(at, *length, (protection.read, protection.write), view.file(), *offset)? };
+        let rights = (protection.read, protection.write);
+        match view.source().ok_or(std::io::ErrorKind::NotFound)? {
+            // SAFETY: the range was reserved by the caller, or the program asked for it to be replaced.
+            Source::File(file) => unsafe { map_file_over(at, *length, rights, file.as_fd(), *offset)? },
+            Source::Segment(start) => {
+                // SAFETY: as above.
+                unsafe { duplicate_over(start + *offset as usize, *length, rights, at)? }
+            }
+        }
         at += length;
     }
     Ok(())

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use nonic_memory::SharedSlice;
+use nonic_sys::{FileIdentity, PeerMemory, process_is_ending};
 
 use super::area::{Area, LOG_LENGTH, RECORDS, Table};
+use super::far;
 use super::record::{Place, Record, State};
 use super::view::View;
 use crate::ScifError;
@@ -37,7 +39,17 @@ pub(super) struct Mirror {
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) record: Record,
-    view: Option<Arc<View>>,
+    /// With the offset there of the run's first byte.
+    view: Option<(Arc<View>, u64)>,
+    memory: Option<Arc<PeerMemory>>,
+    /// This process cannot attach the segment that it lies in.
+    unattached: bool,
+}
+
+impl Run {
+    fn new(record: Record) -> Self {
+        Self { record, view: None, memory: None, unattached: false }
+    }
 }
 
 impl Mirror {
@@ -110,7 +122,7 @@ impl Mirror {
         if self.runs.len() <= line {
             self.runs.resize_with(line + 1, || None);
         }
-        self.runs[line] = Some(Run { record, view: None });
+        self.runs[line] = Some(Run::new(record));
     }
 
     /// Whether a run would lie over a neighbour: then the other side makes no sense.
@@ -153,7 +165,7 @@ impl Mirror {
                 if self.runs.len() <= line {
                     self.runs.resize_with(line + 1, || None);
                 }
-                self.runs[line] = Some(Run { record, view: None });
+                self.runs[line] = Some(Run::new(record));
             }
             if self.area.version().load(Ordering::Acquire) == version {
                 return;
@@ -252,24 +264,56 @@ impl Mirror {
 }
 
 impl Run {
-    /// The file it lies in, opened now if it is not yet, and the offset there of the byte at `at`. `Ok(None)` if it lies in no
-    /// file; an error if the file cannot be reached.
+    /// The file or segment it lies in, opened now if it is not yet, and the offset there of the byte at `at`. `Ok(None)` if it lies
+    /// in none that can be mapped; an error if the file cannot be reached.
     #[inline]
     pub(super) fn view(&mut self, at: u64) -> Result<Option<(&Arc<View>, u64)>, ScifError> {
-        let Place::File { number, identity, offset } = self.record.place else { return Ok(None) };
         if self.view.is_none() {
-            let until = offset + self.record.length;
-            let view = View::open(self.record.pid, number, identity, until).map_err(|error| {
-                tracing::debug!(%error, pid = self.record.pid, "a window's file cannot be reached");
-                // A process that has ended has no windows; one that is there has, but this one lacks something.
-                match error.kind() {
-                    io::ErrorKind::NotFound => ScifError::NoWindow,
-                    _ => ScifError::NoMemory,
-                }
-            })?;
-            self.view = Some(view);
+            self.view = self.open_view()?;
         }
-        Ok(self.view.as_ref().map(|view| (view, offset + (at - self.record.offset))))
+        Ok(self.view.as_ref().map(|(view, offset)| (view, offset + (at - self.record.offset))))
+    }
+
+    #[cold]
+    fn open_view(&mut self) -> Result<Option<(Arc<View>, u64)>, ScifError> {
+        match self.record.place {
+            Place::File { number, identity, offset } => {
+                let until = offset + self.record.length;
+                Ok(Some((self.open_file(number, identity, until)?, offset)))
+            }
+            Place::Address { address, space: Some(space), .. } if !self.unattached => {
+                let view = View::of_segment(self.record.pid, address, self.record.length as usize, space);
+                // Else it is reached through the kernel, as all memory without a file.
+                self.unattached = view.is_err();
+                Ok(view
+                    .inspect_err(|error| tracing::debug!(%error, "a window's segment cannot be attached"))
+                    .ok())
+            }
+            Place::Address { .. } => Ok(None),
+        }
+    }
+
+    fn open_file(&self, number: i32, identity: FileIdentity, until: u64) -> Result<Arc<View>, ScifError> {
+        View::open(self.record.pid, number, identity, until).map_err(|error| {
+            tracing::debug!(%error, pid = self.record.pid, "a window's file cannot be reached");
+            // A process that has ended has no windows; one that is there has, but this one lacks something.
+            if error.kind() == io::ErrorKind::NotFound || process_is_ending(self.record.pid) {
+                ScifError::NoWindow
+            } else {
+                ScifError::NoMemory
+            }
+        })
+    }
+
+    /// The memory it lies in, if that is no file, reached now if it is not yet, and the address there of the byte at `at`.
+    pub(super) fn memory(&mut self, at: u64) -> Result<(&Arc<PeerMemory>, usize), ScifError> {
+        let Place::Address { address, mark, .. } = self.record.place else { return Err(ScifError::NoWindow) };
+        let address = address + (at - self.record.offset) as usize;
+        let memory = match self.memory.take() {
+            Some(memory) => memory,
+            None => far::reach(self.record.pid, mark)?,
+        };
+        Ok((self.memory.insert(memory), address))
     }
 }
 
@@ -277,7 +321,7 @@ impl Run {
 mod tests {
     use super::*;
     use crate::memory::area::AREA_LENGTH;
-    use nonic_sys::{PAGE, SharedMapping};
+    use nonic_sys::{Mark, PAGE, SharedMapping};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -325,7 +369,11 @@ mod tests {
                             window: at * UNIT,
                             protection: Protection::READ,
                             pid: 1,
-                            place: Place::Address(PAGE),
+                            place: Place::Address {
+                                address: PAGE,
+                                mark: Mark { address: 0, value: 0 },
+                                space: None,
+                            },
                         };
                         write(&area, &mut version, line, Some(record));
                     }

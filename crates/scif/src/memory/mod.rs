@@ -7,9 +7,13 @@
 //! user has left.
 
 mod area;
+mod checks;
 mod copier;
 mod copying;
+mod far;
 mod fences;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod mapped;
 mod mirror;
 mod owner;
@@ -32,8 +36,8 @@ use self::mirror::Mirror;
 use self::owner::Owner;
 
 pub(crate) use self::area::AREA_LENGTH;
+pub(crate) use self::checks::check_registration;
 pub(crate) use self::mapped::unmap;
-pub(crate) use self::owner::check_registration;
 use crate::segment::Side;
 
 /// The registered memory of a connected endpoint, and the way to the peer's. A child uses its parent's windows through the same

@@ -1,14 +1,16 @@
 //! The own windows: opening and ending them, and giving their memory back when nobody uses it any more.
 
 use std::collections::BTreeMap;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{MutexGuard, TryLockError};
 
-use nonic_device::{ExposeError, Exposed, ExposedPlace, expose};
+use nonic_device::{ExposeError, Exposed, ExposedPlace, ExposedRun, expose};
 use nonic_sys::{BorrowedFd, PAGE, RecordLock, lock_record, may_lock, process_has_ended};
 
 use super::area::{Area, RECORDS, Table};
-use super::record::{Place, Record, SPACE_END, State, stamp};
+use super::checks::{check_pages, check_registration};
+use super::far::own_mark;
+use super::record::{Place, Record, State, stamp};
 use super::slots::{Whose, is_busy};
 use super::space::{CHOSEN_FROM, Inside, Space, Window};
 use super::{RegisteredMemory, mapped};
@@ -40,52 +42,17 @@ pub(super) struct Owner {
     /// The memory of the windows this process opened, by where they begin.
     exposed: BTreeMap<u64, Exposed>,
     dying: usize,
+    /// So many dying windows are looked at before another one opens, if that is more than [`MANY_DYING`].
+    many_dying: usize,
     closed: bool,
 }
 
+/// Dying windows that are left to whoever looks after them now and then: a program that opens and closes windows faster than that
+/// would have ever more of them, each on pages of its own.
+const MANY_DYING: usize = 16;
+
 /// Memory to be given back when no lock is held.
 pub(super) type Ended = Vec<Exposed>;
-
-/// Refuses what no state of the endpoint could make right.
-pub(crate) fn check_registration(
-    address: usize,
-    length: usize,
-    offset: i64,
-    fixed: bool,
-) -> Result<(), ScifError> {
-    let page = PAGE as i64;
-    if offset < 0 {
-        return Err(ScifError::Invalid("the offset is negative"));
-    }
-    if fixed && offset % page != 0 {
-        return Err(ScifError::Invalid("the offset is no multiple of the page size"));
-    }
-    let end = (offset as u64).checked_add(length as u64);
-    if fixed && end.is_none_or(|end| end > SPACE_END) {
-        return Err(ScifError::Invalid("offset and length pass the end of the registered address space"));
-    }
-    if !address.is_multiple_of(PAGE) || !length.is_multiple_of(PAGE) || length == 0 {
-        return Err(ScifError::Invalid(
-            "address and length are multiples of the page size, and there is some length",
-        ));
-    }
-    Ok(())
-}
-
-/// Refuses a range of the registered address space that cannot be one of whole pages.
-pub(super) fn check_pages(offset: i64, length: usize) -> Result<(u64, u64), ScifError> {
-    let Ok(start) = u64::try_from(offset) else { return Err(ScifError::Invalid("the offset is negative")) };
-    if !start.is_multiple_of(PAGE as u64) || !length.is_multiple_of(PAGE) || length == 0 {
-        return Err(ScifError::Invalid(
-            "offset and length are multiples of the page size, and there is some length",
-        ));
-    }
-    let end = start.checked_add(length as u64).filter(|end| *end <= SPACE_END);
-    Ok((
-        start,
-        end.ok_or(ScifError::Invalid("offset and length pass the end of the registered address space"))?,
-    ))
-}
 
 impl RegisteredMemory {
     /// Waits for the other processes of the family, if there are any, and learns what they did.
@@ -120,27 +87,15 @@ impl RegisteredMemory {
         check_registration(address, length, offset, fixed)?;
         let bytes = length as u64;
         let mut ended = Ended::new();
-        let mut owner = self.owner();
-        if owner.closed {
-            return Err(ScifError::NotConnected);
+        // The place is looked for before the memory is looked at, and once more when nothing else can refuse: while memory is
+        // exposed nothing is held, since the library's own threads may want it.
+        {
+            let mut owner = self.owner();
+            let _family = self.family(&mut owner, endpoint)?;
+            self.find_place(&mut owner, (offset as u64, bytes), fixed, &mut ended)?;
         }
-        let family = self.family(&mut owner, endpoint)?;
-        let start = if fixed {
-            let start = offset as u64;
-            if start + bytes > CHOSEN_FROM {
-                return Err(ScifError::OffsetsTaken);
-            }
-            let taken = |owner: &Owner| owner.space.within(start, start + bytes).next().is_some();
-            if taken(&owner) {
-                self.end_dying(&mut owner, &mut ended);
-                if taken(&owner) {
-                    return Err(ScifError::OffsetsTaken);
-                }
-            }
-            start
-        } else {
-            owner.space.choose(bytes).ok_or(ScifError::NoMemory)?
-        };
+        // Their pages may be at the addresses of these.
+        ended.clear();
         if counts_against_limit() && !may_lock(REGISTERED.load(Ordering::Relaxed).saturating_add(bytes)) {
             return Err(ScifError::TryAgain("RLIMIT_MEMLOCK allows no more registered memory"));
         }
@@ -156,15 +111,26 @@ impl RegisteredMemory {
                 ScifError::NoMemory
             }
         })?;
-        let lines = owner.take_lines(exposed.runs().len()).ok_or(ScifError::NoMemory)?;
+        let place = |run: &ExposedRun| match run.place {
+            ExposedPlace::File { descriptor, identity, offset } => {
+                Ok(Place::File { number: descriptor, identity, offset })
+            }
+            ExposedPlace::Address(address) => {
+                let mark = own_mark().ok_or(ScifError::NoMemory)?;
+                Ok(Place::Address { address, mark, space: None })
+            }
+            ExposedPlace::Segment { address, space } => {
+                let mark = own_mark().ok_or(ScifError::NoMemory)?;
+                Ok(Place::Address { address, mark, space: Some(space) })
+            }
+        };
+        let places = exposed.runs().iter().map(place).collect::<Result<Vec<_>, ScifError>>()?;
+        let mut owner = self.owner();
+        let family = self.family(&mut owner, endpoint)?;
+        let start = self.find_place(&mut owner, (offset as u64, bytes), fixed, &mut ended)?;
+        let lines = owner.take_lines(places.len()).ok_or(ScifError::NoMemory)?;
         let (mut at, pid) = (start, self.process().pid);
-        for (run, line) in exposed.runs().iter().zip(&lines) {
-            let place = match run.place {
-                ExposedPlace::File { descriptor, identity, offset } => {
-                    Place::File { number: descriptor, identity, offset }
-                }
-                ExposedPlace::Address(address) => Place::Address(address),
-            };
+        for ((run, place), line) in exposed.runs().iter().zip(places).zip(&lines) {
             owner.sequence += 1;
             let record = Record {
                 state: State::Live,
@@ -188,6 +154,52 @@ impl RegisteredMemory {
         drop(owner);
         drop(ended);
         Ok(start as i64)
+    }
+
+    /// Where a window of so many bytes would be, asked for at an offset.
+    fn find_place(
+        &self,
+        owner: &mut Owner,
+        (offset, bytes): (u64, u64),
+        fixed: bool,
+        ended: &mut Ended,
+    ) -> Result<u64, ScifError> {
+        if owner.closed {
+            return Err(ScifError::NotConnected);
+        }
+        if owner.dying >= MANY_DYING.max(owner.many_dying) {
+            self.end_dying(owner, false, ended);
+            // Those that stay in use are not looked at each time.
+            owner.many_dying = 2 * owner.dying;
+        }
+        if !fixed {
+            return self.choose(owner, offset, bytes, ended).ok_or(ScifError::NoMemory);
+        }
+        // Also what passes the end of the space.
+        let end = offset.checked_add(bytes).filter(|end| *end <= CHOSEN_FROM);
+        let end = end.ok_or(ScifError::OffsetsTaken)?;
+        let taken = |owner: &Owner| owner.space.within(offset, end).next().is_some();
+        if taken(owner) {
+            self.end_dying(owner, true, ended);
+            if taken(owner) {
+                return Err(ScifError::OffsetsTaken);
+            }
+        }
+        Ok(offset)
+    }
+
+    /// A place for `bytes`, near `suggestion` if that is not 0.
+    fn choose(&self, owner: &mut Owner, suggestion: u64, bytes: u64, ended: &mut Ended) -> Option<u64> {
+        if suggestion == 0 {
+            return owner.space.choose(bytes);
+        }
+        let suggestion = suggestion.next_multiple_of(PAGE as u64);
+        let near = |owner: &Owner| owner.space.near(suggestion, bytes);
+        // As for a fixed place: what is in use no more is not in the way.
+        if near(owner) != Some(suggestion) && owner.dying > 0 {
+            self.end_dying(owner, true, ended);
+        }
+        near(owner)
     }
 
     /// Ends all windows that lie in a range; nothing if a part of one does.
@@ -241,12 +253,13 @@ impl RegisteredMemory {
         owner.dying > 0
     }
 
-    /// Gives back what dying windows have that nobody uses any more. Whether some are left.
-    pub(super) fn end_dying(&self, owner: &mut Owner, ended: &mut Ended) -> bool {
+    /// Gives back what dying windows have that nobody uses any more. Whether some are left. `thorough`: see
+    /// [`RegisteredMemory::end_if_idle`].
+    pub(super) fn end_dying(&self, owner: &mut Owner, thorough: bool, ended: &mut Ended) -> bool {
         let starts: Vec<_> = owner.space.all().filter(|(_, window)| window.dying).map(|(at, _)| at).collect();
         fence(Ordering::SeqCst);
         for start in starts {
-            self.end_if_idle(owner, start, true, ended);
+            self.end_if_idle(owner, start, thorough, ended);
         }
         owner.dying > 0
     }
@@ -254,8 +267,13 @@ impl RegisteredMemory {
     /// The same, for whoever has no lock; what is left is looked at again later.
     pub(super) fn look_after_dying(&self) -> bool {
         let mut ended = Ended::new();
-        let mut owner = self.owner();
-        let left = self.end_dying(&mut owner, &mut ended);
+        // Whoever has it may wait for the library's threads.
+        let mut owner = match self.process().owner.try_lock() {
+            Ok(owner) => owner,
+            Err(TryLockError::Poisoned(owner)) => owner.into_inner(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
+        let left = self.end_dying(&mut owner, true, &mut ended);
         if !left {
             self.process().watched.store(false, Ordering::Release);
         }
@@ -310,7 +328,7 @@ impl RegisteredMemory {
         };
         let starts: Vec<_> = owner.exposed.keys().copied().filter(|start| is_live(&owner, *start)).collect();
         self.end_windows(&mut owner, &starts, &mut ended);
-        let waiting = self.end_dying(&mut owner, &mut ended);
+        let waiting = self.end_dying(&mut owner, true, &mut ended);
         drop(owner);
         drop(ended);
         waiting

@@ -1,6 +1,6 @@
 //! A part of a window as it stands in the table that the other side reads.
 
-use nonic_sys::{FileIdentity, PAGE};
+use nonic_sys::{FileIdentity, Mark, PAGE};
 
 use crate::options::Protection;
 
@@ -29,7 +29,14 @@ pub(super) enum Place {
         offset: u64,
     },
     /// In the owner's memory only.
-    Address(usize),
+    Address {
+        /// Of the first byte.
+        address: usize,
+        /// What that memory is known by.
+        mark: Mark,
+        /// If a System V segment is attached there: the space that its number belongs to.
+        space: Option<u16>,
+    },
 }
 
 /// A run of pages of one window in one place.
@@ -53,6 +60,7 @@ const LIVE: u64 = 1;
 const DYING: u64 = 2;
 const KIND_FILE: u64 = 1;
 const KIND_ADDRESS: u64 = 2;
+const KIND_SEGMENT: u64 = 3;
 const READ: u64 = 1;
 const WRITE: u64 = 2;
 
@@ -79,7 +87,10 @@ impl Record {
                 let device = u64::from(major) << 20 | u64::from(minor);
                 (KIND_FILE, u64::from(number as u32) << 32 | device, inode, offset)
             }
-            Place::Address(address) => (KIND_ADDRESS, 0, 0, address as u64),
+            Place::Address { address, mark, space } => {
+                let kind = space.map_or(KIND_ADDRESS, |space| u64::from(space) << 8 | KIND_SEGMENT);
+                (kind, mark.address, mark.value, address as u64)
+            }
         };
         [
             stamp(self.state, self.sequence),
@@ -111,7 +122,10 @@ impl Record {
                 let device = ((file >> 20 & 0xfff) as u32, (file & 0xf_ffff) as u32);
                 Place::File { number: (file >> 32) as i32, identity: (device, inode), offset: at }
             }
-            KIND_ADDRESS if at.checked_add(length).is_some() => Place::Address(at as usize),
+            kind @ (KIND_ADDRESS | KIND_SEGMENT) if at.checked_add(length).is_some() => {
+                let space = (kind == KIND_SEGMENT).then_some((rights >> 16) as u16);
+                Place::Address { address: at as usize, mark: Mark { address: file, value: inode }, space }
+            }
             _ => return None,
         };
         let protection = Protection { read: rights & READ != 0, write: rights & WRITE != 0 };
@@ -152,7 +166,9 @@ mod tests {
     #[test]
     fn a_record_survives_its_words() {
         let file = Place::File { number: 9, identity: ((4095, 0xf_ffff), u64::MAX), offset: 1 << 61 };
-        for place in [file, Place::Address(0x7fff_0000_1000)] {
+        let mark = Mark { address: 0x3fff_0000_1000, value: u64::MAX };
+        let address = |space| Place::Address { address: 0x7fff_0000_1000, mark, space };
+        for place in [file, address(None), address(Some(0)), address(Some(u16::MAX))] {
             for state in [State::Live, State::Dying] {
                 let record = Record { state, ..record(place) };
                 assert_eq!(Record::from_words(record.to_words()), Some(record));

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::copier::{self, Job, Work};
 use super::copying::{Part, Transfer, program};
 use super::mirror::Mirror;
+use super::record::SPACE_END;
 use super::slots::{PARKED_MOST, Range, Slot, enter, leave};
 use super::{Mirrors, RegisteredMemory};
 use crate::ScifError;
@@ -38,11 +39,13 @@ enum Near {
 }
 
 fn check(offset: i64, length: usize) -> Result<u64, ScifError> {
-    let sum = i64::try_from(length).ok().and_then(|length| offset.checked_add(length));
-    if length == 0 || sum.is_none() {
-        return Err(ScifError::Invalid("there is some length, and offset and length do not wrap around"));
+    if length == 0 {
+        return Err(ScifError::Invalid("there is some length"));
     }
-    u64::try_from(offset).map_err(|_| ScifError::NoWindow)
+    // No window reaches beyond the end of the space.
+    let start = u64::try_from(offset).map_err(|_| ScifError::NoWindow)?;
+    let end = start.checked_add(length as u64).filter(|end| *end <= SPACE_END);
+    end.map(|_| start).ok_or(ScifError::NoWindow)
 }
 
 impl RegisteredMemory {
@@ -242,18 +245,17 @@ pub(super) fn parts_of(
     let (mut parts, mut refused, mut kept) = (Vec::with_capacity(1), None, None);
     mirror.walk(offset, length as u64, wanted, one_window, |run, at, length| {
         let length = length as usize;
-        let place = run.record.place;
         match run.view(at) {
             Ok(Some((view, offset))) => {
                 kept = Some(Arc::clone(view));
                 parts.push(Part::File { view: Arc::clone(view), offset, length });
             }
-            Ok(None) => {
-                if let super::record::Place::Address(address) = place {
-                    let address = address + (at - run.record.offset) as usize;
-                    parts.push(Part::Process { pid: run.record.pid, address, length });
+            Ok(None) => match run.memory(at) {
+                Ok((memory, address)) => {
+                    parts.push(Part::Process { memory: Arc::clone(memory), address, length });
                 }
-            }
+                Err(error) => refused = Some(error),
+            },
             Err(error) => refused = Some(error),
         }
     })?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::record::SPACE_END;
 
-/// From here on the library chooses offsets; below, programs do (`SCIF_MAP_FIXED`). The two never meet.
+/// From here on the library chooses offsets where it is left to it; below, programs do (`SCIF_MAP_FIXED`, and suggestions).
 pub(super) const CHOSEN_FROM: u64 = 1 << 62;
 
 /// A window as its owner keeps it.
@@ -21,13 +21,13 @@ pub(super) struct Window {
 #[derive(Debug)]
 pub(super) struct Space {
     windows: BTreeMap<u64, Window>,
-    /// What is free from [`CHOSEN_FROM`] on: start and end, never touching each other.
+    /// What is free: start and end, never touching each other.
     gaps: BTreeMap<u64, u64>,
 }
 
 impl Default for Space {
     fn default() -> Self {
-        Self { windows: BTreeMap::new(), gaps: BTreeMap::from([(CHOSEN_FROM, SPACE_END)]) }
+        Self { windows: BTreeMap::new(), gaps: BTreeMap::from([(0, SPACE_END)]) }
     }
 }
 
@@ -61,7 +61,22 @@ impl Space {
 
     /// The lowest free place for `length` bytes that the library may choose.
     pub(super) fn choose(&self, length: u64) -> Option<u64> {
-        self.gaps.iter().find(|(start, end)| *end - *start >= length).map(|(start, _)| *start)
+        self.above(CHOSEN_FROM, length)
+    }
+
+    /// The place for `length` bytes that is nearest to a suggestion: there or above it; without any, what [`Space::choose`] finds.
+    pub(super) fn near(&self, suggestion: u64, length: u64) -> Option<u64> {
+        self.above(suggestion, length).or_else(|| self.choose(length))
+    }
+
+    /// The lowest free place for `length` bytes from an offset on.
+    fn above(&self, from: u64, length: u64) -> Option<u64> {
+        let around = self.gaps.range(..from).next_back().filter(|(_, end)| **end > from);
+        let mut free = around.into_iter().chain(self.gaps.range(from..));
+        free.find_map(|(start, end)| {
+            let start = from.max(*start);
+            (end - start >= length).then_some(start)
+        })
     }
 
     /// Takes a range that is free.
@@ -82,13 +97,11 @@ impl Space {
     /// Frees the range of a window.
     pub(super) fn remove(&mut self, start: u64) -> Option<Window> {
         let window = self.windows.remove(&start)?;
-        if start >= CHOSEN_FROM {
-            let before = self.gaps.range(..start).next_back().filter(|(_, high)| **high == start);
-            let low = before.map_or(start, |(low, _)| *low);
-            let end = start + window.length;
-            let high = self.gaps.remove(&end).unwrap_or(end);
-            self.gaps.insert(low, high);
-        }
+        let before = self.gaps.range(..start).next_back().filter(|(_, high)| **high == start);
+        let low = before.map_or(start, |(low, _)| *low);
+        let end = start + window.length;
+        let high = self.gaps.remove(&end).unwrap_or(end);
+        self.gaps.insert(low, high);
         Some(window)
     }
 
@@ -128,13 +141,37 @@ mod tests {
         assert_eq!((space.choose(1 << 61), space.choose(1 << 62)), (Some(CHOSEN_FROM + 6), None));
     }
 
+    #[test]
+    fn a_suggestion_is_taken_or_the_nearest_place_above_it_or_the_librarys_choice() {
+        let mut space = Space::default();
+        for (at, length) in [(100, 10), (112, 8), (SPACE_END - 5, 5)] {
+            assert_eq!(space.near(at, length), Some(at));
+            space.insert(at, window(length));
+        }
+        assert_eq!((space.near(90, 10), space.near(91, 10)), (Some(90), Some(120)));
+        assert_eq!((space.near(99, 2), space.near(105, 2)), (Some(110), Some(110)));
+        assert_eq!((space.near(111, 1), space.near(111, 2)), (Some(111), Some(120)));
+        assert_eq!(
+            space.near(CHOSEN_FROM - 1, 2),
+            Some(CHOSEN_FROM - 1),
+            "the two parts of the space are one"
+        );
+        space.remove(112);
+        assert_eq!((space.near(105, 2), space.near(112, 20)), (Some(110), Some(112)));
+        for nothing_above in [SPACE_END - 5, SPACE_END - 1, SPACE_END] {
+            assert_eq!(space.near(nothing_above, 1), Some(CHOSEN_FROM));
+        }
+        assert_eq!(space.near(200, 1 << 62), Some(200), "it fits only below");
+        assert_eq!(space.near(CHOSEN_FROM, 1 << 62), None);
+    }
+
     /// Units of the model, each free or taken by the window that begins at a unit.
     const UNITS: usize = 48;
 
     proptest! {
         #[test]
         fn offsets_are_those_of_a_map_of_single_units(
-            steps in prop::collection::vec((0u8..4, 0u64..40, 1u64..9), 1..80)
+            steps in prop::collection::vec((0u8..5, 0u64..40, 1u64..9), 1..80)
         ) {
             let mut space = Space::default();
             let mut model: Vec<Option<u64>> = vec![None; UNITS];
@@ -144,9 +181,14 @@ mod tests {
                     model[start..(start + length as usize).min(UNITS)].iter().all(Option::is_none)
                 };
                 match step {
-                    0 | 1 => {
-                        let expected = (0..UNITS).find(|&start| fits(start)).unwrap_or(UNITS) as u64;
-                        let chosen = space.choose(length).unwrap() - CHOSEN_FROM;
+                    0 | 1 | 4 => {
+                        let from = if step == 4 { at } else { 0 };
+                        let expected = (from as usize..UNITS).find(|&start| fits(start)).unwrap_or(UNITS) as u64;
+                        let chosen = match step {
+                            4 => space.near(CHOSEN_FROM + at, length),
+                            _ => space.choose(length),
+                        };
+                        let chosen = chosen.unwrap() - CHOSEN_FROM;
                         prop_assert_eq!(chosen, expected);
                         if chosen + length <= UNITS as u64 {
                             space.insert(CHOSEN_FROM + chosen, window(length));

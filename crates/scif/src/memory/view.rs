@@ -1,4 +1,4 @@
-//! Files that windows lie in, as this process has them mapped.
+//! Files and System V segments that windows lie in, as this process has them mapped.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use nonic_device::own_pages;
 use nonic_memory::SharedSlice;
 use nonic_sys::{
-    AsFd, BorrowedFd, FileIdentity, PerProcess, Protection, forget_in_children, keep_in_children,
-    open_file_of,
+    AsFd, FileIdentity, PerProcess, Protection, SharedMapping, SharedMemory, attach_segment,
+    forget_in_children, keep_in_children, open_file_of,
 };
-use nonic_transport::Windows;
+use nonic_transport::{WINDOW_BOUND, Windows};
 
 /// A file of this length or more is a process's adopted pages: one for all its windows.
 const ADOPTED_LENGTH: usize = 1 << 47;
 
-/// A file, mapped piece by piece as its pages are used. Children do not inherit it.
+/// A file, mapped piece by piece as its pages are used, or a segment. Children do not inherit it.
 #[derive(Debug)]
 pub(super) struct View {
     identity: FileIdentity,
@@ -28,6 +28,17 @@ enum Mapped {
     Own(&'static Windows),
     /// Another file.
     Other(Box<Windows>),
+    /// A System V segment, all of it.
+    Segment(SharedMapping),
+}
+
+/// What mappings of a view are made of.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// A file.
+    File(Arc<SharedMemory>),
+    /// Shared memory that is at this address of this process.
+    Segment(usize),
 }
 
 static VIEWS: PerProcess<Mutex<Vec<Weak<View>>>> = PerProcess::new();
@@ -37,17 +48,45 @@ impl View {
     /// any more, or the process is not there.
     pub(super) fn open(pid: i32, number: i32, identity: FileIdentity, until: u64) -> io::Result<Arc<Self>> {
         let mut views = VIEWS.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |view: &Arc<Self>| view.identity == identity && view.windows().length() as u64 >= until;
+        let fits = |view: &Arc<Self>| {
+            view.identity == identity && view.length() as u64 >= until && !view.is_segment()
+        };
         if let Some(view) = views.iter().filter_map(Weak::upgrade).find(fits) {
             return Ok(view);
         }
         views.retain(|view| view.strong_count() > 0);
         let view = Arc::new(Self::make(pid, number, identity)?);
-        if (view.windows().length() as u64) < until {
+        if (view.length() as u64) < until {
             return Err(io::ErrorKind::NotFound.into());
         }
         views.push(Arc::downgrade(&view));
         Ok(view)
+    }
+
+    /// A view of the segment of which process `pid` has `length` bytes attached at `address`, and the offset there of the first.
+    /// That process keeps it attached meanwhile.
+    pub(super) fn of_segment(
+        pid: i32,
+        address: usize,
+        length: usize,
+        space: u16,
+    ) -> io::Result<(Arc<Self>, u64)> {
+        let mut views = VIEWS.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let (mapping, place, writable) = attach_segment(pid, address, length, space)?;
+        // As long as the other view has it attached its number is no other's.
+        let same = |view: &Arc<Self>| view.identity == place.identity && view.is_segment();
+        if let Some(view) = views.iter().filter_map(Weak::upgrade).find(same) {
+            return Ok((view, place.offset));
+        }
+        views.retain(|view| view.strong_count() > 0);
+        let view = Self { identity: place.identity, writable, windows: Mapped::Segment(mapping) };
+        let view = Arc::new(view);
+        views.push(Arc::downgrade(&view));
+        Ok((view, place.offset))
+    }
+
+    fn is_segment(&self) -> bool {
+        matches!(self.windows, Mapped::Segment(_))
     }
 
     fn make(pid: i32, number: i32, identity: FileIdentity) -> io::Result<Self> {
@@ -63,15 +102,18 @@ impl View {
         };
         let protection = if writable { Protection::ReadWrite } else { Protection::Read };
         let windows = Windows::onto(file, protection, None)?;
-        // A child that had it would keep the pages of a dead peer.
-        forget_in_children(windows.file());
+        if let Some(file) = windows.file() {
+            // A child that had it would keep the pages of a dead peer.
+            forget_in_children(file.as_fd());
+        }
         Ok(Self { identity, writable, windows: Mapped::Other(Box::new(windows)) })
     }
 
-    fn windows(&self) -> &Windows {
+    fn length(&self) -> usize {
         match &self.windows {
-            Mapped::Own(windows) => windows,
-            Mapped::Other(windows) => windows,
+            Mapped::Own(windows) => windows.length(),
+            Mapped::Other(windows) => windows.length(),
+            Mapped::Segment(mapping) => mapping.length(),
         }
     }
 
@@ -82,20 +124,27 @@ impl View {
         if write && !self.writable {
             return None;
         }
-        let windows = self.windows();
+        let windows: &Windows = match &self.windows {
+            Mapped::Own(windows) => windows,
+            Mapped::Other(windows) => windows,
+            Mapped::Segment(mapping) => return SharedSlice::of_mapping(mapping, offset as usize, length),
+        };
         match windows.slice(offset, length) {
             Some(slice) => Some(slice),
             None => {
-                // Pieces end at multiples of 1 GiB.
-                let left = (1usize << 30) - (offset as usize & ((1 << 30) - 1));
+                let left = WINDOW_BOUND - offset as usize % WINDOW_BOUND;
                 windows.slice(offset, length.min(left))
             }
         }
     }
 
-    /// The file.
-    pub(super) fn file(&self) -> BorrowedFd<'_> {
-        self.windows().file()
+    /// What more mappings of it are made of.
+    pub(super) fn source(&self) -> Option<Source> {
+        match &self.windows {
+            Mapped::Own(windows) => windows.file().map(Source::File),
+            Mapped::Other(windows) => windows.file().map(Source::File),
+            Mapped::Segment(mapping) => Some(Source::Segment(mapping.as_ptr() as usize)),
+        }
     }
 
     pub(super) fn identity(&self) -> FileIdentity {
@@ -109,14 +158,16 @@ impl View {
 
     /// Whether the file is one process's adopted pages: worth keeping when no window lies in it for a while.
     pub(super) fn is_of_all_windows(&self) -> bool {
-        self.windows().length() >= ADOPTED_LENGTH
+        self.length() >= ADOPTED_LENGTH
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        if let Mapped::Other(windows) = &self.windows {
-            keep_in_children(windows.file().as_fd());
+        if let Mapped::Other(windows) = &self.windows
+            && let Some(file) = windows.file()
+        {
+            keep_in_children(file.as_fd());
         }
     }
 }

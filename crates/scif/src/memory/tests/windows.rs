@@ -1,6 +1,8 @@
 //! Opening and ending windows.
 
 use super::*;
+use crate::memory::area::Table;
+use crate::memory::record::{Place, Record};
 
 #[test]
 fn offsets_are_chosen_from_2_to_the_62_up_and_equal_on_both_sides() {
@@ -31,13 +33,18 @@ fn what_no_window_can_be_is_refused_and_nothing_moves() {
         open(start, length, -page, false),
         open(start, length, -page, true),
         open(start, length, 1, true),
-        open(start, length, i64::MAX - page + 1, true),
-        open(start, usize::MAX - PAGE + 1, page, true),
     ] {
         assert!(matches!(refused, ScifError::Invalid(_)), "{refused:?}");
     }
-    assert_eq!(open(start, length, FIRST, true), ScifError::OffsetsTaken);
-    assert_eq!(open(start, length, FIRST - page, true), ScifError::OffsetsTaken);
+    for (length, offset) in [
+        (length, FIRST),
+        (length, FIRST - page),
+        (PAGE, i64::MAX - page + 1),
+        (length, i64::MAX - page + 1),
+        (usize::MAX - PAGE + 1, page),
+    ] {
+        assert_eq!(open(start, length, offset, true), ScifError::OffsetsTaken, "{length:#x} at {offset:#x}");
+    }
     assert_eq!(open(start - PAGE, length, 0, false), ScifError::BadMemory { address: start - PAGE });
     assert_eq!(open(start, length + PAGE, 0, false), ScifError::BadMemory { address: start + length });
     assert_eq!(
@@ -80,11 +87,12 @@ fn only_whole_windows_are_closed_and_after_a_refusal_all_are_there() {
     invalid(pair.close(1, PAGE));
     invalid(pair.close(0, PAGE - 1));
     invalid(pair.close(-page, PAGE));
-    invalid(pair.close(i64::MAX - page + 1, 2 * PAGE));
     invalid(pair.close(0, PAGE));
     invalid(pair.close(page, 2 * PAGE));
     invalid(pair.close(0, 7 * PAGE));
     assert_eq!(pair.close(4 * page, 2 * PAGE), Err(ScifError::NoWindow));
+    assert_eq!(pair.close(i64::MAX - page + 1, 2 * PAGE), Err(ScifError::NoWindow));
+    assert_eq!(pair.close(0, usize::MAX - PAGE + 1), Err(ScifError::NoWindow));
     let sink = Pages::new(2);
     for at in [0, 2, 6] {
         pair.there.read_into(sink.start(), sink.length, at * page, SYNC).unwrap();
@@ -237,6 +245,29 @@ fn the_stack_is_reached_by_the_kernel_and_cannot_be_mapped() {
     pair.there.write_out(sink.start() + 16, 8, offset + 16, SYNC).unwrap();
     assert_eq!(word_at(start + 16).load(Ordering::SeqCst), 10);
     assert_eq!(pair.there.map(0, PAGE, BOTH, false, offset), Err(ScifError::NoMemory));
+}
+
+/// As it is when the owner has become another program, or its number is another process's.
+#[test]
+fn bytes_of_another_memory_than_the_window_was_opened_in_are_not_copied() {
+    let pair = Pair::new();
+    let mut bytes = [0u8; 3 * PAGE];
+    let start = (bytes.as_mut_ptr() as usize).next_multiple_of(PAGE);
+    word_at(start).store(9, Ordering::SeqCst);
+    let offset = pair.here.register(pair.fd(), start, PAGE, 0, BOTH, false).unwrap();
+    let area = &pair.here.own;
+    let line = (0..area.used(Table::Records)).find(|line| area.read_line(Table::Records, *line).is_some());
+    let mut words = area.read_line(Table::Records, line.unwrap()).unwrap();
+    let record = Record::from_words(words).unwrap();
+    let Place::Address { mark, .. } = record.place else { panic!("a stack lies in a file: {record:?}") };
+    let at = words.iter().position(|word| *word == mark.value).unwrap();
+    words[at] ^= 1;
+    area.write_line(Table::Records, line.unwrap(), words);
+    let sink = Pages::new(1);
+    assert_eq!(pair.there.read_into(sink.start(), 8, offset, SYNC), Err(ScifError::NoWindow));
+    assert_eq!(sink.load(0), 0);
+    assert_eq!(pair.there.write_out(sink.start(), 8, offset, SYNC), Err(ScifError::NoWindow));
+    assert_eq!(word_at(start).load(Ordering::SeqCst), 9);
 }
 
 #[test]

@@ -1,0 +1,161 @@
+//! What two processes say to each other before either shows the other anything: each finds out whether the kernel lets the
+//! other at it. Names can be taken by anybody, and a user's number is not enough (see `nonic-trust`).
+//!
+//! ```text
+//! connector                             acceptor
+//!   Request   what it wants       --->
+//!             <---  Question  the acceptor's
+//!   Reply     answer, question    --->
+//!             <---  Answer    to the connector's question
+//!   Enclosed  endpoint, segment   --->
+//! ```
+//!
+//! An answer goes to the process that asks: to the acceptor as the one that connected, to the connector as the one that sent the
+//! question, which need not be the one that listened: children accept, too.
+
+use std::sync::OnceLock;
+
+use nonic_sys::{Credentials, effective_user};
+use nonic_trust::{Answer, Challenge, Peer, Question, TrustedUsers, answer};
+
+use crate::PortId;
+
+/// First bytes of every word; those of version 1 sent their memory at once.
+const MAGIC: u64 = 0x6e6f_6e69_6353_5252;
+
+/// Which word it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    Request = 1,
+    Question = 2,
+    Reply = 3,
+    Answer = 4,
+    Enclosed = 5,
+}
+
+/// One of them. What a kind does not need is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) kind: Kind,
+    /// The port asked for.
+    pub(crate) target: PortId,
+    pub(crate) question: Question,
+    pub(crate) answer: Answer,
+}
+
+impl Word {
+    pub(crate) const LENGTH: usize = 44;
+
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            target: PortId { node: 0, port: 0 },
+            question: Question { address: 0, descriptor: 0 },
+            answer: Answer([0; 16]),
+        }
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = [0; Self::LENGTH];
+        bytes[..8].copy_from_slice(&MAGIC.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&(self.kind as u32).to_ne_bytes());
+        bytes[12..14].copy_from_slice(&self.target.node.to_ne_bytes());
+        bytes[14..16].copy_from_slice(&self.target.port.to_ne_bytes());
+        bytes[16..24].copy_from_slice(&self.question.address.to_ne_bytes());
+        bytes[24..28].copy_from_slice(&self.question.descriptor.to_ne_bytes());
+        bytes[28..].copy_from_slice(&self.answer.0);
+        bytes
+    }
+
+    /// `None` if the bytes are no such word.
+    pub(crate) fn from_bytes(bytes: &[u8], expected: Kind) -> Option<Self> {
+        let bytes: &[u8; Self::LENGTH] = bytes.try_into().ok()?;
+        let u16_at = |at: usize| Some(u16::from_ne_bytes(bytes[at..at + 2].try_into().ok()?));
+        let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes[at..at + 4].try_into().ok()?));
+        let u64_at = |at: usize| Some(u64::from_ne_bytes(bytes[at..at + 8].try_into().ok()?));
+        if u64_at(0)? != MAGIC || u32_at(8)? != expected as u32 {
+            return None;
+        }
+        Some(Self {
+            kind: expected,
+            target: PortId { node: u16_at(12)?, port: u16_at(14)? },
+            question: Question { address: u64_at(16)?, descriptor: u32_at(24)? },
+            answer: Answer(bytes[28..].try_into().ok()?),
+        })
+    }
+}
+
+/// What one side wants to know of the other.
+#[derive(Debug)]
+pub(crate) struct Doubt {
+    peer: Credentials,
+    challenge: Challenge,
+}
+
+impl Doubt {
+    pub(crate) fn about(peer: &Peer) -> Self {
+        let peer = peer.credentials();
+        Self { peer, challenge: Challenge::new(peer) }
+    }
+
+    pub(crate) fn question(&self) -> Question {
+        self.challenge.question()
+    }
+
+    /// Whether it is settled by an answer, or because people trust the user.
+    pub(crate) fn is_settled_by(&self, answer: &Answer) -> bool {
+        let settled = self.challenge.is_answered_by(answer) || trusted_users().contain(self.peer.uid);
+        if !settled {
+            tracing::debug!(peer = %self.peer, "refused: the kernel does not let it at this process");
+        }
+        settled
+    }
+}
+
+/// What this process can say to a peer that asks. Nothing of it helps if the kernel does not let this process at the peer.
+pub(crate) fn reply_to(question: &Question, peer: &Peer) -> Answer {
+    match answer(question, peer) {
+        Ok((answer, _)) => answer,
+        Err(silence) => {
+            tracing::debug!(peer = %peer.credentials(), %silence, "a peer is not shown that it can be reached");
+            Answer([0; 16])
+        }
+    }
+}
+
+/// Whether there is any use in asking: endpoints belong to one user.
+pub(crate) fn may_be_ours(peer: &Peer) -> bool {
+    peer.credentials().uid == effective_user()
+}
+
+fn trusted_users() -> &'static TrustedUsers {
+    static USERS: OnceLock<TrustedUsers> = OnceLock::new();
+    USERS.get_or_init(|| {
+        let text = std::env::var("NONIC_TRUST").unwrap_or_default();
+        TrustedUsers::parse(&text).unwrap_or_else(|unknown| {
+            tracing::warn!(%unknown, "NONIC_TRUST");
+            TrustedUsers::default()
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let word = Word {
+            kind: Kind::Reply,
+            target: PortId { node: 1, port: 2050 },
+            question: Question { address: 3 << 40, descriptor: 7 },
+            answer: Answer([9; 16]),
+        };
+        let bytes = word.to_bytes();
+        assert_eq!(Word::from_bytes(&bytes, Kind::Reply), Some(word));
+        assert_eq!(Word::from_bytes(&bytes, Kind::Request), None);
+        assert_eq!(Word::from_bytes(&bytes[1..], Kind::Reply), None);
+        assert_eq!(Word::from_bytes(&[0; Word::LENGTH], Kind::Reply), None);
+    }
+}
