@@ -250,7 +250,7 @@ typedef DAT_RETURN (*DAT_RMR_QUERY_FUNC)(
 	OUT DAT_RMR_PARAM *rmr_param);
 typedef DAT_RETURN (*DAT_RMR_BIND_FUNC)(
 	IN DAT_RMR_HANDLE rmr_handle,
-	IN const DAT_LMR_TRIPLET *lmr_triplet,
+	IN DAT_LMR_TRIPLET *lmr_triplet,
 	IN DAT_MEM_PRIV_FLAGS mem_privileges,
 	IN DAT_EP_HANDLE ep_handle,
 	IN DAT_RMR_COOKIE user_cookie,

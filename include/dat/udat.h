@@ -572,7 +572,7 @@ extern DAT_RETURN dat_rmr_query(
 
 extern DAT_RETURN dat_rmr_bind(
 	IN DAT_RMR_HANDLE rmr_handle,
-	IN const DAT_LMR_TRIPLET *lmr_triplet,
+	IN DAT_LMR_TRIPLET *lmr_triplet,
 	IN DAT_MEM_PRIV_FLAGS mem_privileges,
 	IN DAT_EP_HANDLE ep_handle,
 	IN DAT_RMR_COOKIE user_cookie,

@@ -18,6 +18,11 @@ impl ThreadKeeper for Keeper {
     fn as_ordinary(&self, turn: &mut dyn FnMut()) {
         self.0.as_ordinary(turn);
     }
+
+    fn when_started(&self) -> Box<dyn FnOnce()> {
+        let starter = self.0.starter();
+        Box::new(|| starter.has_started())
+    }
 }
 
 /// Before anything else is asked of the connection manager.

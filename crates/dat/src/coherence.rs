@@ -1,8 +1,8 @@
 //! Synchronizing local memory with what peers read and write (`dat_lmr_sync_rdma_read`, `dat_lmr_sync_rdma_write`).
 //!
-//! On a coherent adapter there is nothing to do but to look at the arguments. On one that is not, peers have a shadow of each
-//! region: what they write stays there until the program asks for it, and what the program writes reaches them when the
-//! program says so. Data transfer operations of this process use the program's memory.
+//! On a coherent adapter there is nothing to do but to look at the arguments. On one that is not, peers have a shadow of the
+//! memory, one for all regions on it: what they write stays there until the program asks for it, and what the program
+//! writes reaches them when the program says so. Data transfer operations of this process use the program's memory.
 
 use nonic_device::{Access, AddressRange, Key, ZoneId};
 
@@ -24,12 +24,12 @@ impl InterfaceAdapter {
         Ok(())
     }
 
-    /// Makes what peers wrote to these segments visible to the program. Needed only on an adapter that is not coherent.
+    /// Makes what peers wrote to these segments visible to the program, and what it wrote itself to peers. Needed only on an adapter that is not coherent.
     /// Errors as for [`Self::sync_rdma_read`].
     pub fn sync_rdma_write(&self, segments: impl ExactSizeIterator<Item = Segment> + Clone) -> DatResult<()> {
         self.judge_all(segments.clone())?;
         if !self.is_coherent() {
-            self.for_each(segments, LocalRegion::show_writes);
+            self.for_each(segments, LocalRegion::synchronize);
         }
         nonic_sys::full_fence();
         Ok(())

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use nonic_sys::Share;
+
 use crate::connection_request::ConnectionRequest;
 use crate::endpoint::Endpoint;
 use crate::event_dispatcher::EventDispatcher;
@@ -100,10 +102,27 @@ pub enum AsyncObject<'a> {
 /// An event of any stream but completions, as a dispatcher keeps it.
 #[derive(Clone, Debug)]
 pub(crate) enum Kept {
-    Request { point: KeptPoint, address: SocketAddr, conn_qual: u64, request: Arc<ConnectionRequest> },
-    Connection { kind: ConnectionEvent, endpoint: Arc<Endpoint>, private_data: Arc<[u8]> },
-    Async { kind: AsyncError, object: KeptObject, reason: i32 },
-    Software { pointer: usize },
+    Request {
+        point: KeptPoint,
+        address: SocketAddr,
+        conn_qual: u64,
+        request: Arc<ConnectionRequest>,
+        /// Of the dispatcher's events, for as long as it waits there.
+        _place: Arc<Share>,
+    },
+    Connection {
+        kind: ConnectionEvent,
+        endpoint: Arc<Endpoint>,
+        private_data: Arc<[u8]>,
+    },
+    Async {
+        kind: AsyncError,
+        object: KeptObject,
+        reason: i32,
+    },
+    Software {
+        pointer: usize,
+    },
 }
 
 /// [`ServicePoint`], owned.
@@ -126,7 +145,7 @@ impl Kept {
     /// The event as it is handed out.
     pub(crate) fn event(&self) -> Event<'_> {
         match self {
-            Self::Request { point, address, conn_qual, request } => {
+            Self::Request { point, address, conn_qual, request, .. } => {
                 let point = match point {
                     KeptPoint::Public(point) => ServicePoint::Public(point),
                     KeptPoint::Reserved(point) => ServicePoint::Reserved(point),

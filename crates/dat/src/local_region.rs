@@ -2,7 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use nonic_device::{Access, AddressRange, Key, Region, RegionMemory, RegionRequest, RegisterError};
+/// `DAT_LMR_COOKIE`: all 40 bytes count.
+pub use nonic_device::Cookie;
+use nonic_device::{
+    Access, AddressRange, Key, Region, RegionMemory, RegionRequest, RegisterError, SharedPlace,
+};
 
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
 use crate::interface_adapter::{ADAPTER_HANDLE, InterfaceAdapter};
@@ -12,9 +16,6 @@ use crate::protection_zone::ProtectionZone;
 use crate::shared_memory;
 use crate::use_count::UseCount;
 use crate::values::Privileges;
-
-/// `DAT_LMR_COOKIE`: all 40 bytes count.
-pub type Cookie = [u8; 40];
 
 /// What to register (`DAT_MEM_TYPE` and `DAT_REGION_DESCRIPTION`).
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ pub enum Description {
     Shared {
         /// First byte.
         address: u64,
-        /// Names the memory among those who share it.
+        /// Names the memory among those who share it: all processes of this user in this network namespace.
         cookie: Cookie,
     },
 }
@@ -85,15 +86,18 @@ pub struct RegionFacts {
 const REGION_HANDLE: DatError = DatError::handle(Subtype::Handle(HandleKind::LocalRegion));
 
 impl LocalRegion {
+    /// Why no bytes cannot be registered.
+    pub const NO_BYTES: DatError = DatError::new(Kind::LengthError, Subtype::None);
+
     /// Registers memory. `length` is in bytes, and does not count for a region on a region. Nothing is pinned; the program
     /// keeps the memory mapped until it frees the region.
     ///
     /// Local read needs no privilege; remote write does not need local write. Errors, in the order of the checks:
     /// `INVALID_HANDLE` with `IA`, `PZ` or `LMR`; `LENGTH_ERROR` for no bytes; `INVALID_PARAMETER|ARG4` if address plus length
     /// runs over the end of the address space; `INVALID_STATE` for shared memory that the machine does not share;
-    /// `INVALID_PARAMETER|ARG3` for the cookie of other memory; `INVALID_PARAMETER|ARG6` for privileges to write to memory that
-    /// is mapped for reading only; `INSUFFICIENT_RESOURCES|MEMORY_REGION` if the memory is not mapped or there are too many
-    /// regions.
+    /// `INVALID_PARAMETER|ARG3` for memory that is not mapped, or the cookie of other memory; `INVALID_PARAMETER|ARG6` for privileges to write to memory that
+    /// is mapped for reading only; `INSUFFICIENT_RESOURCES|MEMORY_REGION` if there are too many regions, or nothing can be agreed on
+    /// about a cookie with other processes, and `|MEMORY` if there is no memory for what peers see of one.
     pub fn create(
         adapter: &Arc<InterfaceAdapter>,
         description: Description,
@@ -112,7 +116,7 @@ impl LocalRegion {
             Description::Virtual { address, .. } | Description::Shared { address, .. } => (*address, length),
         };
         if length == 0 {
-            return Err(DatError::new(Kind::LengthError, Subtype::None));
+            return Err(Self::NO_BYTES);
         }
         if address.checked_add(length).is_none() {
             return Err(DatError::argument(4));
@@ -132,8 +136,8 @@ impl LocalRegion {
                 .and_then(|shared| shared.same.as_ref())
                 .filter(|same| Arc::ptr_eq(&same.adapter, adapter)),
         };
-        let registered =
-            Registered::new(base.map(|base| &**base), adapter, (address, length), zone, privileges);
+        let memory = (address, length, shared.as_ref().map(shared_memory::Judged::place));
+        let registered = Registered::new(base.map(|base| &**base), adapter, memory, zone, privileges);
         let Registered { region, shadow } = registered.inspect_err(|_| zone.release())?;
         let created = Arc::new(Self {
             mark: Mark::default(),
@@ -230,10 +234,10 @@ impl LocalRegion {
     }
 
     /// Shows the program what peers wrote to a range.
-    pub(crate) fn show_writes(&self, range: AddressRange) {
+    pub(crate) fn synchronize(&self, range: AddressRange) {
         if let Some(shadow) = &self.shadow {
             // A region that is freed meanwhile shows nothing.
-            let _ = shadow.show_writes(range);
+            let _ = shadow.synchronize(range);
         }
     }
 
@@ -319,11 +323,12 @@ struct Registered {
 }
 
 impl Registered {
-    /// Registers the memory, or that of `base` once more.
+    /// Registers the memory, or that of `base` once more. With its place in what processes share, what peers see of it is the same
+    /// in all of them.
     fn new(
         base: Option<&LocalRegion>,
         adapter: &InterfaceAdapter,
-        (address, length): (u64, u64),
+        (address, length, place): (u64, u64, Option<SharedPlace>),
         zone: &ProtectionZone,
         privileges: Privileges,
     ) -> DatResult<Self> {
@@ -351,7 +356,7 @@ impl Registered {
         }
         let shadow = match base.and_then(|base| base.shadow.as_ref()) {
             Some(shadow) => share(shadow, access)?,
-            None => region.shadow(zone.zone(), access).map_err(refusal)?,
+            None => region.shadow(zone.zone(), access, place).map_err(refusal)?,
         };
         Ok(Self { region, shadow: Some(shadow) })
     }
@@ -360,11 +365,17 @@ impl Registered {
 fn refusal(error: RegisterError) -> DatError {
     let none_left = DatError::resources(Subtype::Resource(Resource::MemoryRegion));
     match error {
-        RegisterError::Empty => DatError::new(Kind::LengthError, Subtype::None),
+        RegisterError::Empty => LocalRegion::NO_BYTES,
+        RegisterError::NotMapped { .. } => DatError::argument(3),
         RegisterError::Wraps => DatError::argument(4),
         RegisterError::NotWritable { .. } => DatError::argument(6),
         RegisterError::Closed => DatError::handle(Subtype::Handle(HandleKind::ProtectionZone)),
         RegisterError::Forked => ADAPTER_HANDLE,
+        RegisterError::System(_) => DatError::resources(Subtype::Resource(Resource::Memory)),
+        RegisterError::Ledger(error) => {
+            shared_memory::tell(&error);
+            DatError::resources(Subtype::Resource(Resource::Memory))
+        }
         _ => none_left,
     }
 }

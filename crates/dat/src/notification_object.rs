@@ -1,7 +1,7 @@
 //! Notification objects (CNO): one place to wait for several dispatchers.
 //!
 //! They are triggered by level: a wait returns at once while a dispatcher that is attached, enabled and not waited for itself
-//! holds events. An agent is called once for an arrival and is then no more.
+//! holds events, and names the one whose event arrived first. An agent is called once for an arrival and is then no more.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -32,9 +32,8 @@ pub struct NotificationObject {
 
 #[derive(Default)]
 struct Inner {
-    dispatchers: Vec<Weak<EventDispatcher>>,
-    /// Where the next wait begins to look.
-    next: usize,
+    /// Each with when a wait last named it, counted as arrivals are.
+    dispatchers: Vec<(Weak<EventDispatcher>, u64)>,
 }
 
 /// What arrivals set off. It stands apart from the object, for completions arrive under locks of the engine.
@@ -143,7 +142,7 @@ impl NotificationObject {
     }
 
     fn dispatchers(&self) -> Vec<Arc<EventDispatcher>> {
-        lock(&self.inner).dispatchers.iter().filter_map(Weak::upgrade).collect()
+        lock(&self.inner).dispatchers.iter().filter_map(|(one, _)| one.upgrade()).collect()
     }
 
     /// A dispatcher triggers it from now on; false if it was freed.
@@ -152,7 +151,7 @@ impl NotificationObject {
         if self.check_alive().is_err() {
             return false;
         }
-        inner.dispatchers.push(Arc::downgrade(dispatcher));
+        inner.dispatchers.push((Arc::downgrade(dispatcher), 0));
         drop(inner);
         // Who waits has one more to look at.
         self.signal.bell.ring();
@@ -162,7 +161,7 @@ impl NotificationObject {
     /// A dispatcher does not any more.
     pub(crate) fn detach(&self, dispatcher: &EventDispatcher) {
         let mut inner = lock(&self.inner);
-        let place = inner.dispatchers.iter().position(|one| std::ptr::eq(one.as_ptr(), dispatcher));
+        let place = inner.dispatchers.iter().position(|(one, _)| std::ptr::eq(one.as_ptr(), dispatcher));
         if let Some(place) = place {
             inner.dispatchers.swap_remove(place);
         }
@@ -209,18 +208,26 @@ impl NotificationObject {
         }
     }
 
-    /// A dispatcher that holds events, beginning behind the one named last; all of them ring from now on.
+    /// Of the dispatchers that hold events the one whose event arrived first; one that was named and left as it is counts as if its
+    /// had arrived then. All of them ring from now on.
     fn find_due(&self) -> Option<Arc<EventDispatcher>> {
-        let (dispatchers, next) = {
+        let dispatchers: Vec<_> = {
             let inner = lock(&self.inner);
-            (inner.dispatchers.iter().filter_map(Weak::upgrade).collect::<Vec<_>>(), inner.next)
+            inner.dispatchers.iter().filter_map(|(one, named)| Some((one.upgrade()?, *named))).collect()
         };
-        let count = dispatchers.len();
-        let place = (0..count)
-            .map(|step| (next + step) % count)
-            .find(|place| dispatchers[*place].is_due_for_notification())?;
-        lock(&self.inner).next = place + 1;
-        Some(Arc::clone(&dispatchers[place]))
+        let first_due = || {
+            let due = dispatchers.iter().filter(|(one, _)| one.is_due_for_notification());
+            due.min_by_key(|(one, named)| one.oldest_arrival().max(*named))
+        };
+        // What arrived at one after it was looked at may have come before what then arrived at another: it is there by now.
+        let (found, _) = first_due().and_then(|_| first_due())?;
+        let now = self.adapter.context().number_arrival();
+        let mut inner = lock(&self.inner);
+        let entry = inner.dispatchers.iter_mut().find(|(one, _)| std::ptr::eq(one.as_ptr(), &**found));
+        if let Some((_, named)) = entry {
+            *named = now;
+        }
+        Some(Arc::clone(found))
     }
 
     /// Gives the object back. `INVALID_STATE|CNO_IN_USE` while dispatchers trigger it or a thread waits.

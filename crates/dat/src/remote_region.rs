@@ -131,7 +131,7 @@ impl RemoteRegion {
     /// `INVALID_STATE` unless the endpoint is connected or disconnected; `MODEL_NOT_SUPPORTED` if the dispatcher of its requests
     /// takes no completions of binds; `INVALID_PARAMETER|ARG2` for bytes outside the local
     /// region; `PROTECTION_VIOLATION` if remote region, local region and endpoint are not of one zone; `PRIVILEGES_VIOLATION`
-    /// for remote write where the local region has no local write; `INVALID_PARAMETER|ARG6` for `UNSIGNALLED` on an endpoint
+    /// for remote read where the local region has no local read, and for remote write where it has no local write; `INVALID_PARAMETER|ARG6` for `UNSIGNALLED` on an endpoint
     /// that is not configured for it; `INSUFFICIENT_RESOURCES` if the endpoint's queue is full.
     pub fn bind(
         self: &Arc<Self>,
@@ -180,10 +180,14 @@ impl RemoteRegion {
         if !Arc::ptr_eq(region.zone(), &self.zone) {
             return Err(protection(privileges));
         }
-        let writes = privileges.intersects(Privileges::REMOTE_WRITE | Privileges::REMOTE_ATOMIC);
-        if writes && !region.privileges().contains(Privileges::LOCAL_WRITE) {
-            let subtype = Subtype::Privileges(AccessKind::RdmaWrite);
-            return Err(DatError::new(Kind::PrivilegesViolation, subtype));
+        let writes = Privileges::REMOTE_WRITE | Privileges::REMOTE_ATOMIC;
+        for (remote, local, missing) in [
+            (Privileges::REMOTE_READ, Privileges::LOCAL_READ, AccessKind::RdmaRead),
+            (writes, Privileges::LOCAL_WRITE, AccessKind::RdmaWrite),
+        ] {
+            if privileges.intersects(remote) && !region.privileges().contains(local) {
+                return Err(DatError::new(Kind::PrivilegesViolation, Subtype::Privileges(missing)));
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nonic_connection::{Listener, Refusal, Request, ServiceSink, listen};
+use nonic_sys::Share;
 
 use crate::background;
 use crate::connection_request::{Brought, ConnectionRequest};
@@ -70,7 +71,10 @@ impl Point {
         let mut state = self.lock();
         let listener = listen(SPACE, self.conn_qual, sink).map_err(|error| match error.kind() {
             // Bare, as programs compare it.
-            io::ErrorKind::AddrInUse => DatError::bare(Kind::ConnQualInUse),
+            io::ErrorKind::AddrInUse => {
+                tracing::debug!(%error, "a connection qualifier is in use");
+                DatError::bare(Kind::ConnQualInUse)
+            }
             _ => DatError::resources(Subtype::Resource(Resource::Device)),
         })?;
         *state = State::Listening { _listener: listener };
@@ -94,29 +98,40 @@ impl Point {
     }
 
     /// Tells the program of a request. `endpoint` is the one it brings.
-    fn announce(&self, point: KeptPoint, request: Request, peer: Introduction, endpoint: Option<Brought>) {
+    fn announce(&self, point: KeptPoint, judged: Judged, endpoint: Option<Brought>) {
+        let Judged { request, peer, place } = judged;
         let (adapter, qualifier) = (&self.adapter, self.conn_qual);
         let Some(request) = ConnectionRequest::new(adapter, peer, qualifier, request, endpoint) else {
             return;
         };
-        if !self.dispatcher.push_request(point, adapter.address(), qualifier, &request) {
+        if !self.dispatcher.push_request(point, adapter.address(), qualifier, &request, place) {
             // Dropped, it is refused, and its endpoint goes.
             tracing::debug!(qualifier, "a connection request is refused: the event dispatcher is full");
         }
     }
 
     /// What a request says of its sender; the request itself is refused if there is no use in asking the program.
-    fn judge(&self, request: Request) -> Option<(Request, Introduction)> {
+    fn judge(&self, request: Request) -> Option<Judged> {
         let Some(peer) = Introduction::parse(request.facts()) else {
             request.refuse(Refusal::Unable);
             return None;
         };
-        if self.dispatcher.room() == 0 {
+        let place = self.dispatcher.requests.take(request.user(), 1);
+        let Some(place) = place.filter(|_| self.dispatcher.room() > 0) else {
             request.refuse(Refusal::NoRoom);
             return None;
-        }
-        Some((request, peer))
+        };
+        Some(Judged { request, peer, place })
     }
+}
+
+/// A request that the program is to be asked about.
+struct Judged {
+    request: Request,
+    /// What it says of its sender.
+    peer: Introduction,
+    /// Among the dispatcher's events.
+    place: Share,
 }
 
 /// Whether connection requests can be told to a dispatcher; counts it as used.
@@ -229,7 +244,7 @@ impl PublicServicePoint {
     }
 
     fn take(self: &Arc<Self>, request: Request) {
-        let Some((request, peer)) = self.point.judge(request) else { return };
+        let Some(judged) = self.point.judge(request) else { return };
         let mut endpoint = None;
         if self.makes_endpoints {
             let made = Endpoint::create_for_service_point(&self.point.adapter).and_then(|endpoint| {
@@ -241,11 +256,11 @@ impl PublicServicePoint {
                 Ok(made) => endpoint = Some(Brought::Made(made)),
                 Err(error) => {
                     tracing::debug!(%error, "a connection request is refused: there is no endpoint for it");
-                    return request.refuse(Refusal::Unable);
+                    return judged.request.refuse(Refusal::Unable);
                 }
             }
         }
-        self.point.announce(KeptPoint::Public(Arc::clone(self)), request, peer, endpoint);
+        self.point.announce(KeptPoint::Public(Arc::clone(self)), judged, endpoint);
     }
 }
 
@@ -355,18 +370,20 @@ impl ReservedServicePoint {
     }
 
     fn take(self: &Arc<Self>, request: Request) {
-        let Some((request, peer)) = self.point.judge(request) else { return };
+        let Some(judged) = self.point.judge(request) else { return };
         {
             let mut state = self.point.lock();
-            let State::Listening { .. } = *state else { return request.refuse(Refusal::NobodyListens) };
+            let State::Listening { .. } = *state else {
+                return judged.request.refuse(Refusal::NobodyListens);
+            };
             let reserved = [EndpointState::Reserved];
             if self.endpoint.change_state(&reserved, EndpointState::PassiveConnectionPending).is_err() {
-                return request.refuse(Refusal::Unable);
+                return judged.request.refuse(Refusal::Unable);
             }
             *state = State::Used;
         }
         let endpoint = Some(Brought::Reserved(Arc::clone(&self.endpoint)));
-        self.point.announce(KeptPoint::Reserved(Arc::clone(self)), request, peer, endpoint);
+        self.point.announce(KeptPoint::Reserved(Arc::clone(self)), judged, endpoint);
     }
 }
 

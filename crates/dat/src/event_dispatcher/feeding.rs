@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use nonic_sys::Share;
+
 use super::EventDispatcher;
 use crate::connection_request::ConnectionRequest;
 use crate::endpoint::Endpoint;
@@ -53,8 +55,10 @@ impl EventDispatcher {
         address: SocketAddr,
         conn_qual: u64,
         request: &Arc<ConnectionRequest>,
+        place: Share,
     ) -> bool {
-        self.add(Kept::Request { point, address, conn_qual, request: Arc::clone(request) })
+        let (request, _place) = (Arc::clone(request), Arc::new(place));
+        self.add(Kept::Request { point, address, conn_qual, request, _place })
     }
 
     /// An asynchronous error. If there is no room it is lost and the dispatcher dies silently.
@@ -80,6 +84,9 @@ impl EventDispatcher {
         if self.is_ended() || self.has_overflowed() || self.room() == 0 {
             return false;
         }
+        if others.is_empty() {
+            self.number_others();
+        }
         let before = self.completions.as_ref().map_or(0, |queue| queue.added());
         if matches!(event, Kept::Connection { kind: ConnectionEvent::Established, .. }) {
             // Nothing of the endpoint may be shown before it, so it and those before it go before all completions.
@@ -92,6 +99,11 @@ impl EventDispatcher {
         drop(others);
         self.watch.arrived();
         true
+    }
+
+    /// The oldest of the other events counts as having arrived now.
+    pub(super) fn number_others(&self) {
+        self.others_oldest.store(self.adapter.context().number_arrival(), Ordering::Release);
     }
 
     #[inline]

@@ -1,11 +1,11 @@
 //! Making dispatchers, and their end.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use nonic_device::CompletionObserver;
-use nonic_sys::BiasedMutex;
+use nonic_sys::{BiasedMutex, Budget, Shares, own_user};
 
 use super::settings::{Mode, Settings, check_length};
 use super::taking::Front;
@@ -18,6 +18,12 @@ use crate::members::{Member, MemberKind, Membership};
 use crate::notification_object::NotificationObject;
 use crate::use_count::UseCount;
 use crate::values::Streams;
+
+/// How many of a dispatcher's events may be requests of strangers: the other half is for requests of the own user, and for
+/// what becomes of its connections, which must not be lost.
+fn request_shares(length: usize) -> Shares {
+    Shares { own: usize::MAX, stranger: (length / 4).max(1), strangers: (length / 2).max(1) }
+}
 
 impl EventDispatcher {
     /// Makes a dispatcher for at least `length` events, enabled and waitable. The streams may be any but the asynchronous
@@ -78,6 +84,7 @@ impl EventDispatcher {
                 parked: AtomicU32::new(0),
                 others: Mutex::new(VecDeque::new()),
                 others_waiting: AtomicU32::new(0),
+                others_oldest: AtomicU64::new(0),
                 settings: Mutex::new(Settings::default()),
                 mode: AtomicU8::new(Mode::Open as u8),
                 counts_by_looking: AtomicBool::new(false),
@@ -86,6 +93,7 @@ impl EventDispatcher {
                 unwaitable: AtomicBool::new(false),
                 overflowed: AtomicBool::new(false),
                 ended: AtomicBool::new(false),
+                requests: Budget::new(own_user(), request_shares(length.unsigned_abs() as usize)),
                 users: UseCount::default(),
             }
         });

@@ -11,11 +11,11 @@ mod waiting;
 mod watch;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use nonic_device::CompletionQueue;
-use nonic_sys::BiasedMutex;
+use nonic_sys::{BiasedMutex, Budget};
 
 use crate::endpoint::Endpoint;
 use crate::error::{DatError, HandleKind, Subtype};
@@ -59,6 +59,8 @@ pub struct EventDispatcher {
     others: Mutex<VecDeque<(u64, Kept)>>,
     /// How many those are, for a look without the lock.
     others_waiting: AtomicU32,
+    /// When the oldest of them arrived ([`CompletionQueue::oldest_arrival`]).
+    others_oldest: AtomicU64,
     settings: Mutex<Settings>,
     /// Which completions notify ([`Mode`]); set by the first endpoint.
     mode: AtomicU8,
@@ -73,6 +75,8 @@ pub struct EventDispatcher {
     overflowed: AtomicBool,
     /// Its adapter was closed, or it was freed.
     ended: AtomicBool,
+    /// Places of its events that connection requests take, by the user who asks.
+    pub(crate) requests: Arc<Budget>,
     /// Endpoints and service points that feed it, and adapters whose asynchronous errors it gets.
     pub(crate) users: UseCount,
 }
@@ -94,6 +98,12 @@ impl EventDispatcher {
         self.streams
     }
 
+    /// Whether it triggers a notification object.
+    #[inline]
+    pub(crate) fn notifies(&self) -> bool {
+        self.watch.notifies()
+    }
+
     /// The engine's queue, if it takes completions.
     pub(crate) fn completion_queue(&self) -> Option<&Arc<CompletionQueue>> {
         self.completions.as_ref()
@@ -103,6 +113,18 @@ impl EventDispatcher {
     fn waiting(&self) -> u32 {
         let completions = self.completions.as_ref().map_or(0, |queue| queue.waiting());
         completions + self.parked.load(Ordering::Acquire) + self.others_waiting.load(Ordering::Acquire)
+    }
+
+    /// When the oldest of those arrived, in a number that is greater for later ones.
+    pub(crate) fn oldest_arrival(&self) -> u64 {
+        if self.parked.load(Ordering::Acquire) > 0 {
+            return 0;
+        }
+        let completion = self.completions.as_ref().filter(|queue| queue.waiting() > 0);
+        let other = self.others_waiting.load(Ordering::Acquire) > 0;
+        let completion = completion.map_or(u64::MAX, |queue| queue.oldest_arrival());
+        let other = if other { self.others_oldest.load(Ordering::Acquire) } else { u64::MAX };
+        completion.min(other)
     }
 
     /// How many of those a program can take.

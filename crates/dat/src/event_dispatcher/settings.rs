@@ -200,6 +200,9 @@ impl EventDispatcher {
             return Err(wrong);
         }
         let old = std::mem::replace(&mut self.settings().notification, new.cloned());
+        if let Some(queue) = self.completion_queue() {
+            queue.number_arrivals(new.is_some());
+        }
         self.watch.set_signal(new.map(|object| Arc::clone(object.signal())));
         if let Some(object) = old {
             object.detach(self);

@@ -195,6 +195,9 @@ impl EventDispatcher {
             return None;
         }
         let (_, event) = others.pop_front()?;
+        if !others.is_empty() {
+            self.number_others();
+        }
         self.others_waiting.store(others.len() as u32, Ordering::Release);
         Some(event)
     }

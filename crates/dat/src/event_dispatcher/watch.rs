@@ -74,6 +74,12 @@ impl Watch {
         self.bell.ring();
     }
 
+    /// Whether there is a notification object.
+    #[inline]
+    pub(super) fn notifies(&self) -> bool {
+        self.notifies.load(Ordering::Relaxed)
+    }
+
     /// Whether arrivals concern the notification object now.
     pub(super) fn triggers(&self) -> bool {
         self.notifies.load(Ordering::SeqCst) && self.is_enabled() && !self.has_waiter()

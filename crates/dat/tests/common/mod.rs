@@ -10,8 +10,8 @@ pub(crate) mod waiting;
 use std::sync::Arc;
 
 use nonic_dat::{
-    AccessKind, AsyncEvents, DatError, DatResult, Description, HandleKind, InterfaceAdapter, LocalRegion,
-    OpenOptions, Privileges, ProtectionZone, Segment, StateKind, Subtype,
+    AccessKind, AsyncEvents, Cookie, DatError, DatResult, Description, HandleKind, InterfaceAdapter,
+    LocalRegion, OpenOptions, Privileges, ProtectionZone, Segment, StateKind, Subtype,
 };
 
 pub(crate) const PAGE: usize = 4096;
@@ -132,6 +132,13 @@ pub(crate) fn register(
 pub(crate) fn part(region: &LocalRegion, offset: u64, length: u64) -> Segment {
     let facts = region.facts();
     Segment { context: facts.local_context, address: facts.address.wrapping_add(offset), length }
+}
+
+/// A cookie that no other program uses: they are the whole user's.
+pub(crate) fn own_cookie(byte: u8) -> Cookie {
+    let mut cookie = [byte; 40];
+    cookie[2..6].copy_from_slice(&std::process::id().to_ne_bytes());
+    cookie
 }
 
 pub(crate) fn bad_handle(kind: HandleKind) -> DatError {

@@ -90,7 +90,7 @@ fn a_bind_of_no_bytes_unbinds() {
     server.region.free().unwrap();
 }
 
-/// RMR-5, RMR-6.
+/// RMR-5.
 #[test]
 fn a_context_that_is_sent_behind_its_bind_is_good_when_it_arrives() {
     for coherent in [true, false] {
@@ -111,6 +111,41 @@ fn a_context_that_is_sent_behind_its_bind_is_good_when_it_arrives() {
         }
         show(&server);
         assert_bytes(&server.pages, 4096, 64, 3);
+    }
+}
+
+/// RMR-6: it leads neither to its own bytes yet, nor to those of the bind before, and the bind is none the worse for it.
+#[test]
+fn a_context_that_comes_before_its_bind_is_done_leads_nowhere() {
+    for coherent in [true, false] {
+        for (already_bound, to_the_old) in [(false, false), (true, false), (true, true)] {
+            let (server, client) = connected(coherent);
+            let (second, far_second) = (server.endpoint_of(&server.zone), client.endpoint_of(&client.zone));
+            connect_endpoints((&server, &second), (&client, &far_second));
+            let remote = RemoteRegion::create(&server.zone).unwrap();
+            let (before, segment) = (server.piece(0, 64), server.piece(4096, 64));
+            if already_bound {
+                server.bind(&remote, before, REMOTE);
+            }
+            // A message that nobody takes holds up the bind.
+            server.post_send(0, 8000, 8).unwrap();
+            let context = remote.bind(segment, REMOTE, &server.endpoint, 1, PLAIN).unwrap();
+            client.pages.fill(6);
+            let early = far(context, if to_the_old { before } else { segment });
+            far_second.post_rdma_write(std::iter::once(client.piece(0, 64)), 2, early, PLAIN).unwrap();
+            client.expect(2, TransferStatus::RemoteAccess);
+            expect_broken(&server, &client);
+            show(&server);
+            assert_bytes(&server.pages, 0, 8192, 0);
+            client.post_receive(3, 100, 8).unwrap();
+            client.expect(3, TransferStatus::Success);
+            server.expect(0, TransferStatus::Success);
+            server.expect_bind(1, TransferStatus::Success);
+            assert_eq!(client.write(far(context, segment)), TransferStatus::Success);
+            show(&server);
+            assert_bytes(&server.pages, 0, 4096, 0);
+            assert_bytes(&server.pages, 4096, 32, 6);
+        }
     }
 }
 

@@ -79,14 +79,26 @@ fn privileges_of_a_bind_are_those_of_the_region_or_fewer() {
 fn remote_write_needs_local_write_of_the_region() {
     let (server, _client) = connected(true);
     let remote = RemoteRegion::create(&server.zone).unwrap();
-    let region = register(&server.zone, &server.pages, Privileges::REMOTE_WRITE).unwrap();
+    let privileges = Privileges::LOCAL_READ | Privileges::REMOTE_WRITE;
+    let region = register(&server.zone, &server.pages, privileges).unwrap();
     let bind = |privileges| remote.bind(part(&region, 0, 8), privileges, &server.endpoint, 0, PLAIN);
     assert_eq!(bind(Privileges::REMOTE_WRITE), Err(privileges_violation(AccessKind::RdmaWrite)));
     assert_eq!(bind(Privileges::ALL), Err(privileges_violation(AccessKind::RdmaWrite)));
     assert_eq!(remote.facts().context, 0);
     assert!(server.has_nothing());
-    // Remote read needs nothing.
-    bind(Privileges::REMOTE_READ).unwrap();
+}
+
+#[test]
+fn remote_read_needs_local_read_of_the_region() {
+    let (server, _client) = connected(true);
+    let remote = RemoteRegion::create(&server.zone).unwrap();
+    let region = register(&server.zone, &server.pages, Privileges::LOCAL_WRITE).unwrap();
+    let bind = |privileges| remote.bind(part(&region, 0, 8), privileges, &server.endpoint, 0, PLAIN);
+    assert_eq!(bind(Privileges::REMOTE_READ), Err(privileges_violation(AccessKind::RdmaRead)));
+    assert_eq!(bind(Privileges::ALL), Err(privileges_violation(AccessKind::RdmaRead)));
+    assert_eq!(remote.facts().context, 0);
+    assert!(server.has_nothing());
+    bind(Privileges::REMOTE_WRITE).unwrap();
     server.expect_bind(0, TransferStatus::Success);
 }
 
@@ -189,6 +201,7 @@ fn a_bind_takes_a_place_among_the_requests() {
     let remote = RemoteRegion::create(&server.zone).unwrap();
     let segment = server.piece(0, 16);
     let bind = |cookie| remote.bind(segment, REMOTE, &server.endpoint, cookie, PLAIN);
+    let held = server.bind(&remote, server.piece(100, 8), REMOTE);
     // A message that nobody takes holds up everything behind it.
     server.post_send(0, 0, 8).unwrap();
     for cookie in 1..places {
@@ -197,7 +210,7 @@ fn a_bind_takes_a_place_among_the_requests() {
     let full = bind(places).unwrap_err();
     assert_eq!(full.kind, Kind::InsufficientResources);
     assert_eq!(full.subtype, Subtype::Resource(Resource::Credits));
-    assert_eq!(remote.facts().context, 0);
+    assert_eq!((remote.facts().context, remote.facts().segment), (held, server.piece(100, 8)));
     assert_eq!(server.region.free(), Err(bad_state(StateKind::LmrInUse)));
     client.post_receive(1, 0, 8).unwrap();
     client.expect(1, TransferStatus::Success);
@@ -205,7 +218,7 @@ fn a_bind_takes_a_place_among_the_requests() {
     for cookie in 1..places {
         server.expect_bind(cookie, TransferStatus::Success);
     }
-    assert_ne!(remote.facts().context, 0);
+    assert_eq!(remote.facts().segment, segment);
     server.bind(&remote, NOWHERE, REMOTE);
     server.region.free().unwrap();
 }
