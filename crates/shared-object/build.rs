@@ -13,5 +13,8 @@ const NAMES: [(&str, &str); 3] = [
 
 fn main() -> io::Result<()> {
     link("libibverbs.so.1", &source("../faces/verbs/exports.map").canonicalize()?);
+    // Threads, handlers around fork and at exit, and the ends of the program's threads lead into it for as long as the process
+    // lives.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     make_names(&NAMES)
 }

@@ -8,3 +8,16 @@
 pub use nonic_dat_face as dat;
 pub use nonic_scif_face as scif;
 pub use nonic_verbs as verbs;
+
+/// What the engine allocates is not in the program's heap.
+#[global_allocator]
+static HEAP: nonic_heap::Heap = nonic_heap::Heap;
+
+/// Called by the loader, before the program or anything else of ours can ask to be called around forks.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static WHEN_LOADED: extern "C" fn() = when_loaded;
+
+extern "C" fn when_loaded() {
+    nonic_heap::survive_forks();
+}

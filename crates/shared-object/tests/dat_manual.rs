@@ -152,7 +152,15 @@ fn the_overview_leads_to_every_call_and_names_every_variable() {
             || *name == "dat_ia_openv" && overview.contains(".Xr dat_ia_open 3");
         assert!(leads, "no {name}");
     }
-    for variable in ["NONIC_NONCOHERENT", "DAPL_RNR_RETRY", "DAT_OVERRIDE", "DAT_DBG_TYPE", "DAT_DBG_DEST"] {
+    let variables = [
+        "NONIC_NONCOHERENT",
+        "NONIC_CACHE_SEED",
+        "DAPL_RNR_RETRY",
+        "DAT_OVERRIDE",
+        "DAT_DBG_TYPE",
+        "DAT_DBG_DEST",
+    ];
+    for variable in variables {
         assert!(overview.contains(&format!(".It Ev {variable}\n")), "no {variable}");
     }
 }

@@ -3,10 +3,11 @@
 mod elf;
 mod library;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 /// The provider's file.
 fn provider() -> PathBuf {
@@ -21,8 +22,15 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Compiles `tests/c/<name>.c` against the distribution's registry; `None` without its headers.
+/// Compiles `tests/c/<name>.c` against the distribution's registry; `None` without its headers. Once: what a test runs another
+/// one must not write meanwhile.
 fn compile(name: &str) -> Option<PathBuf> {
+    static DONE: Mutex<BTreeMap<String, Option<PathBuf>>> = Mutex::new(BTreeMap::new());
+    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    done.entry(name.to_owned()).or_insert_with(|| compile_now(name)).clone()
+}
+
+fn compile_now(name: &str) -> Option<PathBuf> {
     if !Path::new("/usr/include/dat2/udat.h").exists() {
         println!("SKIPPED: libdapl-dev is not installed, a program of uDAPL 2.0 cannot be compiled");
         return None;

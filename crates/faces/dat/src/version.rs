@@ -2,7 +2,7 @@
 //! for all (`entry`).
 
 use nonic_dat::{
-    AdapterAttributes, AsyncError, ConnectionEvent, EndpointAttributes, EndpointState, Privileges,
+    AdapterAttributes, AsyncError, ConnectionEvent, DatError, EndpointAttributes, EndpointState, Privileges,
     ProviderAttributes, RemoteSegment, Segment, TransferKind, TransferStatus,
 };
 
@@ -14,6 +14,8 @@ use crate::opened::Opened;
 pub(crate) trait Version: Sized + 'static {
     /// How it numbers refusals; also tells its handles from those of the other version.
     const NUMBERING: Numbering;
+    /// What a region of no bytes is refused with.
+    const NO_BYTES: DatError;
 
     /// `DAT_LMR_TRIPLET`.
     type LmrTriplet: Copy;

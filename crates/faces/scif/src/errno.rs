@@ -15,8 +15,8 @@ macro_rules! named {
 }
 
 named! {
-    EACCES, EADDRINUSE, EAGAIN, EBADF, ECONNREFUSED, ECONNRESET, EFAULT, EINPROGRESS, EINTR, EINVAL, EIO, EISCONN,
-    ENODEV, ENOMEM, ENOSPC, ENOTCONN, ENOTTY, ENXIO, EOPNOTSUPP,
+    EACCES, EADDRINUSE, EAGAIN, ECONNREFUSED, ECONNRESET, EFAULT, EINPROGRESS, EINTR, EINVAL, EIO, EISCONN,
+    ENODEV, ENOMEM, ENOSPC, ENOTCONN, ENXIO, EOPNOTSUPP,
 }
 
 impl Errno {
@@ -32,9 +32,8 @@ impl From<ScifError> for Errno {
     #[cold]
     fn from(error: ScifError) -> Self {
         match error {
-            ScifError::NotOpen => Self::EBADF,
-            ScifError::NotAnEndpoint => Self::ENOTTY,
-            ScifError::Invalid(_) => Self::EINVAL,
+            // No valid endpoint descriptor: the drivers answered `EBADF` and `ENOTTY`, the manual pages say this for both.
+            ScifError::NotOpen | ScifError::NotAnEndpoint | ScifError::Invalid(_) => Self::EINVAL,
             ScifError::Privileged { .. } | ScifError::Protected => Self::EACCES,
             ScifError::Connected => Self::EISCONN,
             ScifError::NotConnected => Self::ENOTCONN,
@@ -62,6 +61,12 @@ mod tests {
     #[test]
     fn what_the_kernel_answered_is_passed_on_as_it_is() {
         assert_eq!(Errno::from(ScifError::System(libc::EMFILE)).0, libc::EMFILE);
+    }
+
+    #[test]
+    fn whatever_is_no_endpoint_is_one_errno() {
+        assert_eq!(Errno::from(ScifError::NotOpen), Errno::EINVAL);
+        assert_eq!(Errno::from(ScifError::NotAnEndpoint), Errno::EINVAL);
     }
 
     #[test]

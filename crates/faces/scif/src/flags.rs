@@ -46,9 +46,12 @@ pub(crate) fn block(flags: c_int) -> Result<bool, Errno> {
     if flags != 0 && flags & WAIT == 0 { Err(Errno::EINVAL) } else { Ok(flags != 0) }
 }
 
-/// What a window or a mapping allows.
+/// What a window or a mapping allows: one or more things.
 pub(crate) fn protection(flags: c_int) -> Result<Protection, Errno> {
     only(flags, PROT_READ | PROT_WRITE)?;
+    if flags == 0 {
+        return Err(Errno::EINVAL);
+    }
     Ok(Protection { read: flags & PROT_READ != 0, write: flags & PROT_WRITE != 0 })
 }
 
@@ -106,7 +109,7 @@ mod tests {
     fn every_bit_without_a_meaning_is_refused() {
         for flags in words() {
             assert_eq!(accept(flags).is_ok(), [0, 1].contains(&flags), "accept {flags:#x}");
-            assert_eq!(protection(flags).is_ok(), [0, 1, 2].contains(&flags), "protection {flags:#x}");
+            assert_eq!(protection(flags).is_ok(), [1, 2].contains(&flags), "protection {flags:#x}");
             assert_eq!(fixed(flags).is_ok(), [0, 0x10].contains(&flags), "map {flags:#x}");
             assert_eq!(rma(flags).is_ok(), [0, 1, 2, 4, 8].contains(&flags), "rma {flags:#x}");
             assert_eq!(

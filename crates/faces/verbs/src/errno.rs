@@ -99,7 +99,7 @@ impl From<RegisterError> for Errno {
             | RegisterError::Closed => Self::EINVAL,
             RegisterError::NotMapped { .. } | RegisterError::NotWritable { .. } => Self::EFAULT,
             RegisterError::AlreadyShadow => Self::EINVAL,
-            RegisterError::TableFull | RegisterError::System(_) => Self::ENOMEM,
+            RegisterError::TableFull | RegisterError::System(_) | RegisterError::Ledger(_) => Self::ENOMEM,
             RegisterError::Forked => Self::EIO,
         }
     }
@@ -111,11 +111,11 @@ impl From<DeviceMemoryError> for Errno {
             DeviceMemoryError::Arena(
                 ArenaError::Empty | ArenaError::TooLong { .. } | ArenaError::Alignment { .. },
             )
-            | DeviceMemoryError::NotWords { .. }
+            | DeviceMemoryError::NotGranules { .. }
             | DeviceMemoryError::Freed => Self::EINVAL,
             DeviceMemoryError::Arena(ArenaError::NoRoom { .. }) => Self::ENOMEM,
             DeviceMemoryError::OutOfRange { .. } => Self::EFAULT,
-            DeviceMemoryError::Forked => Self::EIO,
+            DeviceMemoryError::Open(error) => error.into(),
         }
     }
 }

@@ -2,16 +2,28 @@
 //!
 //! No panic crosses it. One inside is a fault of this library, not of the program, so the call fails with
 //! `EIO` and the program goes on; Rust's panic hook has then already said where on standard error.
+//!
+//! Nor is a thread cancelled (`pthread_cancel(3)`) while it is inside, as it is not in the drivers' calls: the places where
+//! one may be are in [`crate::cancellable`].
 
 use core::ffi::c_int;
 use core::ptr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use nonic_sys::CancellationHeld;
+
 use crate::errno::Errno;
 
 /// For functions that answer 0 or a positive errno. `errno` is set as well: many programs print that one.
 pub(crate) fn status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
-    match caught(work) {
+    let _uncancelled = CancellationHeld::hold();
+    quick_status(work)
+}
+
+/// [`status`] for calls on the way of every byte, which reach no point of cancellation: what they do in the kernel they ask of
+/// it without the C library, and what they say to people holds cancellation itself.
+pub(crate) fn quick_status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    match quick(work) {
         Ok(()) => 0,
         Err(errno) => errno.set().0,
     }
@@ -19,7 +31,13 @@ pub(crate) fn status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
 
 /// For functions that answer a count or code, or -1 with `errno` set.
 pub(crate) fn or_minus_one(work: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
-    caught(work).unwrap_or_else(|errno| {
+    let _uncancelled = CancellationHeld::hold();
+    quick_or_minus_one(work)
+}
+
+/// [`or_minus_one`], in the same way.
+pub(crate) fn quick_or_minus_one(work: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
+    quick(work).unwrap_or_else(|errno| {
         errno.set();
         -1
     })
@@ -35,7 +53,13 @@ pub(crate) fn or_null<T>(work: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T
 
 /// For functions that answer nothing.
 pub(crate) fn silent(work: impl FnOnce()) {
-    let _ = caught(|| {
+    let _uncancelled = CancellationHeld::hold();
+    quick_silent(work);
+}
+
+/// [`silent`], in the way of [`quick_status`].
+pub(crate) fn quick_silent(work: impl FnOnce()) {
+    let _ = quick(|| {
         work();
         Ok(())
     });
@@ -43,6 +67,11 @@ pub(crate) fn silent(work: impl FnOnce()) {
 
 /// The result of `work`, a panic turned into `EIO`.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    let _uncancelled = CancellationHeld::hold();
+    quick(work)
+}
+
+fn quick<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     // Unwind safety: the engine's locks recover from poisoning, and the call's own values are dropped.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Errno::EIO))
 }

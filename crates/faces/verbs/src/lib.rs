@@ -13,6 +13,7 @@ mod version;
 
 pub mod abi;
 mod builder;
+mod cancellable;
 mod convert;
 pub mod entry;
 mod errno;

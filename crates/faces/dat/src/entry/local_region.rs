@@ -2,7 +2,10 @@
 
 use core::ffi::c_void;
 
-use nonic_dat::{Cookie, DatError, DatResult, Description, HandleKind, LocalRegion, ProtectionZone, Segment};
+use nonic_dat::{
+    Cookie, DatError, DatResult, Description, HandleKind, LocalRegion, ProtectionZone, Resource, Segment,
+    Subtype,
+};
 
 use crate::calls::{Handle, RegionDescription, Return};
 use crate::entry::{check_mask, fetch, find, hand_out, list, room, room_if_given, shown, shown_adapter};
@@ -48,8 +51,12 @@ pub(crate) fn create<V: Version>(wanted: &Wanted, results: &Results) -> DatResul
     let privileges = V::privileges(wanted.privileges).ok_or(DatError::argument(6))?;
     let description = description::<V>(wanted.memory_type, wanted.region)?;
     let is_shared = matches!(description, Description::Shared { .. });
-    let region = LocalRegion::create(&opened.adapter, description, wanted.length, &zone, privileges)?;
-    let handle = hand_out::<V, _>(wanted.ia, &region, |region| region.free())?;
+    let region = LocalRegion::create(&opened.adapter, description, wanted.length, &zone, privileges)
+        .map_err(|error| if error == LocalRegion::NO_BYTES { V::NO_BYTES } else { error })?;
+    let handle = hand_out::<V, _>(wanted.ia, &region, |region| region.free()).map_err(|error| {
+        let no_handle = error == DatError::resources(Subtype::Resource(Resource::Memory));
+        if no_handle { DatError::resources(Subtype::Resource(Resource::MemoryRegion)) } else { error }
+    })?;
     if is_shared {
         opened.note_description(handle, Some(wanted.region));
     }

@@ -11,7 +11,9 @@ use std::any::Any;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use nonic_sys::{FenceReach, current_generation, heavy_fence, light_fence, light_fences_are_free};
+use nonic_sys::{
+    FenceReach, at_thread_end, current_generation, heavy_fence, light_fence, light_fences_are_free,
+};
 
 /// Freed objects of which so many come together before a fence is paid for.
 const BATCH: usize = 64;
@@ -61,19 +63,25 @@ impl Reader {
     }
 }
 
-/// The thread's reader, given back when the thread ends.
-struct Own(Cell<Option<&'static Reader>>);
+thread_local! {
+    /// The thread's reader, given back when the thread ends.
+    static OWN: Cell<Option<&'static Reader>> = const { Cell::new(None) };
+}
 
-impl Drop for Own {
-    fn drop(&mut self) {
-        if let Some(reader) = self.0.take() {
-            reader.taken.store(false, Ordering::Release);
-        }
+fn give_own_back() {
+    if let Some(reader) = OWN.take() {
+        reader.taken.store(false, Ordering::Release);
     }
 }
 
-thread_local! {
-    static OWN: Own = const { Own(Cell::new(None)) };
+#[cold]
+fn claim_own() -> (&'static Reader, bool) {
+    let reader = Reader::claim();
+    let kept = at_thread_end(give_own_back);
+    if kept {
+        OWN.set(Some(reader));
+    }
+    (reader, !kept)
 }
 
 /// While this lives, what the thread finds in slots is not given back.
@@ -87,15 +95,7 @@ pub(super) struct Inside {
 impl Inside {
     #[inline]
     pub(super) fn enter() -> Self {
-        let known = OWN.try_with(|own| {
-            own.0.get().unwrap_or_else(|| {
-                let reader = Reader::claim();
-                own.0.set(Some(reader));
-                reader
-            })
-        });
-        let lent = known.is_err();
-        let reader = known.unwrap_or_else(|_| Reader::claim());
+        let (reader, lent) = OWN.get().map_or_else(claim_own, |reader| (reader, false));
         let generation = current_generation();
         if reader.generation.load(Ordering::Relaxed) != generation {
             reader.generation.store(generation, Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl Inside {
             return Self { reader: None, lent: false };
         }
         reader.turns.store(turns + 1, Ordering::Relaxed);
-        light_fence(light_fences_are_free());
+        light_fence(light_fences_are_free);
         Self { reader: Some(reader), lent }
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod provider;
 
 use core::ptr;
 
-use nonic_dat::{AdapterAttributes, ProviderAttributes, RemoteSegment, Segment};
+use nonic_dat::{AdapterAttributes, DatError, ProviderAttributes, RemoteSegment, Segment};
 
 use crate::calls::{Handle, ProxyAgent};
 use crate::error::Numbering;
@@ -25,6 +25,7 @@ const EP_MASK: u64 = 0x7fff_f7ff;
 
 impl Version for V1 {
     const NUMBERING: Numbering = Numbering::V1_2;
+    const NO_BYTES: DatError = DatError::argument(4);
 
     type LmrTriplet = layouts::LmrTriplet;
     type RmrTriplet = layouts::RmrTriplet;

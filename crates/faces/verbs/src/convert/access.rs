@@ -52,18 +52,19 @@ pub(crate) fn region_rights(bits: u32) -> Result<Rights, Errno> {
     if known.access.is_consistent() { Ok(known) } else { Err(Errno::EINVAL) }
 }
 
-/// Rights of a region of device memory: zero based is required, window binding and paging do not exist, and a peer's writes
-/// need local write (`EINVAL`).
+/// Rights of a region of device memory: zero based is required, paging does not exist, and a peer's writes need local write
+/// (`EINVAL`).
 pub(crate) fn device_memory_rights(bits: u32) -> Result<Access, Errno> {
-    let known = rights(bits, (RIGHTS & !IBV_ACCESS_MW_BIND) | IBV_ACCESS_ZERO_BASED)?;
+    let known = rights(bits, RIGHTS | IBV_ACCESS_ZERO_BASED)?;
     if known.zero_based && known.access.is_consistent() { Ok(known.access) } else { Err(Errno::EINVAL) }
 }
 
-/// Rights of a memory window: remote ones, and whether it is zero based. Anything else is `EINVAL`, but for bits of
-/// the optional range.
+/// Rights of a memory window: remote ones, and whether it is zero based. Local write is taken and means nothing, as on
+/// cards: a window has no local key, and whether a peer may write is for the region to say. Anything else is `EINVAL`, but for
+/// bits of the optional range.
 pub(crate) fn window_rights(bits: u32) -> Result<Rights, Errno> {
     let remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    rights(bits, remote | IBV_ACCESS_ZERO_BASED)
+    rights(bits & !IBV_ACCESS_LOCAL_WRITE, remote | IBV_ACCESS_ZERO_BASED)
 }
 
 /// `qp_access_flags`: what a peer may do through a queue pair. The flags that only concern regions are let
@@ -101,16 +102,18 @@ mod tests {
     #[test]
     fn a_window_gives_remote_rights_and_no_others() {
         let read = Rights { access: Access::REMOTE_READ, zero_based: true };
+        let write = Rights { access: Access::REMOTE_WRITE, zero_based: false };
         assert_eq!(window_rights(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED | 1 << 20), Ok(read));
-        assert_eq!(window_rights(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE), Err(Errno::EINVAL));
+        assert_eq!(window_rights(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE), Ok(write));
         assert_eq!(window_rights(IBV_ACCESS_MW_BIND), Err(Errno::EINVAL));
     }
 
     #[test]
-    fn device_memory_must_be_zero_based_and_takes_no_window() {
+    fn device_memory_must_be_zero_based_and_is_never_paged() {
         assert_eq!(device_memory_rights(1), Err(Errno::EINVAL));
         assert_eq!(device_memory_rights(1 | IBV_ACCESS_ZERO_BASED), Ok(Access::LOCAL_WRITE));
-        assert_eq!(device_memory_rights(IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED), Err(Errno::EINVAL));
+        let bindable = device_memory_rights(1 | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED);
+        assert_eq!(bindable, Ok(Access::LOCAL_WRITE | Access::WINDOW_BIND));
         assert_eq!(device_memory_rights(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED), Err(Errno::EINVAL));
         assert_eq!(device_memory_rights(IBV_ACCESS_HUGETLB | IBV_ACCESS_ZERO_BASED), Err(Errno::EINVAL));
     }

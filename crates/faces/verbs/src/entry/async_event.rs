@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::ptr;
 
-use nonic_device::AsyncElement;
+use nonic_device::{AsyncElement, AsyncEvent};
 
 use super::completion_channel::add;
 use crate::abi::{
@@ -11,6 +11,7 @@ use crate::abi::{
     IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED, ibv_async_event, ibv_async_event_element, ibv_context,
     ibv_cq, ibv_qp, ibv_srq,
 };
+use crate::cancellable;
 use crate::errno::Errno;
 use crate::guard;
 use crate::objects::{COMPLETION_QUEUES, CONTEXTS, QUEUE_PAIRS, SHARED_RECEIVE_QUEUES};
@@ -21,17 +22,17 @@ versions! {
 }
 
 /// `ibv_get_async_event(3)`: 0 with the event, or -1 with `EAGAIN` (the program made the descriptor
-/// non-blocking and there is none), `EINTR`, `EINVAL` (not an open device).
+/// non-blocking and there is none), `EINTR`, `EINVAL` (not an open device). A point of cancellation.
 ///
 /// # Safety
 /// `event` is writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nonic_ibv_get_async_event(
+pub unsafe extern "C-unwind" fn nonic_ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
-    guard::or_minus_one(|| {
-        let happened = CONTEXTS.parent(context)?.next_async_event()?;
+    let begin = || Ok(CONTEXTS.parent(context)?.begin_async_wait());
+    let found = |happened: AsyncEvent| {
         // Cookies are the addresses of the structures, which live until the event is acknowledged.
         let mut element = ibv_async_event_element { cq: ptr::null_mut() };
         match happened.element {
@@ -47,8 +48,9 @@ pub unsafe extern "C" fn nonic_ibv_get_async_event(
         }
         // SAFETY: the caller's place is writable.
         unsafe { event.write(ibv_async_event { element, event_type: happened.kind as c_int }) };
-        Ok(0)
-    })
+    };
+    // SAFETY: this frame owns nothing.
+    unsafe { cancellable::wait(begin, found) }
 }
 
 /// `ibv_ack_async_event(3)`: the program is done with the event; destroying the object it is about waits for

@@ -4,8 +4,12 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use nonic_device::CompletionQueue;
 
 use crate::abi::{ibv_comp_channel, ibv_context, ibv_cq};
+use crate::cancellable;
 use crate::errno::Errno;
 use crate::guard;
 use crate::objects::{CHANNELS, COMPLETION_QUEUES, CONTEXTS};
@@ -46,18 +50,18 @@ pub unsafe extern "C" fn nonic_ibv_destroy_comp_channel(channel: *mut ibv_comp_c
 }
 
 /// `ibv_get_cq_event(3)`: 0 with the queue that has an event, or -1 with `EAGAIN` (the program made the
-/// descriptor non-blocking and there is none), `EINTR`, `EINVAL` (unknown channel).
+/// descriptor non-blocking and there is none), `EINTR`, `EINVAL` (unknown channel). A point of cancellation.
 ///
 /// # Safety
 /// `cq` and `cq_context` are writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nonic_ibv_get_cq_event(
+pub unsafe extern "C-unwind" fn nonic_ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    guard::or_minus_one(|| {
-        let queue = CHANNELS.parent(channel)?.next_event()?;
+    let begin = || Ok(CHANNELS.parent(channel)?.begin_wait());
+    let found = |queue: Arc<CompletionQueue>| {
         let pointer: *mut ibv_cq = ptr::with_exposed_provenance_mut(queue.cookie());
         // SAFETY: the cookie is the address of the queue's structure, which lives until this event is
         // acknowledged; the caller's places are writable.
@@ -65,8 +69,9 @@ pub unsafe extern "C" fn nonic_ibv_get_cq_event(
             cq.write(pointer);
             cq_context.write((*pointer).cq_context);
         }
-        Ok(0)
-    })
+    };
+    // SAFETY: this frame owns nothing.
+    unsafe { cancellable::wait(begin, found) }
 }
 
 /// `ibv_ack_cq_events(3)`: the program is done with `count` events of this queue; destroying it waits for

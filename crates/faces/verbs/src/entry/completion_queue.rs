@@ -127,7 +127,7 @@ pub unsafe extern "C" fn nonic_ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
 /// # Safety
 /// `cq` came from this library and `wc` is writable for `most` completions.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
-    guard::or_minus_one(|| {
+    guard::quick_or_minus_one(|| {
         // SAFETY: the caller says where the pointer came from.
         let queue = unsafe { registry::alive::<ibv_cq, Arc<CompletionQueue>>(cq) }.ok_or(Errno::EINVAL)?;
         let most = usize::try_from(most).map_err(|_| Errno::EINVAL)?;
@@ -149,7 +149,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut i
 /// # Safety
 /// `cq` came from this library.
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
-    guard::status(|| {
+    guard::quick_status(|| {
         // SAFETY: the caller says where the pointer came from.
         let queue = unsafe { registry::checked::<ibv_cq, Arc<CompletionQueue>>(cq) }?;
         queue.request_notification(solicited_only != 0);

@@ -15,7 +15,7 @@ use crate::objects::{CONTEXTS, DEVICE_MEMORIES, ZONES};
 use crate::registry;
 
 /// `ibv_alloc_dm(3)`: NULL with `EINVAL` (unknown `comp_mask`, no length, above `max_dm_size`, an alignment
-/// beyond what the device can keep), `ENOMEM` (no room left). The memory is zero.
+/// beyond what the device can keep), `ENOMEM` (no room left). The memory is zero. A child gets memory of its own.
 ///
 /// # Safety
 /// `attr` is readable.
@@ -42,7 +42,8 @@ pub(crate) unsafe extern "C" fn alloc_dm(
     })
 }
 
-/// `ibv_free_dm(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a region is registered on it).
+/// `ibv_free_dm(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a region is registered on it). In a child the
+/// parent's memory stays the parent's.
 ///
 /// # Safety
 /// None beyond the signature's: the pointer is looked up.
@@ -55,9 +56,9 @@ pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     })
 }
 
-/// `ibv_reg_dm_mr(3)`: a zero-based region of `length` bytes from `offset`. NULL with `EINVAL` (unknown
+/// `ibv_reg_dm_mr(3)`: a zero-based region of `length` bytes from `offset`, also of none. NULL with `EINVAL` (unknown
 /// domain or memory, beyond the memory's end, not zero based, other access bits than local write, remote
-/// rights and optional ones), `ENOMEM` (no more regions).
+/// rights, window binding and optional ones), `ENOMEM` (no more regions).
 ///
 /// # Safety
 /// None beyond the signature's: the pointers are looked up.
@@ -79,7 +80,7 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
 }
 
 /// `ibv_memcpy_to_dm(3)`: 0, `ENOENT` (freed memory or overwritten handle), `EFAULT` (beyond the end),
-/// `EINVAL` (offset or length not a multiple of 4). A refused copy moves nothing.
+/// `EINVAL` (offset or length not a multiple of `NONIC_DEVICE_MEMORY_GRANULE`). A refused copy moves nothing.
 ///
 /// # Safety
 /// `source` is readable for `length` bytes.

@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
 
 /// `ibv_bind_mw(3)`, for windows of type 1: 0, and the new key stands in the window. `ENOENT` (unknown window),
 /// `EPERM` (the region is of another domain than the window), `EINVAL` (a window of type 2, no region but an
-/// address or a length, an unknown region, other access bits than remote rights and zero based, and what
+/// address or a length, an unknown region, other access bits than remote rights, local write and zero based, and what
 /// [`super::posting::post_send`] refuses), `ENOMEM` (the send queue is full). Everything else shows when the
 /// bind completes.
 ///

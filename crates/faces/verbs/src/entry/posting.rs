@@ -37,7 +37,7 @@ pub(crate) unsafe extern "C" fn post_send(
     mut request: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    guard::status(|| {
+    guard::quick_status(|| {
         // SAFETY: the caller says where the pointer came from.
         let Some(parts) = (unsafe { registry::alive::<ibv_qp_ex, QueuePairParts>(qp) }) else {
             // SAFETY: the caller's place is writable.
@@ -107,7 +107,7 @@ pub(crate) unsafe extern "C" fn post_recv(
     request: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    guard::status(|| {
+    guard::quick_status(|| {
         // SAFETY: the caller says where the pointers came from.
         unsafe {
             let Some(parts) = registry::alive::<ibv_qp_ex, QueuePairParts>(qp) else {
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     request: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    guard::status(|| {
+    guard::quick_status(|| {
         // SAFETY: the caller says where the pointers came from.
         unsafe {
             let Some(queue) = registry::alive::<ibv_srq, Arc<SharedReceiveQueue>>(srq) else {

@@ -65,7 +65,7 @@ unsafe fn builder<'a>(qp: *mut ibv_qp_ex) -> Option<(&'a QueuePairParts, &'a Bui
 /// # Safety
 /// As for [`builder`].
 unsafe fn with(qp: *mut ibv_qp_ex, work: impl FnOnce(&mut Batch)) {
-    guard::silent(|| {
+    guard::quick_silent(|| {
         // SAFETY: the caller's promise is the same.
         if let Some((_, builder)) = unsafe { builder(qp) } {
             builder.with(work);
@@ -91,7 +91,7 @@ fn at(address: u64, rkey: u32) -> RemoteRange {
 /// # Safety
 /// `qp` came from this library.
 unsafe extern "C" fn start(qp: *mut ibv_qp_ex) {
-    guard::silent(|| {
+    guard::quick_silent(|| {
         // SAFETY: the caller's promise is the same.
         if let Some((parts, builder)) = unsafe { builder(qp) }
             // In a child the lock may be one that a thread of the parent's has.
@@ -111,7 +111,7 @@ unsafe extern "C" fn start(qp: *mut ibv_qp_ex) {
 /// # Safety
 /// `qp` came from this library.
 unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
-    guard::status(|| {
+    guard::quick_status(|| {
         // SAFETY: the caller's promise is the same.
         let (parts, builder) = unsafe { builder(qp) }.ok_or(Errno::EINVAL)?;
         let without_start = if parts.engine.is_current() { Errno::EINVAL } else { Errno::EIO };
@@ -124,7 +124,7 @@ unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
 /// # Safety
 /// `qp` came from this library.
 unsafe extern "C" fn abort(qp: *mut ibv_qp_ex) {
-    guard::silent(|| {
+    guard::quick_silent(|| {
         // SAFETY: the caller's promise is the same.
         if let Some((_, builder)) = unsafe { builder(qp) } {
             builder.finish(|_| ());
