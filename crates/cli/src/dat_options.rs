@@ -11,6 +11,9 @@ const OVERRIDE: &str = "DAT_OVERRIDE";
 /// The variable that makes every adapter a non-coherent one.
 const NONCOHERENT: &str = "NONIC_NONCOHERENT";
 
+/// The variable with the seed of their caches.
+const CACHE_SEED: &str = "NONIC_CACHE_SEED";
+
 /// How the program's uDAPL adapters behave.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "uDAPL")]
@@ -22,6 +25,12 @@ pub(crate) struct DatOptions {
     /// only the adapter nonic-noncoherent is so.
     #[arg(long)]
     noncoherent: bool,
+    /// What the cache does to a program that stores without these calls [NONIC_CACHE_SEED, default 0]
+    ///
+    /// Which lines it writes back over the bytes of peers, and when, follows from this number: the same program is
+    /// harmed in the same way by the same number.
+    #[arg(long, value_name = "NUMBER")]
+    cache_seed: Option<u64>,
 }
 
 impl DatOptions {
@@ -40,17 +49,27 @@ impl DatOptions {
         if self.noncoherent {
             variables.push((NONCOHERENT, "1".into()));
         }
+        if let Some(seed) = self.cache_seed {
+            variables.push((CACHE_SEED, seed.to_string().into()));
+        }
         variables
     }
 }
 
 /// Whether a variable is one of uDAPL's.
 pub(crate) fn is_variable(name: &str) -> bool {
-    name == NONCOHERENT
+    [NONCOHERENT, CACHE_SEED].contains(&name)
 }
 
 /// What is wrong with the value of one of uDAPL's variables, if anything.
-pub(crate) fn complaint_about(value: &str) -> Option<String> {
+pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
+    if name == CACHE_SEED {
+        return value
+            .trim()
+            .parse::<u64>()
+            .is_err()
+            .then(|| "must be a number from 0 to 2^64 - 1".to_owned());
+    }
     (!["", "0", "1"].contains(&value)).then(|| "must be 0 or 1".to_owned())
 }
 
@@ -81,14 +100,19 @@ mod tests {
     fn a_build_without_the_file_sets_nothing_but_what_was_asked_for() {
         let folder = Path::new("/nonexistent");
         assert_eq!(DatOptions::default().environment_beside(folder, None), []);
-        let asked = DatOptions { noncoherent: true }.environment_beside(folder, None);
-        assert_eq!(asked, [(NONCOHERENT, OsString::from("1"))]);
+        let asked = DatOptions { noncoherent: true, cache_seed: Some(7) }.environment_beside(folder, None);
+        assert_eq!(asked, [(NONCOHERENT, OsString::from("1")), (CACHE_SEED, OsString::from("7"))]);
     }
 
     #[test]
-    fn the_variable_is_0_or_1() {
-        assert_eq!(complaint_about("1"), None);
-        assert_eq!(complaint_about("0"), None);
-        assert!(complaint_about("yes").is_some());
+    fn one_variable_is_0_or_1_and_the_other_a_number() {
+        for (name, good, bad) in [(NONCOHERENT, "1", "2"), (CACHE_SEED, "18446744073709551615", "-1")] {
+            assert!(is_variable(name));
+            assert_eq!(complaint_about(name, good), None);
+            assert_eq!(complaint_about(name, "0"), None);
+            assert!(complaint_about(name, bad).is_some());
+            assert!(complaint_about(name, "yes").is_some());
+        }
+        assert!(!is_variable("NONIC_CACHE"));
     }
 }

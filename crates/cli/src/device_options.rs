@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
+use nonic_transport::TrustedUsers;
 
 use crate::{dat_options, scif_options};
 
@@ -35,6 +36,13 @@ pub(crate) struct DeviceOptions {
     #[arg(long, value_name = "SIZE", value_parser = parse_device_memory)]
     device_memory: Option<u64>,
 
+    /// What offsets and lengths of copies to and from device memory are multiples of [NONIC_DEVICE_MEMORY_GRANULE, default 1]
+    ///
+    /// A power of 2 up to 64. With 4 the device is as exact as cards that copy whole words: a program that passes will do
+    /// there, too.
+    #[arg(long, value_name = "BYTES", value_parser = parse_granule)]
+    device_memory_granule: Option<u64>,
+
     /// Fastest way of moving bytes that may be used [NONIC_TIER, default auto]
     ///
     /// mapped: the sender writes into memory that both processes have mapped. kernel: one system call copies from
@@ -65,6 +73,15 @@ pub(crate) struct DeviceOptions {
     /// any process of the same user may then also debug it.
     #[arg(long)]
     allow_ptrace: bool,
+
+    /// Users whose processes may reach the program's memory without a proof, by name or number [NONIC_TRUST, default nobody]
+    ///
+    /// Two processes map each other's memory when each has proved that the kernel lets it at the other. Containers that
+    /// share a network and nothing else cannot; with this setting on both sides they need not. Whoever runs as one of
+    /// these users in that network, in whatever container, may then read and write what the program registers, and the
+    /// whole of any file or shared memory of which it registers a part.
+    #[arg(long, value_name = "USERS", value_parser = parse_users)]
+    trust: Option<String>,
 }
 
 /// Link layers of a port.
@@ -113,11 +130,13 @@ impl DeviceOptions {
         set("NONIC_DEVICE_NAME", self.device_name.clone());
         set("NONIC_LINK_LAYER", self.link_layer.map(word));
         set("NONIC_DEVICE_MEMORY", self.device_memory.map(|bytes| bytes.to_string()));
+        set("NONIC_DEVICE_MEMORY_GRANULE", self.device_memory_granule.map(|bytes| bytes.to_string()));
         set("NONIC_TIER", self.tier.map(word));
         set("NONIC_ADOPT", self.adopt.map(word));
         set("NONIC_FORK_COPY", self.fork_copy.map(|bytes| bytes.to_string()));
         set("NONIC_LOG", self.log.map(word));
         set("NONIC_PTRACE", self.allow_ptrace.then(|| "any".to_owned()));
+        set("NONIC_TRUST", self.trust.clone());
         variables
     }
 }
@@ -132,6 +151,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         "NONIC_DEVICE_NAME" => parse_prefix(value).err(),
         "NONIC_LINK_LAYER" => complaint_about_choice::<LinkLayer>(value),
         "NONIC_DEVICE_MEMORY" => parse_device_memory(value).err(),
+        "NONIC_DEVICE_MEMORY_GRANULE" => parse_granule(value).err(),
         "NONIC_FORK_COPY" => parse_size(value).err(),
         "NONIC_ADOPT" => complaint_about_choice::<Adopt>(value),
         "NONIC_TIER" => complaint_about_choice::<Tier>(value),
@@ -139,10 +159,15 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         "NONIC_PTRACE" => {
             (!["any", "default", ""].contains(&value)).then(|| "must be any or default".to_owned())
         }
+        "NONIC_TRUST" => parse_users(value).err(),
         _ if scif_options::is_variable(name) => scif_options::complaint_about(name, value),
-        _ if dat_options::is_variable(name) => dat_options::complaint_about(value),
+        _ if dat_options::is_variable(name) => dat_options::complaint_about(name, value),
         _ => Some("is no variable of nonic; a typing error?".to_owned()),
     }
+}
+
+fn parse_users(text: &str) -> Result<String, String> {
+    TrustedUsers::parse(text).map(|_| text.to_owned()).map_err(|unknown| unknown.to_string())
 }
 
 fn complaint_about_choice<T: ValueEnum>(value: &str) -> Option<String> {
@@ -183,6 +208,11 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// A size that device memory can have.
+fn parse_granule(text: &str) -> Result<u64, String> {
+    let fits = |granule: &u64| granule.is_power_of_two() && *granule <= 64;
+    text.parse().ok().filter(fits).ok_or_else(|| "must be 1, 2, 4, 8, 16, 32 or 64".to_owned())
+}
+
 fn parse_device_memory(text: &str) -> Result<u64, String> {
     let size = parse_size(text)?;
     if size > DEVICE_MEMORY_MAX { Err("is more than 64G, the most there is".to_owned()) } else { Ok(size) }

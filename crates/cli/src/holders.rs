@@ -9,6 +9,19 @@ pub(crate) struct Holder {
     pub(crate) pid: i32,
     /// The name of its program, as far as the kernel keeps it.
     pub(crate) program: String,
+    /// The user it acts as; `None` if it has ended meanwhile.
+    pub(crate) user: Option<u32>,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.program, self.pid)
+    }
+}
+
+/// The effective user in what `/proc/PID/status` says.
+fn user_in(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_ascii_whitespace().nth(1)?.parse().ok())
 }
 
 /// The processes that have the socket of that inode open, of those whose descriptors this one may see.
@@ -21,7 +34,11 @@ pub(crate) fn holders_of_socket(inode: u64) -> Vec<Holder> {
     let holder = |folder: PathBuf| {
         let pid = folder.file_name()?.to_str()?.parse().ok()?;
         let program = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
-        has_it(&folder).then(|| Holder { pid, program: program.trim_end().to_owned() })
+        has_it(&folder).then(|| {
+            let user =
+                std::fs::read_to_string(folder.join("status")).ok().and_then(|status| user_in(&status));
+            Holder { pid, program: program.trim_end().to_owned(), user }
+        })
     };
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut holders: Vec<_> = processes.filter_map(|entry| holder(entry.path())).collect();
@@ -41,6 +58,7 @@ mod tests {
         let holders = holders_of_socket(std::fs::metadata(path).unwrap().st_ino());
         assert!(holders.iter().any(|holder| holder.pid == std::process::id() as i32), "{holders:?}");
         assert!(!holders[0].program.is_empty());
+        assert_eq!(holders[0].user, Some(nonic_sys::effective_user()));
         assert!(holders_of_socket(u64::MAX).is_empty(), "no socket has it");
     }
 }

@@ -88,6 +88,28 @@ fn udapl_is_tried_and_its_services_are_listed_with_their_owners() {
 }
 
 #[test]
+fn who_has_taken_a_name_of_this_user_is_named() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    if !is_root() {
+        return skip("names taken by strangers: they need root");
+    }
+    const NOBODY: u32 = 65_534;
+    let fabric = format!("doctor-taken-{}", std::process::id());
+    let name = SocketAddr::from_abstract_name(format!("nonic-scif/{NOBODY}/{fabric}/5/2050"));
+    let _port = UnixListener::bind_addr(&name.expect("a short name")).expect("nobody has this name");
+    let number = 0x6e6f_0001_0000 + u64::from(std::process::id());
+    let _service =
+        nonic_sys::listen_abstract(&format!("nonic-connection.1/dat/{number}")).expect("nobody has it");
+    let report = report(nonic_as_ordinary_user().env("NONIC_SCIF_FABRIC", &fabric), 0);
+    let holder = format!("process {} of user 0", std::process::id());
+    says(&report, "port 2050, node 5", &format!("its name is taken by {holder}"));
+    assert_eq!(line(&report, "port 2050, node 5")["mark"], "note");
+    says(&report, &format!("service {number}"), &holder);
+}
+
+#[test]
 fn every_line_of_dat_conf_that_does_not_count_has_its_reason() {
     support::library();
     let folder = support::scratch();
@@ -194,6 +216,7 @@ fn without_proc_and_sys_it_still_tells_what_it_can() {
     says(&report, "/proc", "not mounted");
     says(&report, "seccomp", "no filter");
     assert_eq!(line(&report, "copy to a peer")["mark"], "ok");
+    says(&report, "open a peer's memory", "writes to ordinary memory go through the ring");
 }
 
 #[test]

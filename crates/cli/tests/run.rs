@@ -77,14 +77,17 @@ fn each_device_flag_sets_its_variable_and_no_other() {
         (&["--device-name", "mlx5_"], "NONIC_DEVICE_NAME=mlx5_"),
         (&["--link-layer", "ethernet"], "NONIC_LINK_LAYER=ethernet"),
         (&["--device-memory", "2M"], "NONIC_DEVICE_MEMORY=2097152"),
+        (&["--device-memory-granule", "4"], "NONIC_DEVICE_MEMORY_GRANULE=4"),
         (&["--tier", "ring"], "NONIC_TIER=ring"),
         (&["--adopt", "never"], "NONIC_ADOPT=never"),
         (&["--fork-copy", "100G"], "NONIC_FORK_COPY=107374182400"),
         (&["--log", "debug"], "NONIC_LOG=debug"),
         (&["--allow-ptrace"], "NONIC_PTRACE=any"),
+        (&["--trust", "root,7"], "NONIC_TRUST=root,7"),
         (&["--nodes", "0,2-4"], "NONIC_SCIF_NODES=0,2-4"),
         (&["--scif-port-min", "40"], "NONIC_SCIF_PORT_MIN=40"),
         (&["--noncoherent"], "NONIC_NONCOHERENT=1"),
+        (&["--cache-seed", "18446744073709551615"], "NONIC_CACHE_SEED=18446744073709551615"),
     ];
     for (flag, expected) in flags {
         let output = nonic_run([flag, &["--", "env"]].concat()).exits(0).output;

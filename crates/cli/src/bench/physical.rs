@@ -224,11 +224,15 @@ mod tests {
 
     #[test]
     fn ticks_agree_with_the_clock() {
-        let (clock, counter) = moment();
-        while clock.elapsed() < Duration::from_millis(20) {}
-        let (later, ticks) = moment();
-        let counted = (ticks - counter) as f64 * nanoseconds_a_tick();
-        let elapsed = (later - clock).as_nanos() as f64;
-        assert!((0.9..1.1).contains(&(counted / elapsed)), "{counted} ns counted of {elapsed}");
+        let ratio = || {
+            let (clock, counter) = moment();
+            while clock.elapsed() < Duration::from_millis(20) {}
+            let (later, ticks) = moment();
+            let counted = (ticks - counter) as f64 * nanoseconds_a_tick();
+            counted / (later - clock).as_nanos() as f64
+        };
+        // A processor that is taken away between the two readings of a moment is not the counter's doing.
+        let ratios: Vec<_> = (0..5).map(|_| ratio()).collect();
+        assert!(ratios.iter().any(|ratio| (0.9..1.1).contains(ratio)), "counted and elapsed: {ratios:?}");
     }
 }

@@ -99,9 +99,7 @@ fn window(seen: &Seen) -> Line {
 fn held_pages(seen: &Seen) -> Line {
     const NAME: &str = "locked, pinned";
     match (seen.locked, seen.pinned) {
-        (Some(0), Some(0)) => {
-            Line::ok(NAME, "none (VmLck, VmPin): such a process keeps its pages where they are")
-        }
+        (Some(0), Some(0)) => Line::ok(NAME, "none (VmLck, VmPin): such pages stay where they are"),
         (Some(locked), Some(pinned)) => {
             Line::note(NAME, format!("VmLck {locked} kB, VmPin {pinned} kB")).fix(words::DO_NOT_LOCK)
         }

@@ -245,17 +245,28 @@ fn services() -> Vec<Line> {
     }
     let line = |service: &nonic_connection::Service| {
         let holders = holders_of_socket(service.inode);
-        Line::ok(format!("service {}", service.number), owners(&holders))
+        let owners = if holders.is_empty() { owner_of(service) } else { named_with_user(&holders) };
+        Line::ok(format!("service {}", service.number), owners)
     };
     services.iter().map(line).collect()
 }
 
-fn owners(holders: &[Holder]) -> String {
-    if holders.is_empty() {
-        return "of a process that this user may not look at".to_owned();
-    }
-    let names: Vec<_> = holders.iter().map(|Holder { pid, program }| format!("{program} {pid}")).collect();
-    names.join(", ")
+/// Whoever this user may not look at, as the kernel says to one who connects.
+fn owner_of(service: &nonic_connection::Service) -> String {
+    service.holder().map_or_else(
+        || "of a process that this user may not look at".to_owned(),
+        |holder| format!("of {holder}, which this user may not look at"),
+    )
+}
+
+/// Programs with their processes, and with their users where those are others.
+fn named_with_user(holders: &[Holder]) -> String {
+    let own = nonic_sys::effective_user();
+    let name = |holder: &Holder| match holder.user {
+        Some(user) if user != own => format!("{holder} of user {user}"),
+        _ => holder.to_string(),
+    };
+    holders.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// The first names of a list, and how many there are.

@@ -5,13 +5,22 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
+use nonic_sys::Credentials;
+use nonic_transport::{BLOCKS, BlockHolders};
+
 use super::report::Line;
 use crate::system::{self, InterfaceAddress};
 
 /// All findings about the network.
 pub(super) fn examine() -> Vec<Line> {
     let addresses = system::interface_addresses().unwrap_or_default();
-    vec![abstract_sockets(), loopback(&addresses), host_addresses(&addresses), real_devices()]
+    vec![
+        abstract_sockets(),
+        queue_pair_numbers(&nonic_transport::block_holders()),
+        loopback(&addresses),
+        host_addresses(&addresses),
+        real_devices(),
+    ]
 }
 
 /// Whether two processes could meet: binding an abstract name, refusing it to a second, connecting to it.
@@ -36,6 +45,30 @@ fn abstract_sockets() -> Line {
             "allow AF_UNIX sockets (seccomp profile; systemd: RestrictAddressFamilies; AppArmor: unix rules)",
         ),
     }
+}
+
+/// Who holds the names by which queue pairs are found: anybody can take one that is free.
+fn queue_pair_numbers(holders: &BlockHolders) -> Line {
+    const NAME: &str = "queue-pair numbers";
+    let own = nonic_sys::effective_user();
+    let foreign = |(holder, _): &&(Credentials, usize)| holder.uid != own && holder.uid != 0;
+    let others: usize = holders.known.iter().filter(foreign).map(|(_, count)| count).sum();
+    let (held, unknown) = (holders.count(), holders.unknown);
+    let text = match held {
+        0 => format!("nobody holds any of the {BLOCKS} blocks there are"),
+        _ => format!("{held} of {BLOCKS} blocks are held: {holders}"),
+    };
+    if held >= BLOCKS as usize {
+        return Line::problem(
+            NAME,
+            text,
+            "have the processes that hold them end: no queue pair can be created",
+        );
+    }
+    if others + unknown > BLOCKS as usize / 2 {
+        return Line::note(NAME, text).fix("ask the users of these processes what they need so many for");
+    }
+    Line::ok(NAME, text)
 }
 
 fn loopback(addresses: &[InterfaceAddress]) -> Line {
@@ -69,5 +102,24 @@ fn real_devices() -> Line {
         Line::ok("RDMA hardware", "none, and none is needed")
     } else {
         Line::ok("RDMA hardware", format!("{}; programs under nonic run do not see it", names.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holders_of_numbers_are_named_and_a_problem_when_none_is_left() {
+        let holder = |count| (Credentials { pid: 77, uid: 4711 }, count);
+        let line =
+            |known: Vec<_>, unknown| format!("{:?}", queue_pair_numbers(&BlockHolders { known, unknown }));
+        assert!(line(vec![], 0).contains("nobody holds any of the 4095 blocks"));
+        let few = line(vec![holder(3)], 1);
+        assert!(few.contains("4 of 4095 blocks are held: 3 by process 77 of user 4711"), "{few}");
+        assert!(few.contains("Ok"), "{few}");
+        assert!(line(vec![holder(3000)], 0).contains("Note"));
+        let all = line(vec![holder(4000)], 95);
+        assert!(all.contains("Problem") && all.contains("no queue pair can be created"), "{all}");
     }
 }

@@ -1,6 +1,7 @@
 //! Small processes that the doctor starts to try things out between processes, as two programs would.
 
 use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
@@ -98,12 +99,13 @@ fn mailbox_address() -> usize {
     (&raw const MAILBOX).addr()
 }
 
-/// `show`, `read PID ADDRESS` or `write PID ADDRESS VALUE`; answers a number, or `error` and its errno.
+/// `show`, `open PID`, `read PID ADDRESS` or `write PID ADDRESS VALUE`; answers a number, or `error` and its errno.
 fn answer(request: &str) -> String {
     let words: Vec<&str> = request.split(' ').collect();
     let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
     let result = match words[0] {
         "show" => Ok(MAILBOX.load(Ordering::SeqCst)),
+        "open" => open_memory(number(1)).map(|_| number(1)),
         "read" => system::read_process(number(1) as u32, number(2) as usize),
         _ => system::write_process(number(1) as u32, number(2) as usize, number(3)).map(|()| number(3)),
     };
@@ -111,6 +113,11 @@ fn answer(request: &str) -> String {
         Ok(value) => value.to_string(),
         Err(error) => format!("error {}", error.raw_os_error().unwrap_or(libc::EIO)),
     }
+}
+
+/// A process's memory, as the kernel's copies open it to write.
+fn open_memory(pid: u64) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"))
 }
 
 /// Someone whose memory can be tried: this process, or a helper.
@@ -208,6 +215,11 @@ pub(super) fn wait_readable(from: &impl std::os::fd::AsFd, patience: Duration) -
         }
         _ => Ok(()),
     }
+}
+
+/// Whether `initiator` can open the memory of `target`.
+pub(super) fn try_open(initiator: &mut impl Party, target: &impl Party) -> io::Result<()> {
+    initiator.ask(&format!("open {}", target.pid())).map(drop)
 }
 
 /// Whether `initiator` can read from and write to `target` without the target's help; checks the bytes.

@@ -4,10 +4,11 @@ use std::io;
 
 use rustix::process::Resource;
 
-use super::peer::{MemoryPeer, Myself, try_copy};
+use super::peer::{MemoryPeer, Myself, try_copy, try_open};
 use super::report::Line;
 
 const SIBLING: &str = "copy to a peer";
+const OPENED: &str = "open a peer's memory";
 
 /// What `process_vm_readv` and `process_vm_writev` are allowed to do here.
 pub(super) struct Copying {
@@ -38,6 +39,15 @@ pub(super) fn examine_copying() -> (Vec<Line>, Copying) {
                 .fix(remedy(permitted, down.is_ok(), &yama))
         }
     });
+    if siblings {
+        lines.push(match try_open(&mut first, &second) {
+            Ok(()) => Line::ok(OPENED, "yes: /proc/PID/mem can be opened, through which the kernel writes"),
+            Err(error) => {
+                Line::note(OPENED, format!("refused: {error}; writes to ordinary memory go through the ring"))
+                    .fix("mount /proc where the programs run, so that processes of one user see each other")
+            }
+        });
+    }
     (lines, Copying { siblings })
 }
 

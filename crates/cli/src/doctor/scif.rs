@@ -13,6 +13,8 @@ use crate::scif::{Endpoint, Listed, PortId, ScifError, ScifLibrary, listing};
 
 /// The fabric of programs that name none.
 const DEFAULT_FABRIC: &str = "0";
+/// Names taken by strangers of which so many are shown at most.
+const STRANGERS_SHOWN: usize = 8;
 
 /// What the endpoints that are tried say.
 const GREETING: &[u8; 8] = b"nonic ok";
@@ -106,13 +108,40 @@ fn ports() -> Vec<Line> {
     }
     let mut lines: Vec<_> = listing
         .iter()
-        .map(|((owner, of_fabric, node), ports)| {
+        .map(|(place, ports)| {
+            let (owner, of_fabric, node) = place;
             let reach = unreachable(user, fabric, *owner, of_fabric);
             (reach.is_some(), line(*node, ports, reach))
         })
         .collect();
+    let own: Vec<_> = listing.iter().filter(|((owner, ..), _)| *owner == user).collect();
+    lines.extend(
+        own.iter()
+            .flat_map(|(place, ports)| taken(place, ports))
+            .take(STRANGERS_SHOWN)
+            .map(|line| (false, line)),
+    );
     lines.sort_by_key(|(foreign, _)| *foreign);
     lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Ports of this user whose names strangers have: anybody can take one. Connecting there is refused.
+fn taken(place: &(u32, String, u16), ports: &[Listed]) -> Vec<Line> {
+    let (owner, _, node) = place;
+    let stranger = |listed: &Listed| {
+        let holders = listed.holders();
+        let holder = match holders.first() {
+            Some(holder) => {
+                let user = holder.user.filter(|user| user != owner)?;
+                format!("{holder} of user {user}")
+            }
+            None => listed.listener(place).filter(|holder| holder.uid != *owner)?.to_string(),
+        };
+        let words =
+            format!("its name is taken by {holder}: to programs of user {owner} nobody listens there");
+        Some(Line::note(format!("port {}, node {node}", listed.port), words))
+    };
+    ports.iter().filter_map(stranger).collect()
 }
 
 /// Why programs of this user and fabric cannot connect to ports of others, if they cannot.
@@ -148,7 +177,7 @@ fn line(node: u16, ports: &[Listed], other: Option<String>) -> Line {
 /// A port with the processes that have it, where this user may see them.
 fn port(listed: &Listed) -> String {
     let holders = listed.holders();
-    let holders: Vec<_> = holders.iter().map(|Holder { pid, program }| format!("{program} {pid}")).collect();
+    let holders: Vec<_> = holders.iter().map(Holder::to_string).collect();
     if holders.is_empty() {
         listed.port.to_string()
     } else {

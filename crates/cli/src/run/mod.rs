@@ -66,15 +66,18 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_DEVICE_NAME    their names without the index; default nonic
   NONIC_LINK_LAYER     infiniband or ethernet; default infiniband
   NONIC_DEVICE_MEMORY  bytes of device memory, K, M and G allowed; default 64M
+  NONIC_DEVICE_MEMORY_GRANULE  offsets and lengths of copies to and from it are multiples of this; default 1
   NONIC_TIER           auto, mapped, kernel or ring; default auto
   NONIC_ADOPT          auto, always or never move private memory where peers map it; default auto
   NONIC_FORK_COPY      adopted bytes a fork copies into the child at most; default 256M
   NONIC_LOG            off, error, warn, info, debug or trace; default warn
   NONIC_PTRACE         any: let processes of the same user copy despite Yama
+  NONIC_TRUST          users whose processes may reach memory without a proof
   NONIC_SCIF_NODE      the program's SCIF node; default 0
   NONIC_SCIF_NODES     nodes that count as online, like 0,1 or 0-3; default: those with programs
   NONIC_SCIF_PORT_MIN  lowest SCIF port that needs no CAP_SYS_ADMIN; default 1024
   NONIC_NONCOHERENT    1: all uDAPL adapters need dat_lmr_sync_rdma_write and _read; default 0
+  NONIC_CACHE_SEED     their cache, where a call is missing, does the same for the same number; default 0
 Environment of SCIF without a flag, passed on as it is:
   NONIC_SCIF_FABRIC    programs reach only those with the same word here; default 0
   NONIC_SCIF_MEMLOCK   1: registering more than RLIMIT_MEMLOCK fails with EAGAIN; default 0

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use nonic_sys::{AsFd, Credentials, connect_stream, peer_credentials};
+
 use crate::holders::{Holder, holders_of_socket};
 
 /// Before a name of an endpoint; `/proc/net/unix` shows the first byte of an abstract name, which is 0, as `@`.
@@ -28,6 +30,15 @@ impl Listed {
     /// The processes that have it open, of those whose descriptors this one may see.
     pub(crate) fn holders(&self) -> Vec<Holder> {
         holders_of_socket(self.inode)
+    }
+
+    /// Who listens there, as the kernel says to one who connects, whether or not this process may look at it; `None` if nobody
+    /// does, or as many wait as may.
+    pub(crate) fn listener(&self, place: &(u32, String, u16)) -> Option<Credentials> {
+        let (user, fabric, node) = place;
+        let name = format!("{}{user}/{fabric}/{node}/{}", &PREFIX[1..], self.port);
+        let socket = self.listens.then(|| connect_stream(&name).ok())??;
+        peer_credentials(socket.as_fd()).ok()
     }
 }
 

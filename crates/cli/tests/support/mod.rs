@@ -1,6 +1,8 @@
 //! What the tests of the command share: starting it with a clean environment and a deadline, and places to put files.
 #![allow(dead_code)] // Each test file is a crate of its own and uses a part of this.
 
+pub(crate) mod waiting;
+
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Which way bytes take from one process to the memory of another, and what is in the way of a better one.
 
 use nonic_memory::AdoptionPolicy;
-use nonic_transport::{LinkFacts, Probe, Settings, Tier as Limit};
+use nonic_transport::{Answered, LinkFacts, Probe, Settings, Standing, Tier as Limit};
 use serde::Serialize;
 
 use super::regions::Lie;
@@ -42,14 +42,14 @@ impl Way {
         let map = facts.can_map;
         let mut way = Self::new(map, kernel, facts.shown && limit == Limit::Mapped);
         way.windows = Some([facts.large_windows, facts.small_windows]);
-        way.hinder(owner, peer, Some(facts));
+        way.hinder(owner, peer, distrust(owner, peer, facts), Some(facts));
         way
     }
 
     /// From the peer to the process that has the link, by what the peer said when they met.
     pub(super) fn from_peer(owner: End, peer: End, facts: &LinkFacts) -> Self {
         let mut way = Self::new(facts.peer_can_map, facts.peer_can_reach, facts.peer_can_map);
-        way.hinder(peer, owner, None);
+        way.hinder(peer, owner, distrust(owner, peer, facts), None);
         if facts.pulls_stopped && way.obstacle.is_none() {
             way.obstacle = Some(
                 "the peer once found no way to bytes it was to fetch; long sends travel in the ring".into(),
@@ -81,26 +81,28 @@ impl Way {
     }
 
     /// Says what is in the way; nothing if there is nothing better.
-    fn hinder(&mut self, from: End, to: End, facts: Option<&LinkFacts>) {
-        let found = self.obstacle(from, to, facts);
+    fn hinder(&mut self, from: End, to: End, distrust: Option<Obstacle>, facts: Option<&LinkFacts>) {
+        let found = self.obstacle(from, to, distrust, facts);
         (self.obstacle, self.fix) = match found {
             Some((obstacle, fix)) => (Some(obstacle), fix),
             None => (None, None),
         };
     }
 
-    fn obstacle(&self, from: End, to: End, facts: Option<&LinkFacts>) -> Option<(String, Option<String>)> {
+    fn obstacle(
+        &self,
+        from: End,
+        to: End,
+        distrust: Option<Obstacle>,
+        facts: Option<&LinkFacts>,
+    ) -> Option<Obstacle> {
         let lifted = |obstacle: String, fix: &str| Some((obstacle, Some(fix.to_owned())));
         if self.tier != Tier::Mapped {
             if let Some(limited) = limited(from, to, Limit::Ring) {
                 return Some(limited);
             }
-            if from.uid != to.uid {
-                let words = format!(
-                    "process {} is of user {}, process {} of user {}",
-                    from.pid, from.uid, to.pid, to.uid
-                );
-                return lifted(words, "run both as the same user");
+            if distrust.is_some() {
+                return distrust;
             }
             if let Some(limited) = limited(from, to, Limit::Kernel) {
                 return Some(limited);
@@ -134,7 +136,7 @@ impl Way {
             && facts.window_error != 0
         {
             let error = std::io::Error::from_raw_os_error(facts.window_error.into());
-            let kind = if facts.small_windows > 0 { "64 GiB" } else { "1 GiB" };
+            let kind = if facts.small_windows > 0 { "64 GiB" } else { "any size" };
             return lifted(
                 format!("a window of {kind} could not be mapped: {error} (RLIMIT_AS)"),
                 &format!("ulimit -v unlimited, before process {} is started", from.pid),
@@ -144,8 +146,39 @@ impl Way {
     }
 }
 
+/// What is in the way, and the change that lifts it, if there is one.
+type Obstacle = (String, Option<String>);
+
+/// Why one of the two is a stranger to the other: both have to prove that the kernel would let them at each other.
+fn distrust(owner: End, peer: End, facts: &LinkFacts) -> Option<Obstacle> {
+    // Before the two have met nothing is known.
+    if !facts.met {
+        return None;
+    }
+    let refused = matches!(facts.answered, Answered::Refused | Answered::Otherwise);
+    let (stranger, shy) = match facts.standing {
+        Standing::Stranger => (peer, owner),
+        _ if !facts.shown && refused => (owner, peer),
+        _ => return None,
+    };
+    let (who, whom) = (stranger.pid, shy.pid);
+    if stranger.uid != shy.uid {
+        let words = format!("process {who} is of user {}, process {whom} of user {}", stranger.uid, shy.uid);
+        return Some((words, Some("run both as the same user".into())));
+    }
+    let words = format!(
+        "process {who} has not proved that the kernel lets it at process {whom} (another user or pid namespace, fewer \
+         capabilities, a process that is not dumpable, or a container without /proc)"
+    );
+    let fix = format!(
+        "run both in one container; where they only share a network, start both with NONIC_TRUST={}",
+        owner.uid
+    );
+    Some((words, Some(fix)))
+}
+
 /// Whether one of them was told to use no better tier than `limit`.
-fn limited(from: End, to: End, limit: Limit) -> Option<(String, Option<String>)> {
+fn limited(from: End, to: End, limit: Limit) -> Option<Obstacle> {
     let name = if limit == Limit::Ring { "ring" } else { "kernel" };
     [from, to].into_iter().find(|end| end.settings.is_some_and(|settings| settings.tier == limit)).map(
         |end| {
@@ -156,12 +189,7 @@ fn limited(from: End, to: End, limit: Limit) -> Option<(String, Option<String>)>
 }
 
 /// Why the kernel does not copy, where nothing of ours forbids it.
-fn kernel_obstacle(
-    from: End,
-    to: End,
-    facts: Option<&LinkFacts>,
-    yama: Option<u32>,
-) -> (String, Option<String>) {
+fn kernel_obstacle(from: End, to: End, facts: Option<&LinkFacts>, yama: Option<u32>) -> Obstacle {
     const ESRCH: u16 = 3;
     const EPERM: u16 = 1;
     let (from, to) = (from.pid, to.pid);
@@ -198,6 +226,8 @@ fn yama_scope() -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use nonic_transport::Route;
+
     use super::*;
 
     const BEST: Settings = Settings { tier: Limit::Mapped, adoption: AdoptionPolicy::Auto, has_file: true };
@@ -205,6 +235,8 @@ mod tests {
         pid: 2,
         uid: 5,
         met: true,
+        standing: Standing::Proved,
+        answered: Answered::By(Route::Descriptor),
         shown: true,
         adopts: true,
         can_map: true,
@@ -250,8 +282,21 @@ mod tests {
         let ring = Settings { tier: Limit::Ring, ..never };
         let hidden = LinkFacts { shown: false, probe: Probe::NotTried, ..unmapped };
         says(way(ring, hidden), Tier::Ring, "NONIC_TIER=ring in process 2", "NONIC_TIER=auto");
-        let stranger = Way::to_peer(end(1, BEST), End { uid: 6, ..end(2, BEST) }, &hidden);
-        says(stranger, Tier::Ring, "user 6", "same user");
+        let unproved = LinkFacts {
+            can_map: false,
+            peer_can_map: false,
+            peer_can_reach: false,
+            shown: false,
+            standing: Standing::Stranger,
+            probe: Probe::NotTried,
+            ..MET
+        };
+        let other_user = End { uid: 6, ..end(2, BEST) };
+        says(Way::to_peer(end(1, BEST), other_user, &unproved), Tier::Ring, "user 6", "same user");
+        says(Way::from_peer(end(1, BEST), other_user, &unproved), Tier::Ring, "user 6", "same user");
+        says(way(BEST, unproved), Tier::Ring, "process 2 has not proved", "NONIC_TRUST=5");
+        let refused = LinkFacts { standing: Standing::Proved, answered: Answered::Refused, ..unproved };
+        says(way(BEST, refused), Tier::Ring, "process 1 has not proved", "one container");
         let narrow = LinkFacts { window_error: 12, small_windows: 1, ..MET };
         says(way(BEST, narrow), Tier::Mapped, "64 GiB", "ulimit -v");
     }

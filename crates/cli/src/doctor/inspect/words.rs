@@ -26,8 +26,10 @@ pub(in crate::doctor) fn reason(reason: PlainReason) -> &'static str {
              kept out of children or core dumps (madvise)"
         }
         PlainReason::Stack => "it lies on a stack",
-        PlainReason::Locked => "the process has locked memory (mlock), which would not stay locked",
-        PlainReason::KernelPins => "the kernel holds pages of the process (VmPin: io_uring buffers)",
+        PlainReason::Locked => "the memory is locked (mlock), and would not stay so",
+        PlainReason::KernelPins => {
+            "the kernel holds pages of the process (VmPin: io_uring buffers), and may hold these"
+        }
         PlainReason::ShortLived => "registrations of its size have been too short to gain",
         PlainReason::NoProtection => "userfaultfd is refused, and other threads ran when it was registered",
         PlainReason::OtherRegion => {
@@ -37,6 +39,9 @@ pub(in crate::doctor) fn reason(reason: PlainReason) -> &'static str {
         PlainReason::Emulated => "valgrind runs the program, and does not know such mappings",
         PlainReason::Failed => "a step of adoption failed, and all is as it was",
         PlainReason::TooManyMappings => "the process has too many separate adopted places (vm.max_map_count)",
+        PlainReason::DriverPins => {
+            "a device is open whose driver may hold pages of the process (AF_XDP, RDMA card, GPU, video, vhost, KVM, VFIO)"
+        }
     }
 }
 
@@ -55,6 +60,9 @@ pub(in crate::doctor) fn remedy(reason: PlainReason) -> Option<&'static str> {
         PlainReason::Locked => DO_NOT_LOCK,
         PlainReason::KernelPins => {
             "register memory before io_uring's buffers are registered, or do not register those"
+        }
+        PlainReason::DriverPins => {
+            "register memory before such a device is opened, and deregister it after the device is closed"
         }
         PlainReason::ShortLived => {
             "register once and keep the region, or start the program with NONIC_ADOPT=always"
