@@ -130,8 +130,8 @@ wire_choice! {
         Share { region: u32, zone: u32, access: Access },
         /// A shadow of a region's memory: number, local key, remote key.
         Shadow { region: u32, zone: u32, access: Access },
-        /// Shows the program what peers wrote to a shadow; whether it was done: 1 or 0.
-        ShowWrites { region: u32, address: u64, length: u64 },
+        /// Makes a shadow and the program's memory consistent; whether it was done: 1 or 0.
+        Synchronize { region: u32, address: u64, length: u64 },
         /// Shows peers what the program wrote under a shadow; whether it was done: 1 or 0.
         Publish { region: u32, address: u64, length: u64 },
         /// Number, the engine's own, key.

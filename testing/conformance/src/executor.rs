@@ -133,11 +133,11 @@ impl Executor {
                 self.add_region(self.regions.at(region).share(self.zones.at(zone), access))
             }
             Command::Shadow { region, zone, access } => {
-                self.add_region(self.regions.at(region).shadow(self.zones.at(zone), access))
+                self.add_region(self.regions.at(region).shadow(self.zones.at(zone), access, None))
             }
-            Command::ShowWrites { region, address, length } => {
+            Command::Synchronize { region, address, length } => {
                 let range = AddressRange::new(address, length);
-                number(self.regions.at(region).show_writes(range).into())
+                number(self.regions.at(region).synchronize(range).into())
             }
             Command::Publish { region, address, length } => {
                 let range = AddressRange::new(address, length);

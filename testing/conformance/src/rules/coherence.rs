@@ -29,9 +29,9 @@ fn shadow(side: &mut Side, memory: Memory, zone: u32, access: Access) -> Memory 
     made(side, memory, Command::Shadow { region: memory.region, zone, access })
 }
 
-fn show_writes(side: &mut Side, memory: &Memory, offset: u64, length: u64) -> bool {
+fn synchronize(side: &mut Side, memory: &Memory, offset: u64, length: u64) -> bool {
     let address = memory.base.wrapping_add(offset);
-    side.ask(Command::ShowWrites { region: memory.region, address, length }) == [1]
+    side.ask(Command::Synchronize { region: memory.region, address, length }) == [1]
 }
 
 fn publish(side: &mut Side, memory: &Memory, offset: u64, length: u64) -> bool {
@@ -97,11 +97,11 @@ pub(crate) fn what_peers_write_is_shown_by_the_call_and_not_before(pair: &mut Pa
     assert_eq!(pair.client.carry_out(&scene.client, whole), Status::Success);
     pair.server.assert_holds(&scene.far, &[UNTOUCHED; Scene::LENGTH as usize]);
     assert_eq!(seen(pair, &scene, &far, 0, Scene::LENGTH), bytes, "peers see it at once");
-    assert!(show_writes(&mut pair.server, &far, 3, 10));
+    assert!(synchronize(&mut pair.server, &far, 3, 10));
     let mut shown = [UNTOUCHED; Scene::LENGTH as usize];
     shown[3..13].copy_from_slice(&bytes[3..13]);
     pair.server.assert_holds(&scene.far, &shown);
-    assert!(show_writes(&mut pair.server, &far, 0, Scene::LENGTH));
+    assert!(synchronize(&mut pair.server, &far, 0, Scene::LENGTH));
     pair.server.assert_holds(&scene.far, &bytes);
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn atomics_and_immediate_writes_stay_unseen_until_they_are_shown(pair
     assert_eq!(pair.client.carry_out(&scene.client, notify), Status::Success);
     assert_eq!(pair.server.received(&scene.server).immediate, Some(7));
     assert_eq!(pair.server.read(&scene.far, 64, 16), [UNTOUCHED; 16]);
-    assert!(show_writes(&mut pair.server, &far, 0, Scene::LENGTH));
+    assert!(synchronize(&mut pair.server, &far, 0, Scene::LENGTH));
     assert_eq!(pair.server.word(&scene.far, 8), 21);
     assert_eq!(pair.server.read(&scene.far, 64, 16), Scene::bytes()[16..32]);
 }
@@ -130,7 +130,8 @@ pub(crate) fn atomics_and_immediate_writes_stay_unseen_until_they_are_shown(pair
 pub(crate) fn what_the_program_writes_is_seen_when_it_is_published_and_not_before(pair: &mut Pair) {
     let scene = pair.scene(&RELIABLE);
     let far = shadow(&mut pair.server, scene.far, scene.server.zone, EVERYTHING);
-    let bytes = pattern(9, Scene::LENGTH);
+    let mut bytes = pattern(9, Scene::LENGTH);
+    bytes[100..108].fill(UNTOUCHED);
     pair.server.write(&scene.far, 0, &bytes);
     assert_eq!(seen(pair, &scene, &far, 0, Scene::LENGTH), [UNTOUCHED; Scene::LENGTH as usize]);
     // What peers wrote and the program was not shown is not published over.
@@ -150,7 +151,7 @@ pub(crate) fn after_showing_a_write_the_program_writes_over_it_and_publishes(pai
     for round in 0..3u8 {
         let written = write(&[scene.near.piece(0, 16)], far.remote(0));
         assert_eq!(pair.client.carry_out(&scene.client, written), Status::Success);
-        assert!(show_writes(&mut pair.server, &far, 0, 16));
+        assert!(synchronize(&mut pair.server, &far, 0, 16));
         assert_eq!(pair.server.read(&scene.far, 0, 16), Scene::bytes()[..16]);
         pair.server.write(&scene.far, 4, &[round; 4]);
         assert!(publish(&mut pair.server, &far, 0, 16));
@@ -158,18 +159,88 @@ pub(crate) fn after_showing_a_write_the_program_writes_over_it_and_publishes(pai
     }
 }
 
-pub(crate) fn local_operations_meet_the_memory_and_not_its_shadow(pair: &mut Pair) {
+pub(crate) fn what_the_device_places_itself_is_seen_on_both_sides(pair: &mut Pair) {
     let scene = pair.scene(&RELIABLE);
     let far = shadow(&mut pair.server, scene.far, scene.server.zone, EVERYTHING);
     pair.server.receive(&scene.server, 1, &[scene.far.all()]);
     assert_eq!(pair.client.carry_out(&scene.client, send(&[scene.near.all()])), Status::Success);
     assert_eq!(pair.server.received(&scene.server).status, Status::Success);
     pair.server.assert_holds(&scene.far, &Scene::bytes());
-    assert_eq!(seen(pair, &scene, &far, 0, 8), [UNTOUCHED; 8]);
+    assert_eq!(seen(pair, &scene, &far, 0, Scene::LENGTH), Scene::bytes());
     // The shadow's local key leads nowhere.
     let own = write(&[far.piece(0, 8)], scene.near.remote(0));
     assert_eq!(pair.server.carry_out(&scene.server, own), Status::LocalProtection);
     pair.client.assert_holds(&scene.near, &Scene::bytes());
+}
+
+pub(crate) fn what_the_device_reads_into_memory_is_seen_on_both_sides(pair: &mut Pair) {
+    const LONG: u64 = 300_000;
+    let scene = pair.scene(&RELIABLE);
+    let source = pair.client.memory(scene.client.zone, LONG, EVERYTHING);
+    let target = pair.server.memory(scene.server.zone, LONG, EVERYTHING);
+    let far = shadow(&mut pair.server, target, scene.server.zone, EVERYTHING);
+    for turn in 0..2 {
+        let bytes = pattern(turn + 1, LONG);
+        pair.client.write(&source, 0, &bytes);
+        if turn == 0 {
+            let request = read(&[target.all()], source.remote(0));
+            assert_eq!(pair.server.carry_out(&scene.server, request), Status::Success);
+        } else {
+            // So long that it may be pulled.
+            pair.server.receive(&scene.server, 1, &[target.all()]);
+            assert_eq!(pair.client.carry_out(&scene.client, send(&[source.all()])), Status::Success);
+            assert_eq!(pair.server.received(&scene.server).status, Status::Success);
+        }
+        assert_eq!(seen(pair, &scene, &far, 0, LONG), bytes);
+        assert_eq!(pair.server.read(&target, 0, LONG), bytes);
+        for request in [
+            fetch_add(target.piece(8, 8), source.remote(64), 1),
+            compare_swap(target.piece(8, 8), source.remote(64), 0, 0),
+        ] {
+            pair.server.write(&target, 8, &[UNTOUCHED; 8]);
+            assert_eq!(pair.server.carry_out(&scene.server, request), Status::Success);
+            assert_ne!(pair.server.read(&target, 8, 8), [UNTOUCHED; 8]);
+            assert_eq!(seen(pair, &scene, &far, 8, 8), pair.server.read(&target, 8, 8));
+        }
+    }
+}
+
+pub(crate) fn a_byte_has_one_shadow_through_all_regions_on_it(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    let whole = [UNTOUCHED; Scene::LENGTH as usize];
+    let first = shadow(&mut pair.server, scene.far, scene.server.zone, EVERYTHING);
+    let second = shadow(&mut pair.server, scene.far, scene.server.zone, EVERYTHING);
+    let written = write(&[scene.near.piece(0, 64)], first.remote(0));
+    assert_eq!(pair.client.carry_out(&scene.client, written), Status::Success);
+    assert_eq!(seen(pair, &scene, &second, 0, 64), Scene::bytes()[..64]);
+    pair.server.assert_holds(&scene.far, &whole);
+    // The region it came through goes, and it is there all the same.
+    pair.server.must(Command::Deregister { region: first.region });
+    assert!(synchronize(&mut pair.server, &second, 0, Scene::LENGTH));
+    let mut expected = whole;
+    expected[..64].copy_from_slice(&Scene::bytes()[..64]);
+    pair.server.assert_holds(&scene.far, &expected);
+}
+
+pub(crate) fn a_store_that_meets_a_write_without_a_call_costs_one_of_them(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    let far = shadow(&mut pair.server, scene.far, scene.server.zone, EVERYTHING);
+    let bytes = Scene::bytes();
+    // With the call both are there.
+    pair.server.write(&scene.far, 0, &pattern(9, Scene::LENGTH));
+    assert!(synchronize(&mut pair.server, &far, 0, Scene::LENGTH));
+    assert_eq!(seen(pair, &scene, &far, 0, Scene::LENGTH), pattern(9, Scene::LENGTH));
+    let whole = write(&[scene.near.all()], far.remote(0));
+    assert_eq!(pair.client.carry_out(&scene.client, whole.clone()), Status::Success);
+    assert!(synchronize(&mut pair.server, &far, 0, Scene::LENGTH));
+    pair.server.assert_holds(&scene.far, &bytes);
+    // Without it the peer's bytes are not, or not all.
+    pair.server.write(&scene.far, 0, &pattern(9, Scene::LENGTH));
+    assert_eq!(pair.client.carry_out(&scene.client, whole), Status::Success);
+    assert!(synchronize(&mut pair.server, &far, 0, Scene::LENGTH));
+    let wreck = pair.server.read(&scene.far, 0, Scene::LENGTH);
+    assert_ne!(wreck, bytes);
+    assert_eq!(seen(pair, &scene, &far, 0, Scene::LENGTH), wreck);
 }
 
 pub(crate) fn a_range_outside_shows_and_publishes_nothing(pair: &mut Pair) {
@@ -179,14 +250,14 @@ pub(crate) fn a_range_outside_shows_and_publishes_nothing(pair: &mut Pair) {
     assert_eq!(pair.client.carry_out(&scene.client, written), Status::Success);
     pair.server.write(&scene.far, 16, &[1; 8]);
     for (offset, length) in [(0, far.registered + 1), (u64::MAX, 8), (8, u64::MAX), (far.registered, 1)] {
-        assert!(!show_writes(&mut pair.server, &far, offset, length), "{offset:#x}+{length:#x}");
+        assert!(!synchronize(&mut pair.server, &far, offset, length), "{offset:#x}+{length:#x}");
         assert!(!publish(&mut pair.server, &far, offset, length), "{offset:#x}+{length:#x}");
     }
-    assert!(!show_writes(&mut pair.server, &scene.far, 0, 8), "this region is no shadow");
+    assert!(!synchronize(&mut pair.server, &scene.far, 0, 8), "this region is no shadow");
     assert_eq!(pair.server.read(&scene.far, 0, 8), [UNTOUCHED; 8]);
     assert_eq!(seen(pair, &scene, &far, 16, 8), [UNTOUCHED; 8]);
     pair.server.must(Command::Deregister { region: far.region });
-    assert!(!show_writes(&mut pair.server, &far, 0, 8), "it is gone");
+    assert!(!synchronize(&mut pair.server, &far, 0, 8), "it is gone");
     assert_eq!(pair.server.read(&scene.far, 0, 8), [UNTOUCHED; 8], "what was not shown is dropped");
 }
 
@@ -202,7 +273,7 @@ pub(crate) fn a_shadow_is_guarded_as_memory_is(pair: &mut Pair) {
         let request = write(&[scene.near.piece(0, 8)], far.remote(offset));
         pair.assert_refused(&scene, request, Status::RemoteAccess);
         if wrong < 2 {
-            assert!(show_writes(&mut pair.server, &far, 0, far.registered));
+            assert!(synchronize(&mut pair.server, &far, 0, far.registered));
         }
         pair.assert_nothing_moved(&scene);
         pair.reset();

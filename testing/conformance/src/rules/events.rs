@@ -29,15 +29,13 @@ pub(crate) fn the_first_message_of_a_queue_pair_in_rtr_is_announced_once(pair: &
     }
 }
 
+fn drain(notify: bool) -> (QpAttributes, AttributeMask) {
+    let attributes =
+        QpAttributes { state: QpState::SendQueueDrain, drained_notify: notify, ..QpAttributes::default() };
+    (attributes, AttributeMask::STATE | AttributeMask::ENABLE_DRAINED_NOTIFY)
+}
+
 pub(crate) fn a_drained_send_queue_is_announced_where_that_was_asked_for(pair: &mut Pair) {
-    let drain = |notify| {
-        let attributes = QpAttributes {
-            state: QpState::SendQueueDrain,
-            drained_notify: notify,
-            ..QpAttributes::default()
-        };
-        (attributes, AttributeMask::STATE | AttributeMask::ENABLE_DRAINED_NOTIFY)
-    };
     let scene = pair.scene(&RELIABLE);
     pair.client.modify(scene.client.pair, drain(false));
     pair.client.assert_no_async_event();
@@ -52,6 +50,32 @@ pub(crate) fn a_drained_send_queue_is_announced_where_that_was_asked_for(pair: &
     pair.client.modify(scene.client.pair, drain(true));
     pair.client.async_event(AsyncEventKind::SendQueueDrained, scene.client.pair);
     pair.client.assert_no_async_event();
+}
+
+pub(crate) fn a_send_queue_is_not_drained_while_a_send_waits_for_a_receive(pair: &mut Pair) {
+    for sends in [1, 3] {
+        let scene = pair.scene(&RELIABLE);
+        let requests = (0..sends).map(|_| send(&[scene.near.piece(0, 8)])).collect();
+        pair.client.post_all(&scene.client, requests);
+        // Long enough for the peer to have said that it has none.
+        pair.client.assert_quiet(scene.client.send_queue);
+        pair.client.modify(scene.client.pair, drain(true));
+        // Not begun before, so it waits.
+        pair.client.post(&scene.client, write(&[scene.near.all()], scene.far.remote(0)));
+        pair.client.assert_no_async_event();
+        for _ in 0..sends {
+            pair.server.receive(&scene.server, 1, &[scene.far.piece(0, 8)]);
+        }
+        // What was begun ends in SQD, and then the queue is drained.
+        pair.client.async_event(AsyncEventKind::SendQueueDrained, scene.client.pair);
+        pair.client.completions(scene.client.send_queue, sends);
+        pair.server.completions(scene.server.receive_queue, sends);
+        pair.client.assert_quiet(scene.client.send_queue);
+        pair.client.assert_no_async_event();
+        pair.client.move_to(&scene.client, QpState::ReadyToSend);
+        assert_eq!(pair.client.sent(&scene.client).status, Status::Success);
+        pair.reset();
+    }
 }
 
 pub(crate) fn destroying_a_queue_pair_waits_until_its_events_are_acknowledged(pair: &mut Pair) {

@@ -76,13 +76,22 @@ pub(crate) fn all() -> Vec<Rule> {
         }
         "RMR-10" memory_windows::{ a_window_never_bound_or_given_back_leads_nowhere }
         "RMR-12" memory_windows::{ a_bind_in_error_is_flushed_and_the_old_key_goes_on }
-        "SYNC-2" coherence::{ what_peers_write_is_shown_by_the_call_and_not_before }
+        "SYNC-2" coherence::{
+            what_peers_write_is_shown_by_the_call_and_not_before,
+            a_byte_has_one_shadow_through_all_regions_on_it,
+        }
+        "SYNC-3" coherence::{
+            what_the_device_places_itself_is_seen_on_both_sides,
+            what_the_device_reads_into_memory_is_seen_on_both_sides,
+        }
         "SYNC-4" coherence::{
             atomics_and_immediate_writes_stay_unseen_until_they_are_shown,
             what_the_program_writes_is_seen_when_it_is_published_and_not_before,
-            local_operations_meet_the_memory_and_not_its_shadow,
         }
-        "SYNC-6" coherence::{ after_showing_a_write_the_program_writes_over_it_and_publishes }
+        "SYNC-6" coherence::{
+            after_showing_a_write_the_program_writes_over_it_and_publishes,
+            a_store_that_meets_a_write_without_a_call_costs_one_of_them,
+        }
         "SYNC-8" coherence::{
             a_range_outside_shows_and_publishes_nothing,
             a_shadow_is_guarded_as_memory_is,
@@ -246,6 +255,7 @@ pub(crate) fn all() -> Vec<Rule> {
         "7.6" events::{
             the_first_message_of_a_queue_pair_in_rtr_is_announced_once,
             a_drained_send_queue_is_announced_where_that_was_asked_for,
+            a_send_queue_is_not_drained_while_a_send_waits_for_a_receive,
             destroying_a_queue_pair_waits_until_its_events_are_acknowledged,
             an_event_nobody_took_goes_with_its_queue_pair,
             datagrams_establish_nothing,
@@ -269,7 +279,10 @@ pub(crate) fn all() -> Vec<Rule> {
             a_fixed_window_is_exactly_where_it_was_asked_for,
             a_fixed_window_never_replaces_another_and_ends_below_2_to_the_62,
         }
-        "SCIF-4" windows::{ an_offset_nobody_fixed_is_the_lowest_place_from_2_to_the_62 }
+        "SCIF-4" windows::{
+            an_offset_nobody_fixed_is_the_lowest_place_from_2_to_the_62,
+            an_offset_that_is_suggested_is_taken_or_the_next_free_place_above_it,
+        }
         "SCIF-5" windows::{
             a_window_is_reached_by_both_reads_and_both_writes,
             a_mapped_window_is_the_memory_itself,

@@ -176,6 +176,30 @@ pub(crate) fn an_offset_nobody_fixed_is_the_lowest_place_from_2_to_the_62(pair: 
     }
 }
 
+pub(crate) fn an_offset_that_is_suggested_is_taken_or_the_next_free_place_above_it(pair: &mut Pair) {
+    let connection = connect(pair);
+    let own = pages(&mut pair.client, pair.arrangement.memory, 4);
+    let theirs = pages(&mut pair.server, pair.arrangement.memory, 4);
+    let (near, far) = (connection.near, connection.far);
+    for (side, endpoint, pages) in [(&mut pair.client, near, own), (&mut pair.server, far, theirs)] {
+        let mut at = |offset, count| {
+            let (address, length) = (pages.address, count * PAGE);
+            side.ask(Command::OpenWindow { endpoint, address, length, offset, rights: BOTH, fixed: false })
+        };
+        assert_eq!(at(0x40000, 2), [0x40000]);
+        // Taken in part or whole: behind it; and in the gap only what fits there.
+        assert_eq!(at(0x44000, 1), [0x44000]);
+        assert_eq!(at(0x40000, 2), [0x42000]);
+        assert_eq!(at(0x41000, 1), [0x45000]);
+        assert_eq!(at(0x3f000, 2), [0x46000]);
+        assert_eq!(at(0x3f000, 1), [0x3f000]);
+        assert_eq!(at(0x60008, 1), [0x61000]);
+        assert_eq!(at(TOP - PAGE, 2), [TOP - PAGE]);
+        // Nothing is free above the last page.
+        assert_eq!(at((1 << 63) - PAGE, 2), [TOP + PAGE]);
+    }
+}
+
 pub(crate) fn a_window_is_reached_by_both_reads_and_both_writes(pair: &mut Pair) {
     let scene = scene(pair, 4);
     let Connection { near, far } = scene.connection;

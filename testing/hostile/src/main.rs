@@ -1,0 +1,109 @@
+//! `hostile`: lies to another process, within bounds, and says what it did.
+
+#![forbid(unsafe_code)]
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Parser};
+use nonic_hostile::{Liar, engine, manager, scif};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
+
+/// A process that breaks every rule it can
+#[derive(Parser, Debug)]
+struct Arguments {
+    #[command(flatten)]
+    victim: Victim,
+    /// Repeats a run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How long, at most
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// How many things, at most
+    #[arg(long, default_value_t = u64::MAX)]
+    count: u64,
+    /// What, of all that there is to do to a queue pair; several times for several
+    #[arg(long = "action", value_enum, requires = "number")]
+    actions: Vec<engine::Action>,
+    /// Become this user first
+    #[arg(long)]
+    user: Option<u32>,
+    /// Make a link in order at the end, and say whether the victim welcomes it
+    #[arg(long, requires = "number")]
+    welcome: bool,
+    /// Keep a CPU busy instead, and the victim in peace
+    #[arg(long)]
+    idle: bool,
+    /// Keep everything until standard input ends
+    #[arg(long)]
+    stay: bool,
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Victim {
+    /// The queue pair whose process is the victim
+    #[arg(long)]
+    number: Option<u32>,
+    /// The service of the connection manager whose process is the victim: its space, a slash, its number
+    #[arg(long)]
+    service: Option<String>,
+    /// The name of the SCIF port whose process is the victim
+    #[arg(long)]
+    port: Option<String>,
+}
+
+fn main() -> std::io::Result<()> {
+    let arguments = Arguments::parse();
+    let limits = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits })?;
+    if let Some(user) = arguments.user {
+        // The only thread there is.
+        let (uid, gid) = (rustix::process::Uid::from_raw(user), rustix::process::Gid::from_raw(user));
+        set_thread_res_gid(gid, gid, gid)?;
+        set_thread_res_uid(uid, uid, uid)?;
+    }
+    let until = Instant::now() + Duration::from_secs_f64(arguments.seconds);
+    if arguments.idle {
+        println!("begins");
+        while Instant::now() < until {}
+        return Ok(());
+    }
+    println!("begins");
+    let seed = arguments.seed;
+    if let Some(number) = arguments.victim.number {
+        let all = &engine::Action::HARMLESS_TO_NAMES[..];
+        let actions = if arguments.actions.is_empty() { all } else { &arguments.actions };
+        let mut liar = engine::Hostile::new(number, seed);
+        attack(&mut liar, actions, &arguments, until);
+        if arguments.welcome {
+            println!("welcome: {}", liar.is_welcome(Duration::from_secs(5)));
+        }
+        let names = liar.names();
+        finish(&mut liar, names, arguments.stay)
+    } else if let Some(service) = arguments.victim.service.clone() {
+        let mut liar = manager::Hostile::new(service, seed);
+        attack(&mut liar, &manager::Action::ALL, &arguments, until);
+        finish(&mut liar, 0, arguments.stay)
+    } else {
+        let mut liar = scif::Hostile::new(arguments.victim.port.clone().unwrap_or_default(), seed);
+        attack(&mut liar, &scif::Action::ALL, &arguments, until);
+        finish(&mut liar, 0, arguments.stay)
+    }
+}
+
+fn attack<L: Liar>(liar: &mut L, actions: &[L::Action], arguments: &Arguments, until: Instant) {
+    liar.run(actions, arguments.count, until);
+    liar.report().iter().for_each(|line| println!("{line}"));
+}
+
+fn finish(liar: &mut impl Liar, names: usize, stay: bool) -> std::io::Result<()> {
+    println!("done, with {} connections and {names} names", liar.connections());
+    if stay {
+        std::io::stdin().read_to_end(&mut Vec::new())?;
+        println!("left, with {} connections", liar.connections());
+    }
+    Ok(())
+}
