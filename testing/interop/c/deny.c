@@ -1,6 +1,8 @@
 // Runs a program under a seccomp filter that refuses the system calls named, with EPERM, as container profiles do.
 //
-// Usage: deny CALL[,CALL...] PROGRAM [ARGS...]     with CALL one of process_vm, memfd, userfaultfd, membarrier
+// Usage: deny CALL[,CALL...] PROGRAM [ARGS...]     with CALL one of process_vm, memfd, userfaultfd, membarrier,
+// and container: of what Docker's own profile refuses to a container without privileges, whatever has to do with memory,
+// processes, files and namespaces. It allows process_vm on kernels since 4.8, so that has a name of its own.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,17 +18,22 @@
 
 static const struct {
     const char *name;
-    int calls[2];
+    int count;
+    int calls[24];
 } known[] = {
-    {"process_vm", {SYS_process_vm_readv, SYS_process_vm_writev}},
-    {"memfd", {SYS_memfd_create, SYS_memfd_create}},
-    {"userfaultfd", {SYS_userfaultfd, SYS_userfaultfd}},
-    {"membarrier", {SYS_membarrier, SYS_membarrier}},
+    {"process_vm", 2, {SYS_process_vm_readv, SYS_process_vm_writev}},
+    {"memfd", 1, {SYS_memfd_create}},
+    {"userfaultfd", 1, {SYS_userfaultfd}},
+    {"membarrier", 1, {SYS_membarrier}},
+    {"container", 21, {SYS_userfaultfd, SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy, SYS_move_pages, SYS_migrate_pages,
+                       SYS_kcmp, SYS_pidfd_getfd, SYS_process_madvise, SYS_io_uring_setup, SYS_io_uring_enter,
+                       SYS_io_uring_register, SYS_perf_event_open, SYS_bpf, SYS_keyctl, SYS_add_key, SYS_open_by_handle_at,
+                       SYS_mount, SYS_unshare, SYS_setns, SYS_personality}},
 };
 
 int main(int argc, char **argv)
 {
-    struct sock_filter program[64];
+    struct sock_filter program[128];
     unsigned short length = 0;
     if (argc < 3) {
         fprintf(stderr, "usage: deny CALL[,CALL...] PROGRAM [ARGS...]\n");
@@ -41,7 +48,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "deny: no such call: %s\n", name);
             return 2;
         }
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < known[k].count; i++) {
             program[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, known[k].calls[i], 0, 1);
             program[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
         }

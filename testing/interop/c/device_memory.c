@@ -1,8 +1,9 @@
 // Device memory, word for word as its manual pages promise it, between two processes.
 //
-// proves: DM-1, DM-2, DM-3, DM-4, DM-5, DM-6, DM-7
+// proves: DM-1, DM-2, DM-3, DM-4, DM-5, DM-6, DM-7, DM-8
 //
-// Usage: device_memory [BYTES]: the size of the device memory the caller configured, compared with max_dm_size.
+// Usage: device_memory [BYTES [GRANULE]]: the size of the device memory the caller configured, compared with max_dm_size, and
+// what copies are multiples of, 1 or 4.
 
 #include "common.h"
 
@@ -160,6 +161,117 @@ static void copies_move_exactly_what_was_asked(struct node *n)
     REQUIRE(ibv_free_dm(dm) == 0);
 }
 
+// Copies of any offset and length, or of whole granules and no others.
+// proves: DM-4
+static void copies_are_as_exact_as_the_device(struct node *n, uint64_t granule)
+{
+    static const struct {
+        uint64_t offset;
+        size_t length;
+    } ranges[] = {{1, 4}, {3, 7}, {0, 1}, {ROOM - 1, 1}, {7, 1001}, {5, 0}, {63, 66}, {2, 2}, {4, 2}, {ROOM - 3, 3}};
+    unsigned char bytes[ROOM], expected[ROOM], back[ROOM];
+    struct ibv_dm *dm = allocate(n->context, ROOM, 0);
+    REQUIRE(dm);
+    fill(expected, ROOM, 1);
+    REQUIRE(ibv_memcpy_to_dm(dm, 0, expected, ROOM) == 0);
+    for (unsigned i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        uint64_t offset = ranges[i].offset;
+        size_t length = ranges[i].length;
+        int wanted = offset % granule || length % granule ? EINVAL : 0;
+        fill(bytes, length, 10 + i);
+        CHECK_EQ("DM-4", "a copy to a byte offset does what the device allows", ibv_memcpy_to_dm(dm, offset, bytes, length),
+                 wanted);
+        if (!wanted)
+            memcpy(expected + offset, bytes, length);
+        memset(back, 0xee, ROOM);
+        CHECK_EQ("DM-4", "and so does one from it", ibv_memcpy_from_dm(back, dm, offset, length), wanted);
+        size_t copied = wanted ? 0 : length;
+        CHECK("DM-4", "it brings those bytes and no others",
+              memcmp(back, bytes, copied) == 0 && all_bytes(back + copied, ROOM - copied, 0xee));
+        REQUIRE(ibv_memcpy_from_dm(back, dm, 0, ROOM) == 0);
+        CHECK("DM-4", "and nothing beside them changed", memcmp(back, expected, ROOM) == 0);
+    }
+    REQUIRE(ibv_free_dm(dm) == 0);
+}
+
+// Where the device memory of this process begins; NULL if it is not mapped, or cannot be told.
+static unsigned char *arena(void)
+{
+    char line[512];
+    unsigned long start = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && !start && fgets(line, sizeof line, maps))
+        if (strstr(line, "nonic-device-memory"))
+            start = strtoul(line, NULL, 16);
+    if (maps)
+        fclose(maps);
+    return (unsigned char *)start;
+}
+
+// The start of a buffer in the device's memory, found by what stands there; -1 if it is not found.
+static int64_t start_of(struct ibv_dm *dm)
+{
+    enum { LOOK = 1 << 17 }; // small buffers lie near the beginning
+    static unsigned round;
+    unsigned char mark[16], *memory = arena();
+    fill(mark, sizeof mark, 1000 + round++);
+    REQUIRE(memory && ibv_memcpy_to_dm(dm, 0, mark, sizeof mark) == 0);
+    unsigned char *start = memmem(memory, LOOK, mark, sizeof mark);
+    return start ? start - memory : -1;
+}
+
+// proves: DM-2
+static void the_start_is_at_a_multiple_of_the_alignment(struct node *n)
+{
+    for (uint32_t align = 0; align <= 14; align++) {
+        struct ibv_dm *before = allocate(n->context, 4, 0), *dm = allocate(n->context, 64, align);
+        REQUIRE(before && dm);
+        int64_t start = start_of(dm);
+        CHECK("DM-2", "the buffer is found in the device's memory", start >= 0);
+        CHECK_EQ("DM-2", "its start has the alignment that was asked for", start % (1u << align), 0);
+        REQUIRE(ibv_free_dm(before) == 0 && ibv_free_dm(dm) == 0);
+    }
+}
+
+// proves: DM-5
+static void a_window_leads_to_device_memory(struct node *n)
+{
+    struct ibv_dm *dm = allocate(n->context, ROOM, 0);
+    REQUIRE(dm);
+    struct ibv_mr *mr = ibv_reg_dm_mr(n->pd, dm, WINDOW_AT, WINDOW, DM_REMOTE | IBV_ACCESS_MW_BIND);
+    struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1);
+    CHECK("DM-5", "window binding is a right of a region of device memory", mr != NULL);
+    REQUIRE(mr && mw);
+    dm_fill(dm, 0, ROOM, 20 + self.active);
+    bring_up(n);
+    uint32_t key, theirs;
+    unsigned char own[ROOM], now[ROOM];
+    struct ibv_mw_bind bind = {.wr_id = 5, .send_flags = IBV_SEND_SIGNALED};
+    bind.bind_info.mr = mr;
+    bind.bind_info.addr = 100; // of the region
+    bind.bind_info.length = 200;
+    bind.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    CHECK_EQ("DM-5", "a window is bound to a part of it", ibv_bind_mw(n->qp, mw, &bind), 0);
+    CHECK_EQ("DM-5", "and is bound", next_completion(n->send_cq).status, IBV_WC_SUCCESS);
+    key = mw->rkey;
+    swap_values(&key, &theirs, sizeof key);
+    fill(n->buffer, 64, 30 + self.active);
+    REQUIRE(post(n->qp, 6, IBV_WR_RDMA_WRITE, piece(n->buffer, 64, n->mr->lkey), 236, theirs) == 0);
+    CHECK_EQ("DM-5", "a peer writes through it", next_completion(n->send_cq).status, IBV_WC_SUCCESS);
+    meet();
+    fill(own, ROOM, 20 + self.active);
+    fill(own + WINDOW_AT + 236, 64, 30 + !self.active);
+    REQUIRE(ibv_memcpy_from_dm(now, dm, 0, ROOM) == 0);
+    CHECK("DM-5", "to the bytes that the address means in the region", memcmp(now, own, ROOM) == 0);
+    meet();
+    REQUIRE(post(n->qp, 7, IBV_WR_RDMA_WRITE, piece(n->buffer, 64, n->mr->lkey), 237, theirs) == 0);
+    CHECK("DM-5", "one byte beyond the window is refused", next_completion(n->send_cq).status != IBV_WC_SUCCESS);
+    meet();
+    REQUIRE(ibv_memcpy_from_dm(now, dm, 0, ROOM) == 0);
+    CHECK("DM-5", "and nothing came there", memcmp(now, own, ROOM) == 0);
+    REQUIRE(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0 && ibv_free_dm(dm) == 0);
+}
+
 // proves: DM-5
 static void registration_takes_a_range_and_insists_on_zero_based(struct node *n)
 {
@@ -176,6 +288,12 @@ static void registration_takes_a_range_and_insists_on_zero_based(struct node *n)
     if (second)
         CHECK_EQ("DM-5", "and deregistered", ibv_dereg_mr(second), 0);
     CHECK_EQ("DM-5", "the first is deregistered", ibv_dereg_mr(mr), 0);
+    struct ibv_mr *empty = ibv_reg_dm_mr(n->pd, dm, ROOM, 0, DM_REMOTE);
+    CHECK("DM-5", "a region of no bytes is registered, as on cards", empty != NULL);
+    if (empty) {
+        CHECK_EQ("DM-5", "and holds the buffer", ibv_free_dm(dm), EBUSY);
+        CHECK_EQ("DM-5", "until it is deregistered", ibv_dereg_mr(empty), 0);
+    }
 
     CHECK_NULL("DM-5", "without IBV_ACCESS_ZERO_BASED registration is refused with EINVAL",
                ibv_reg_dm_mr(n->pd, dm, 0, WINDOW, ALL_REMOTE), EINVAL);
@@ -448,6 +566,64 @@ static void free_fails_while_a_region_exists_and_loses_nothing(struct node *n)
     meet();
 }
 
+// In the child: 0, or the line of what was wrong.
+static int child_with_its_parents_memory(struct node *n, struct ibv_dm *dm)
+{
+    unsigned char bytes[256], back[256];
+    fill(bytes, sizeof bytes, 2);
+    if (!dm_filled(dm, 0, sizeof bytes, 7) || ibv_memcpy_to_dm(dm, 0, bytes, sizeof bytes) != 0)
+        return __LINE__;
+    struct ibv_dm *own = allocate(n->context, ROOM, 0);
+    if (!own || own->context != n->context)
+        return __LINE__;
+    if (ibv_memcpy_from_dm(back, own, ROOM - sizeof back, sizeof back) != 0 || !all_bytes(back, sizeof back, 0))
+        return __LINE__;
+    if (ibv_memcpy_to_dm(own, 0, bytes, sizeof bytes) != 0 || !dm_filled(own, 0, sizeof bytes, 2))
+        return __LINE__;
+    // A domain of the parent's makes no regions here, of whatever memory.
+    errno = 0;
+    if (ibv_reg_dm_mr(n->pd, own, 0, ROOM, DM_REMOTE) || errno != EIO)
+        return __LINE__;
+    if (ibv_free_dm(own) != 0 || ibv_free_dm(dm) != 0)
+        return __LINE__;
+    // Left behind, at the place that the parent gives out next.
+    struct ibv_dm *left = allocate(n->context, ROOM, 12);
+    if (!left || ibv_memcpy_to_dm(left, 0, bytes, sizeof bytes) != 0)
+        return __LINE__;
+    return 0;
+}
+
+// proves: DM-8
+static void a_child_has_device_memory_of_its_own(struct node *n)
+{
+    static const size_t lengths[] = {256, 64 * 1024}; // a part of a page, and whole pages
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct ibv_dm *dm = allocate(n->context, lengths[i], 12);
+        REQUIRE(dm);
+        dm_fill(dm, 0, lengths[i], 7);
+        pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            int line = child_with_its_parents_memory(n, dm);
+            if (line)
+                fprintf(stderr, "the child: line %d, errno %d\n", line, errno);
+            _exit(line != 0);
+        }
+        int status = -1;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_EQ("DM-8", "a child has memory of its own on its parent's context, and copies to its parent's", status, 0);
+        CHECK("DM-8", "its copy reaches the parent, as on cards, and its free takes nothing", dm_filled(dm, 0, 256, 2));
+        dm_fill(dm, 0, lengths[i], 7);
+        struct ibv_dm *next = allocate(n->context, lengths[i], 12);
+        unsigned char seen[256];
+        REQUIRE(next && ibv_memcpy_from_dm(seen, next, 0, sizeof seen) == 0);
+        CHECK("DM-8", "what it wrote to its own is not in its parent's", all_bytes(seen, sizeof seen, 0));
+        dm_fill(next, 0, lengths[i], 8);
+        CHECK("DM-8", "nor is it given out again", dm_filled(dm, 0, lengths[i], 7));
+        REQUIRE(ibv_free_dm(next) == 0 && ibv_free_dm(dm) == 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     uint64_t configured = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;
@@ -456,12 +632,16 @@ int main(int argc, char **argv)
     allocation_takes_length_alignment_and_mask(&n);
     allocation_stops_at_the_limit_and_freed_memory_comes_back(&n, configured);
     copies_move_exactly_what_was_asked(&n);
+    copies_are_as_exact_as_the_device(&n, argc > 2 ? strtoull(argv[2], NULL, 0) : 1);
     registration_takes_a_range_and_insists_on_zero_based(&n);
+    the_start_is_at_a_multiple_of_the_alignment(&n);
     the_start_honours_the_alignment_so_that_atomics_work(&n);
+    a_window_leads_to_device_memory(&n);
     the_lkey_serves_in_sends_and_receives(&n);
     the_rkey_serves_in_write_read_and_atomics(&n);
     beyond_the_region_is_refused_and_moves_nothing(&n);
     free_fails_while_a_region_exists_and_loses_nothing(&n);
+    a_child_has_device_memory_of_its_own(&n);
     close_node(&n);
     return finish();
 }

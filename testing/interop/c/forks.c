@@ -2,6 +2,7 @@
 // and afterwards.
 //
 // Usage: forks [fork-init]      with `ibv_fork_init` first: the child may then miss the memory, as the manual page says
+//        forks load COUNT       only forks under load, so many of them
 //
 // proves: MEM-3
 
@@ -14,6 +15,7 @@
 #define HALF (LENGTH / 2)
 
 static bool fork_init;
+static int under_load; // how many forks, if nothing else is to be done
 
 // A child and the line to it. One byte from the parent is "go on", one byte from the child is "done, and all is well".
 struct child {
@@ -265,37 +267,61 @@ static void *registers_all_the_time(void *argument)
     return NULL;
 }
 
+// Regions that live through all of it, of every length up to the whole.
+#define LIVE 8
+static unsigned char *live[LIVE];
+
+static size_t live_length(int i) { return (size_t)(i + 1) * LENGTH / LIVE - (i % 2 ? 0 : 100); }
+
 static void looks_and_writes(int line, unsigned char *at)
 {
     bool inherited = filled(at, LENGTH, 1);
     memset(at, 0x55, LENGTH);
+    for (int i = 0; i < LIVE; i++) {
+        inherited = inherited && filled(live[i], live_length(i), 10 + i);
+        memset(live[i], 0x56, live_length(i));
+    }
     report_and_wait(line, inherited);
 }
 
-static void forks_meet_registrations(struct node *n)
+static void forks_meet_registrations(struct node *n, int count)
 {
     unsigned char *at = map_pages(LENGTH);
-    struct ibv_mr *mr = register_all(n, at, LENGTH);
+    struct ibv_mr *mr = register_all(n, at, LENGTH), *live_mr[LIVE];
     struct registrar registrar = {.n = n};
     pthread_t thread;
     uint64_t wrong = 0;
+    int64_t start = now_ns();
     CHECK_EQ("fork", "the peer writes", peer_writes(n, mr, at, LENGTH, 1), IBV_WC_SUCCESS);
+    for (int i = 0; i < LIVE; i++) {
+        live[i] = map_pages(LENGTH);
+        live_mr[i] = register_all(n, live[i], live_length(i));
+        CHECK_EQ("fork", "and elsewhere", peer_writes(n, live_mr[i], live[i], live_length(i), 10 + i), IBV_WC_SUCCESS);
+    }
     REQUIRE(pthread_create(&thread, NULL, registers_all_the_time, &registrar) == 0);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < count; i++) {
         struct child child = raise_child(looks_and_writes, at);
         wrong += !hears_that_all_is_well(child);
         wrong += !filled(at, LENGTH, 1);
         let_go_on(child);
         wrong += child_status(child.pid) != 0;
         close(child.line);
+        wrong += !filled(live[i % LIVE], live_length(i % LIVE), 10 + i % LIVE);
     }
     enough = true;
     REQUIRE(pthread_join(thread, NULL) == 0);
-    CHECK_EQ("fork", "sixty children and their parent have their own bytes while another thread registers", wrong, 0);
+    printf("     %d forks, %" PRIu64 " registrations meanwhile, %" PRId64 " ms\n", count, registrar.rounds,
+           (now_ns() - start) / 1000000);
+    CHECK_EQ("fork", "all children and their parent have their own bytes while another thread registers", wrong, 0);
     CHECK("fork", "which goes on meanwhile", registrar.rounds > 0);
     CHECK_EQ("fork", "and loses nothing", registrar.wrong, 0);
     CHECK_EQ("fork", "the region is deregistered", ibv_dereg_mr(mr), 0);
     REQUIRE(munmap(at, LENGTH) == 0);
+    for (int i = 0; i < LIVE; i++) {
+        CHECK_EQ("fork", "so are those that lived through it", ibv_dereg_mr(live_mr[i]), 0);
+        CHECK("fork", "and keep their bytes", filled(live[i], live_length(i), 10 + i));
+        REQUIRE(munmap(live[i], LENGTH) == 0);
+    }
 }
 
 // ---- ibv_fork_init -----------------------------------------------------------------------------------------------------
@@ -333,6 +359,10 @@ static void fork_init_keeps_apart(struct node *n)
 
 static void program(struct node *n)
 {
+    if (under_load) {
+        forks_meet_registrations(n, under_load);
+        return;
+    }
     if (fork_init) {
         fork_init_keeps_apart(n);
     } else {
@@ -343,11 +373,12 @@ static void program(struct node *n)
     }
     other_programs_are_started(n);
     if (!fork_init)
-        forks_meet_registrations(n);
+        forks_meet_registrations(n, 60);
 }
 
 int main(int argc, char **argv)
 {
+    under_load = argc > 2 && strcmp(argv[1], "load") == 0 ? atoi(argv[2]) : 0;
     fork_init = argc > 1 && strcmp(argv[1], "fork-init") == 0;
     if (fork_init && ibv_fork_init() != 0) {
         printf("FAIL ibv_fork_init refuses\n0 passed, 1 failed\n");

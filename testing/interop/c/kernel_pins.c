@@ -147,6 +147,24 @@ static void registered_first(struct node *n, struct ring *r)
     REQUIRE(munmap(at, LENGTH) == 0);
 }
 
+static void pinned_elsewhere(struct node *n, struct ring *r)
+{
+    const char *when = "pinned elsewhere";
+    unsigned char *held = map_pages(LENGTH), *at = map_pages(LENGTH);
+    memset(held, 1, LENGTH);
+    REQUIRE(pin(r, held));
+    struct ibv_mr *mr = register_all(n, at, LENGTH);
+    check_adopted(when, at, LENGTH);
+    CHECK_EQ(when, "the peer writes memory that nobody had touched", peer_writes(n, mr, at, LENGTH, 6), IBV_WC_SUCCESS);
+    CHECK(when, "and the program sees it", filled(at, LENGTH, 6));
+    kernel_and_program_agree(r, held, 7, when);
+    CHECK_EQ(when, "the region is deregistered", ibv_dereg_mr(mr), 0);
+    CHECK(when, "and the memory keeps its bytes", filled(at, LENGTH, 6));
+    kernel_and_program_agree(r, held, 9, when);
+    unpin(r);
+    REQUIRE(munmap(held, LENGTH) == 0 && munmap(at, LENGTH) == 0);
+}
+
 static void program(struct node *n)
 {
     struct ring ring;
@@ -156,6 +174,7 @@ static void program(struct node *n)
     }
     registered_first(n, &ring);
     pinned_first(n, &ring);
+    pinned_elsewhere(n, &ring);
     close(ring.fd);
 }
 

@@ -1,19 +1,19 @@
-// For programs whose peers come and go: a nursery that forks them, messages to and from them, a load of every kind of
-// request, and counts of what a process holds.
+// For programs whose peers come and go: a nursery that forks them, messages to and from them, and a load of every kind of
+// request.
 
 #ifndef NONIC_INTEROP_PEERS_H
 #define NONIC_INTEROP_PEERS_H
 
 #include "common.h"
+#include "holdings.h"
 
-#include <dirent.h>
 #include <sys/prctl.h>
 
 #define ROOM (256 * 1024)
 #define WINDOW 24    // requests outstanding on the send queue
 #define RECEIVES 48  // receives kept posted
-#define WARM_UP 4    // rounds after which nothing may grow any more
-#define SETTLE_MS 10000
+#define GUARD 4096   // bytes around the room that are not registered
+#define GUARDED 0x77 // and what stands there
 
 enum kind { FORK = 1, PID, CARD, READY, DIED, QUIT };
 
@@ -24,16 +24,6 @@ struct message {
     pid_t pid;
     struct card card;
 };
-
-static uint64_t random_state;
-
-static UNUSED uint32_t random_below(uint32_t limit)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)((random_state >> 11) % limit);
-}
 
 static UNUSED void tell(int fd, enum kind kind, uint32_t round, pid_t pid, const struct card *card)
 {
@@ -179,7 +169,10 @@ static UNUSED struct node load_node(void)
     struct node n = open_node();
     REQUIRE(ibv_dereg_mr(n.mr) == 0);
     free(n.buffer);
-    REQUIRE(posix_memalign((void **)&n.buffer, 4096, ROOM) == 0);
+    unsigned char *around;
+    REQUIRE(posix_memalign((void **)&around, GUARD, ROOM + 2 * GUARD) == 0);
+    memset(around, GUARDED, ROOM + 2 * GUARD);
+    n.buffer = around + GUARD;
     memset(n.buffer, 0x11, ROOM);
     REQUIRE(n.mr = ibv_reg_mr(n.pd, n.buffer, ROOM, ALL_REMOTE));
     REQUIRE(ibv_destroy_cq(n.send_cq) == 0 && ibv_destroy_cq(n.recv_cq) == 0);
@@ -194,9 +187,40 @@ static UNUSED struct node load_node(void)
     return n;
 }
 
+// Whether what lies around the registered room, which no peer was ever granted, is as it was.
+static UNUSED bool guards_stand(const struct node *n)
+{
+    return all_bytes(n->buffer - GUARD, GUARD, GUARDED) && all_bytes(n->buffer + ROOM, GUARD, GUARDED);
+}
+
+static UNUSED void close_load_node(struct node *n)
+{
+    n->buffer -= GUARD; // where the allocation begins
+    close_node(n);
+}
+
 static UNUSED bool connect_to(struct node *n, const struct card *there, uint32_t psn)
 {
     return to_rtr(n, there) == 0 && to_rts(n, psn) == 0;
+}
+
+// Gives a peer's node its queue pair, which takes receives now.
+static UNUSED void make_ready(struct node *n)
+{
+    REQUIRE(n->qp = make_qp(n, IBV_QPT_RC));
+    REQUIRE(to_init(n) == 0);
+}
+
+// Connects it to the survivor, which is told when that is done. A survivor that does not answer has ended.
+static UNUSED void greet_survivor(struct node *n, int fd, uint32_t round)
+{
+    struct card ours = card_of(n);
+    tell(fd, CARD, round, getpid(), &ours);
+    struct message m = hear(fd, round, PATIENCE_MS);
+    if (m.kind != CARD)
+        _exit(4);
+    REQUIRE(connect_to(n, &m.card, ours.psn));
+    tell(fd, READY, round, getpid(), NULL);
 }
 
 // ---- the nursery ---------------------------------------------------------------------------------------------------
@@ -219,96 +243,6 @@ static UNUSED void nursery(int fd, void (*life)(int fd, uint32_t round))
         waitpid(pid, &status, 0);
         tell(fd, DIED, m.round, status, NULL);
     }
-}
-
-// ---- what a process holds ------------------------------------------------------------------------------------------
-
-static UNUSED int entries_of(const char *directory)
-{
-    DIR *d = opendir(directory);
-    int count = 0;
-    if (!d)
-        return -1;
-    while (readdir(d))
-        count++;
-    closedir(d);
-    return count;
-}
-
-static UNUSED int lines_of(const char *path, const char *containing)
-{
-    FILE *f = fopen(path, "re");
-    char line[4096];
-    int count = 0;
-    if (!f)
-        return -1;
-    while (fgets(line, sizeof line, f))
-        count += strstr(line, containing) != NULL;
-    fclose(f);
-    return count;
-}
-
-static UNUSED long resident_kib(void)
-{
-    FILE *f = fopen("/proc/self/status", "re");
-    char line[256];
-    long kib = -1;
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmRSS: %ld", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib;
-}
-
-struct holdings {
-    int descriptors, mappings, names;
-};
-
-static UNUSED struct holdings holdings(void)
-{
-    // Names: abstract sockets of this network namespace; the caller gives the program one of its own.
-    return (struct holdings){entries_of("/proc/self/fd"), lines_of("/proc/self/maps", "-"),
-                             lines_of("/proc/net/unix", " @")};
-}
-
-static UNUSED bool no_more_than(struct holdings now, struct holdings before)
-{
-    // The allocator may have split or grown a mapping of its own: two are allowed for it, over all rounds.
-    return now.descriptors <= before.descriptors && now.mappings <= before.mappings + 2 && now.names <= before.names;
-}
-
-static UNUSED bool same(struct holdings a, struct holdings b)
-{
-    return a.descriptors == b.descriptors && a.mappings == b.mappings && a.names == b.names;
-}
-
-// What is held once nothing has changed for a tenth of a second.
-static UNUSED struct holdings steady(void)
-{
-    int64_t deadline = now_ns() + (int64_t)SETTLE_MS * 1000000;
-    struct timespec tick = {.tv_nsec = 100000000};
-    struct holdings last = holdings(), now;
-    for (;;) {
-        nanosleep(&tick, NULL);
-        now = holdings();
-        if (same(last, now) || now_ns() > deadline)
-            return now;
-        last = now;
-    }
-}
-
-// The engine may notice a dead peer a moment later than the program does.
-static UNUSED struct holdings settled(struct holdings before)
-{
-    int64_t deadline = now_ns() + (int64_t)SETTLE_MS * 1000000;
-    struct holdings now = holdings();
-    struct timespec tick = {.tv_nsec = 5000000};
-    while (!no_more_than(now, before) && now_ns() < deadline) {
-        nanosleep(&tick, NULL);
-        now = holdings();
-    }
-    return now;
 }
 
 #endif

@@ -201,17 +201,10 @@ static void misbehave(int fd, uint32_t round)
 static void behave(int fd, uint32_t round)
 {
     struct node n = load_node();
-    REQUIRE(n.qp = make_qp(&n, IBV_QPT_RC));
-    REQUIRE(to_init(&n) == 0);
+    make_ready(&n);
     fill(n.buffer, ROOM, round);
     REQUIRE(post_receive(n.qp, 1, piece(n.buffer, 4096, n.mr->lkey)) == 0);
-    struct card ours = card_of(&n);
-    tell(fd, CARD, round, getpid(), &ours);
-    struct message m = hear(fd, round, PATIENCE_MS);
-    if (m.kind != CARD)
-        _exit(4);
-    REQUIRE(connect_to(&n, &m.card, ours.psn));
-    tell(fd, READY, round, getpid(), NULL);
+    greet_survivor(&n, fd, round);
     while (hear(fd, round, PATIENCE_MS).kind == READY)
         ;
     _exit(5);
@@ -324,11 +317,7 @@ static void serve(struct node *n, int fd, uint32_t round)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 28, ends[2];
-    random_state = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)now_ns();
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%d rounds, seed %" PRIu64 "\n", rounds, random_state);
-    random_state = random_state * 2654435761u + 88172645463325252u;
+    int rounds = rounds_and_seed(argc, argv), ends[2];
     self.active = true;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
         perror("socketpair");
@@ -381,6 +370,6 @@ int main(int argc, char **argv)
     tell(ends[0], QUIT, 0, 0, NULL);
     waitpid(pid, NULL, 0);
     REQUIRE(ibv_dereg_mr(mr) == 0);
-    close_node(&n);
+    close_load_node(&n);
     return finish_alone();
 }

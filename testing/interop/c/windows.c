@@ -244,7 +244,7 @@ static void refused_by_the_call(struct node *n, struct ibv_mr *mr)
         {"no region but a length is refused", bind_of(part(NULL, 0, 8, REMOTE)), EINVAL},
         {"no region but an address, too", bind_of(part(NULL, 8, 0, REMOTE)), EINVAL},
         {"a region of another domain is refused", bind_of(part(other, window_address(n), 8, REMOTE)), EPERM},
-        {"a local right is refused", bind_of(part(mr, window_address(n), 8, IBV_ACCESS_LOCAL_WRITE)), EINVAL},
+        {"the right to bind is refused", bind_of(part(mr, window_address(n), 8, IBV_ACCESS_MW_BIND)), EINVAL},
         {"an unknown right is refused", bind_of(part(mr, window_address(n), 8, 1 << 9)), EINVAL},
         {"unknown flags are refused", bind_of(part(mr, window_address(n), 8, REMOTE)), EINVAL},
     };
@@ -253,6 +253,13 @@ static void refused_by_the_call(struct node *n, struct ibv_mr *mr)
         CHECK_EQ("5.4", binds[i].sentence, ibv_bind_mw(n->qp, mw, &binds[i].bind), binds[i].expected);
         CHECK("5.4", "and the key stays", mw->rkey == key);
     }
+    // As on cards, where it means nothing: a window has no local key.
+    bind_well(n, mw, part(mr, window_address(n), 8, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
+    fill(n->buffer, BUFFER, 5);
+    CHECK_EQ("5.4", "local write is taken", peer_does(n, READ, mw->rkey, window_address(n), 8, 1), IBV_WC_SUCCESS);
+    CHECK_EQ("5.4", "and gives a peer nothing", peer_does(n, WRITE, mw->rkey, window_address(n), 8, 1),
+             IBV_WC_REM_ACCESS_ERR);
+    CHECK("5.4", "so that nothing moves", filled(n->buffer, BUFFER, 5));
     struct ibv_mw_bind bind = bind_of(part(mr, window_address(n), 8, REMOTE));
     CHECK_EQ("5.4", "ibv_bind_mw refuses type 2", ibv_bind_mw(n->qp, type_2, &bind), EINVAL);
     CHECK_EQ("5.4", "a work request refuses type 1", post_bind(n, mw, ibv_inc_rkey(key), bind.bind_info), EINVAL);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::namespace::Namespace;
 use crate::program::Program;
-use crate::suite::{Verdict, everything};
-use crate::toolbox::{ORDINARY_USER, Toolbox, program, scratch, step_down};
+use crate::suite::{Verdict, everything, skipped};
+use crate::toolbox::{ORDINARY_USER, Toolbox, is_root, program, scratch, step_down, succeeds};
 
 /// How bytes travel: a value of `NONIC_TIER`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +104,8 @@ pub fn environments() -> Vec<Environment> {
 pub struct Place {
     environment: Environment,
     namespace: Option<Namespace>,
+    /// What becomes root before it mounts, and the program's user afterwards.
+    mounts: Vec<String>,
     user: u32,
     wrappers: Vec<String>,
     variables: Vec<(String, String)>,
@@ -113,7 +115,14 @@ impl Place {
     /// Prepares it.
     pub fn prepare(environment: Environment) -> Verdict<Self> {
         let namespace = environment.only_lo.then(Namespace::with_only_lo).transpose()?;
-        Ok(Self { environment, namespace, user: ORDINARY_USER, wrappers: Vec::new(), variables: Vec::new() })
+        Ok(Self {
+            environment,
+            namespace,
+            mounts: Vec::new(),
+            user: ORDINARY_USER,
+            wrappers: Vec::new(),
+            variables: Vec::new(),
+        })
     }
 
     /// What becomes of registered memory here, if that is said.
@@ -125,6 +134,22 @@ impl Place {
     pub fn user(mut self, user: u32) -> Self {
         self.user = user;
         self
+    }
+
+    /// Mounts something first, by a line for the shell, where only the program sees it. Skipped where that is not possible.
+    pub fn mounting(mut self, mounts: &str) -> Verdict<Self> {
+        let kind = if is_root() { "-m" } else { "-rm" };
+        let mut words = [&program("unshare")?.display().to_string(), kind, "--", "/bin/sh", "-c", mounts]
+            .map(String::from)
+            .to_vec();
+        if let Err(why) = succeeds(&words) {
+            return skipped(format!("these mounts are not possible here: {why}"));
+        }
+        words.pop();
+        words.extend([format!("{mounts} && exec \"$@\""), "sh".into()]);
+        self.mounts = words;
+        // Without /proc a program cannot know where it is.
+        Ok(self.variable("NONIC_LIB_DIR", &Toolbox::find()?.libraries.display().to_string()))
     }
 
     /// Puts a wrapper before `nonic run`, inside everything else: `prlimit`, a seccomp filter.
@@ -177,6 +202,7 @@ impl Place {
         if let Some(namespace) = &self.namespace {
             command.extend(namespace.enter()?);
         }
+        command.extend(self.mounts.iter().cloned());
         command.extend(step_down(self.user)?);
         if self.environment.one_cpu {
             command.extend([program("taskset")?.display().to_string(), "-c".into(), "0".into()]);

@@ -21,11 +21,15 @@ const CALLS: &[(&str, &str)] = &[
     ("adapters, the registry and their attributes refuse what makes no sense", "adapters"),
     ("what is no handle is refused by every call, by name", "handles"),
     ("dispatchers and notification objects wake whom they should", "dispatchers"),
+    ("who waits for two queues learns of them in the order of a wire", "notification_order"),
     ("connections begin and end as the table of states says", "connections"),
     ("transfers bring their bytes, and failed ones say why", "transfers"),
     ("what runs out is named, and nothing else happens", "exhaustion"),
     ("a message that nobody is ready for fails after the time it was given", "impatient"),
 ];
+
+/// What is between processes and not within one.
+const SHARING: (&str, &str) = ("a cookie names one memory for all processes of a user", "cookies");
 
 const ONE_CPU: Environment = Environment { name: "with both ends on one CPU", one_cpu: true, ..AS_IT_COMES };
 
@@ -77,9 +81,25 @@ fn main() -> ExitCode {
             suite.test(name, move || run(program, AS_IT_COMES, memory, &["alone"]));
         }
     }
+    let (sentence, program) = SHARING;
+    for environment in ways() {
+        for memory in [Memory::Coherent, Memory::NonCoherent, Memory::NonCoherentByName] {
+            let name = format!("{sentence}, {}{}", environment.name, memory.name());
+            suite.test(name, move || run(program, environment, memory, &[]));
+        }
+    }
     for (sentence, program) in [PROMISES[3], CALLS[3], CALLS[4]] {
         let name = format!("{sentence}, looked for and not waited for");
         suite.test(name, move || run(program, AS_IT_COMES, Memory::Coherent, &["poll"]));
+    }
+    for seed in ["1", "2", "18446744073709551615"] {
+        let (sentence, program) = PROMISES[2];
+        let name = format!("{sentence}, with a cache of seed {seed}");
+        suite.test(name, move || {
+            let place = Memory::NonCoherent.settle(Place::prepare(AS_IT_COMES)?);
+            let command = vec![compile_dat(program)?.display().to_string(), "noncoherent".into()];
+            judge(&place.variable("NONIC_CACHE_SEED", seed).nonic_run(command)?.run()?).map(drop)
+        });
     }
     for (sentence, program) in CALLS {
         if everything() {

@@ -33,6 +33,9 @@ fn main() -> ExitCode {
     suite.test("threads that register what they allocate run under AddressSanitizer", || {
         judge(&under_address_sanitizer("allocators", &["60", "1"])?).map(drop)
     });
+    suite.test("memory that only the library's objects lead to is not lost to AddressSanitizer", || {
+        judge(&under_address_sanitizer("contexts", &[])?).map(drop)
+    });
     suite.test(
         "a child that goes on with the device loses nothing of its parent's under AddressSanitizer",
         || judge(&under_address_sanitizer("generations", &[])?).map(drop),

@@ -3,31 +3,46 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nonic_interop::c_program::{compile, judge};
+use nonic_interop::c_program::{compile, compile_dat, compile_scif, compile_with, judge};
 use nonic_interop::environment::{AS_IT_COMES, Environment, Place, ways};
 use nonic_interop::pair::Pair;
 use nonic_interop::port::TcpPort;
+use nonic_interop::scif;
 use nonic_interop::suite::{Suite, Verdict, failed};
 use nonic_interop::toolbox::{program, scratch};
 
-/// Peers killed per tier; `NONIC_KILLS` asks for more.
+/// Peers killed per library and tier; `NONIC_KILLS` asks for more.
 const KILLS: u32 = 20;
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     for way in ways() {
         let environment = Environment { only_lo: true, ..way };
-        suite.test(
-            format!("a process survives the kill -9 of its peers and leaks nothing, {}", way.name),
-            move || survives(environment),
-        );
+        for face in [Face::Verbs, Face::Scif, Face::Dat] {
+            if face.differs(environment) {
+                suite.test(
+                    format!("a process survives the kill -9 of its peers by {}, {}", face.name(), way.name),
+                    move || survives(face, environment),
+                );
+            }
+        }
         suite.test(
             format!("a process lives through peers that write rubbish and serves the others, {}", way.name),
             move || endures(environment),
         );
+    }
+    for way in ways() {
+        suite.test(
+            format!("what is written to a peer that calls exec never reaches its next program, {}", way.name),
+            move || becomes_another(way),
+        );
+    }
+    for way in ways() {
+        suite.test(format!("nothing holds the memory of a killed peer, {}", way.name), move || remains(way));
     }
     suite.test("a perftest server that is killed under load does not hang its client", || {
         server_killed("ib_write_bw", &["-D", "30"])
@@ -62,18 +77,50 @@ fn left_in_the_file_system() -> BTreeSet<String> {
         .collect()
 }
 
-fn survives(environment: Environment) -> Verdict {
+/// Through which library a survivor and its peers know each other.
+#[derive(Clone, Copy, PartialEq)]
+enum Face {
+    Verbs,
+    Scif,
+    Dat,
+}
+
+impl Face {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Verbs => "verbs",
+            Self::Scif => "SCIF",
+            Self::Dat => "uDAPL",
+        }
+    }
+
+    /// Whether the way bytes take makes a difference. SCIF has no tiers, but its windows may hold adopted pages or not.
+    fn differs(self, environment: Environment) -> bool {
+        self != Self::Scif || environment.tier.is_none_or(|tier| matches!(tier.0, "auto" | "mapped"))
+    }
+
+    fn survivor(self) -> Verdict<PathBuf> {
+        match self {
+            Self::Verbs => compile("survivor"),
+            Self::Scif => compile_scif("survivor.c"),
+            Self::Dat => compile_dat("survivor"),
+        }
+    }
+}
+
+fn survives(face: Face, environment: Environment) -> Verdict {
     let before = left_in_the_file_system();
     // A temporary folder of its own shows whether anything was put there.
-    let temporary = scratch().join(format!("survivor-{}", environment.name.replace(' ', "-")));
+    let temporary =
+        scratch().join(format!("survivor-{}-{}", face.name(), environment.name.replace(' ', "-")));
     let made = fs::create_dir_all(&temporary)
         .and_then(|()| fs::set_permissions(&temporary, std::os::unix::fs::PermissionsExt::from_mode(0o1777)));
     if let Err(why) = made {
         return failed(format!("cannot make {}: {why}", temporary.display()));
     }
     let rounds = kills();
-    let words = [compile("survivor")?.display().to_string(), rounds.to_string(), seed().to_string()];
-    let finished = Place::prepare(environment)?
+    let words = [face.survivor()?.display().to_string(), rounds.to_string(), seed().to_string()];
+    let finished = scif::place(environment)?
         .variable("TMPDIR", &temporary.display().to_string())
         .nonic_run(words)?
         .deadline(Duration::from_secs(60) + Duration::from_secs(2) * rounds)
@@ -99,6 +146,18 @@ fn endures(environment: Environment) -> Verdict {
     let words = [compile("rubbish")?.display().to_string(), rounds.to_string(), seed().to_string()];
     let deadline = Duration::from_secs(60) + Duration::from_secs(2) * rounds;
     judge(&Place::prepare(environment)?.nonic_run(words)?.deadline(deadline).run()?).map(drop)
+}
+
+fn becomes_another(environment: Environment) -> Verdict {
+    // Linked with nothing it does not use: it is there sooner.
+    let next = compile_with("next_program", &["-Wl,--as-needed"])?.display().to_string();
+    let words = [compile("exec")?.display().to_string(), kills().to_string(), seed().to_string(), next];
+    judge(&Place::prepare(environment)?.nonic_run(words)?.deadline(Duration::from_secs(120)).run()?).map(drop)
+}
+
+fn remains(environment: Environment) -> Verdict {
+    let words = [compile("remains")?.display().to_string()];
+    judge(&Place::prepare(environment)?.nonic_run(words)?.deadline(Duration::from_secs(60)).run()?).map(drop)
 }
 
 /// The client of a killed server ends by itself, by an error, within its timeouts.

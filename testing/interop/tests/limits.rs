@@ -8,9 +8,8 @@ use std::time::Duration;
 use nonic_interop::c_program::{compile, judge};
 use nonic_interop::environment::{AS_IT_COMES, Environment, Pages, Place};
 use nonic_interop::pair::Pair;
-use nonic_interop::program::Program;
 use nonic_interop::suite::{Suite, Verdict, failed, skipped};
-use nonic_interop::toolbox::{ORDINARY_USER, Toolbox, is_root, program, scratch, step_down, succeeds};
+use nonic_interop::toolbox::program;
 
 const ADOPTED: Environment = Environment { pages: Some(Pages::Adopted), ..AS_IT_COMES };
 
@@ -27,6 +26,8 @@ fn main() -> ExitCode {
         ("userfaultfd", "without userfaultfd"),
         ("membarrier", "without membarrier"),
         ("process_vm,userfaultfd,membarrier", "without process_vm, userfaultfd and membarrier"),
+        ("container", "under the filter of a container"),
+        ("container,process_vm", "under the filter of a container on an older kernel"),
     ] {
         suite.test(format!("every kind of transfer works {sentence}"), move || denied(calls));
     }
@@ -133,24 +134,7 @@ fn no_memfd() -> Verdict {
 
 /// Runs in a mount namespace where a shell has mounted something over a folder.
 fn with_mounts(mounts: &str) -> Verdict {
-    let unshare = program("unshare")?.display().to_string();
-    let kind = if is_root() { "-m" } else { "-rm" };
-    let possible = [unshare.as_str(), kind, "--", "/bin/sh", "-c", mounts].map(String::from);
-    if let Err(why) = succeeds(&possible) {
-        return skipped(format!("these mounts are not possible here: {why}"));
-    }
-    let toolbox = Toolbox::find()?;
-    let mut words: Vec<String> = vec![unshare, kind.into(), "--".into(), "/bin/sh".into(), "-c".into()];
-    words.push(format!("{mounts} && exec \"$@\""));
-    words.push("sh".into());
-    words.extend(step_down(ORDINARY_USER)?);
-    words.extend([toolbox.nonic.display().to_string(), "run".into(), "--".into(), everyday()?]);
-    let finished = Program::new(words)
-        .variable("TMPDIR", scratch().display().to_string())
-        // Without /proc a program cannot know where it is.
-        .variable("NONIC_LIB_DIR", toolbox.libraries.display().to_string())
-        .run()?;
-    judge(&finished).map(drop)
+    judge(&Place::prepare(AS_IT_COMES)?.mounting(mounts)?.nonic_run([everyday()?])?.run()?).map(drop)
 }
 
 fn restricted_ptrace() -> Verdict {

@@ -97,7 +97,10 @@ fn main() -> ExitCode {
             }
         }
     }
-    suite.test("ibv_rc_pingpong runs between two users", between_two_users);
+    for case in BETWEEN_USERS {
+        let how = if case.options.contains("-e") { ", sleeping" } else { "" };
+        suite.test(format!("{} runs between two users{how}", case.program), move || between_two_users(case));
+    }
     suite.test(
         "ibv_rc_pingpong by GID runs with an Ethernet side and an InfiniBand side asked for by flag",
         by_flag,
@@ -169,11 +172,18 @@ impl Case {
     }
 }
 
-fn between_two_users() -> Verdict {
+/// Datagrams, too: the first one comes over a link that nobody on the other side talks through yet.
+const BETWEEN_USERS: &[Case] = &[
+    case(RC, By::Gid, 4096, 1000, "-c"),
+    case(RC, By::Gid, 4096, 300, "-e"),
+    case(UD, By::Gid, 1024, 1000, ""),
+    case(UD, By::Gid, 1024, 300, "-e"),
+];
+
+fn between_two_users(case: &Case) -> Verdict {
     if !is_root() {
         return skipped("needs root, to become two different users");
     }
-    let case = case(RC, By::Gid, 4096, 1000, "-c");
     let here = Place::prepare(AS_IT_COMES)?;
     let there = Place::prepare(AS_IT_COMES)?.user(65533);
     case.judge(&Pair::run_between(&here, &there, case.program, &case.arguments())?)?;

@@ -52,6 +52,7 @@ const CASES: &[Case] = &[
 
 /// The device memory given to the program that compares it with `max_dm_size`.
 const DEVICE_MEMORY: &str = "1048576";
+const GRANULE: &str = "--device-memory-granule=4";
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
@@ -83,6 +84,10 @@ fn main() -> ExitCode {
     suite.test("device memory keeps every promise of its manual page, its size from the flag", || {
         device_memory(AS_IT_COMES, &["--device-memory", DEVICE_MEMORY])
     });
+    suite.test(
+        "device memory keeps every promise of its manual page where it is copied in whole words",
+        || device_memory(AS_IT_COMES, &["--device-memory", DEVICE_MEMORY, GRANULE]),
+    );
     for (example, last_words) in EXAMPLES {
         let sentence = format!("the example {example} does what it says");
         suite.test(sentence, move || runs(example, last_words));
@@ -112,7 +117,8 @@ fn run(program: &str, environment: Environment) -> Verdict {
 
 /// With a small device memory, so that its end is near; set by the variable unless options say otherwise.
 fn device_memory(environment: Environment, options: &[&str]) -> Verdict {
-    let words = [compile("device_memory")?.display().to_string(), DEVICE_MEMORY.into()];
+    let granule = if options.contains(&GRANULE) { "4" } else { "1" };
+    let words = [compile("device_memory")?.display().to_string(), DEVICE_MEMORY.into(), granule.into()];
     let mut place = Place::prepare(environment)?;
     if options.is_empty() {
         place = place.variable("NONIC_DEVICE_MEMORY", DEVICE_MEMORY);

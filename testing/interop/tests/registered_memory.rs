@@ -52,6 +52,12 @@ const CASES: &[Case] = &[
         every_tier: false,
     },
     Case {
+        sentence: "pages that a driver may hold stay the program's",
+        program: "driver_pins",
+        arguments: &[],
+        every_tier: false,
+    },
+    Case {
         sentence: "the last byte of a write never comes before the rest",
         program: "last_byte",
         arguments: &[],
@@ -107,6 +113,12 @@ fn main() -> ExitCode {
                 run(case.program, case.arguments, environment)
             });
         }
+    }
+    for environment in ways() {
+        suite.test(
+            format!("forks meet regions that live, come and go under load, {}", environment.name),
+            move || run("forks", &["load", &number("NONIC_FORKS", 100).to_string()], environment),
+        );
     }
     for allocator in ALLOCATORS {
         for environment in [ADOPTED, PLAIN] {

@@ -5,10 +5,14 @@
 
 #![deny(unsafe_code)]
 
+mod warnings;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+pub use warnings::{count_warnings, warnings};
 
 const ROLE: &str = "NONIC_TEST_ROLE";
 /// First characters of a line that is for the other process, and not the test harness's.

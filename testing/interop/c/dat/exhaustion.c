@@ -101,6 +101,48 @@ static void no_endpoints(void)
     free(eps);
 }
 
+static void no_regions(void)
+{
+    chapter("no regions");
+    DAT_IA_ATTR has;
+    DAT_PZ_HANDLE pz, full;
+    DAT_REGION_DESCRIPTION base = {.for_lmr_handle = near->lmr};
+    MUST(dat_ia_query(near->ia, NULL, DAT_IA_FIELD_ALL, &has, 0, NULL));
+    MUST(dat_pz_create(near->ia, &pz));
+    MUST(dat_pz_create(near->ia, &full));
+    int most = has.max_lmrs, count = 0;
+    DAT_LMR_HANDLE *lmrs = calloc(most + 1, sizeof *lmrs), untouched = (void *)0x1234, lmr = untouched;
+    REQUIRE(lmrs);
+    DAT_LMR_CONTEXT local = 71;
+    DAT_RMR_CONTEXT remote = 81;
+    DAT_RETURN code = DAT_SUCCESS;
+    while (count <= most && (code = dat_lmr_create(near->ia, DAT_MEM_TYPE_LMR, base, 0, pz, ALL_PRIVILEGES, &lmrs[count],
+                                                   NULL, NULL, NULL, NULL)) == DAT_SUCCESS)
+        count++;
+    DAT_RETURN none_left = ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION);
+    CHECK_CODE("LMR-16", "regions end", code, none_left);
+    printf("# %d of %d\n", count, most);
+    // Where memory is not coherent each has two places; those of the two ends count too.
+    CHECK("LMR-16", "... with as many as the adapter says", count <= most && count >= (coherent ? most : most / 2) - 64);
+    DAT_REGION_DESCRIPTION memory = {.for_va = near->room};
+    CHECK_CODE("LMR-16", "... of every kind",
+               dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, PAGE, full, ALL_PRIVILEGES, &lmr, &local, &remote,
+                              NULL, NULL), none_left);
+    CHECK("LMR-16", "... and no result is written", lmr == untouched && local == 71 && remote == 81);
+    CHECK_DONE("LMR-16", "... nor a region made, so its zone can go", dat_pz_free(full));
+    CHECK("LMR-16", "... and the others work", talks());
+    bool all = true;
+    for (int i = 0; i < count; i++)
+        all &= dat_lmr_free(lmrs[i]) == DAT_SUCCESS;
+    CHECK("LMR-16", "... and all are freed", all);
+    CHECK_DONE("LMR-16", "... and none is left in their zone", dat_pz_free(pz));
+    CHECK_DONE("LMR-16", "then there are regions again",
+               dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, PAGE, near->pz, ALL_PRIVILEGES, &lmr, NULL, NULL,
+                              NULL, NULL));
+    MUST(dat_lmr_free(lmr));
+    free(lmrs);
+}
+
 int main(int argc, char **argv)
 {
     REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -108,6 +150,7 @@ int main(int argc, char **argv)
     no_descriptors();
     no_numbers();
     no_endpoints();
+    no_regions();
     part();
     return end();
 }

@@ -94,7 +94,7 @@ static void signature(void)
 {
     chapter("the call");
     DAT_RETURN (*call)(DAT_RMR_HANDLE, DAT_LMR_TRIPLET *, DAT_MEM_PRIV_FLAGS, DAT_EP_HANDLE, DAT_RMR_COOKIE,
-                       DAT_COMPLETION_FLAGS, DAT_RMR_CONTEXT *) = (void *)dat_rmr_bind;
+                       DAT_COMPLETION_FLAGS, DAT_RMR_CONTEXT *) = dat_rmr_bind;
     DAT_LMR_TRIPLET p = part_of_room(100, 200);
     DAT_RMR_CONTEXT context = UNTOUCHED;
     DAT_EVENT event;
@@ -103,7 +103,7 @@ static void signature(void)
     CHECK_DONE("RMR-1", "it takes and gives what the page says",
                call(rmr, &p, BOTH, near->ep, cookie(0xfedcba9876543210), DEFAULT, &context));
     memset(&p, 0xee, sizeof p); // the caller's again
-    CHECK("RMR-2", "it answers a context", context != UNTOUCHED && context != 0);
+    CHECK("RMR-1", "it answers a context", context != UNTOUCHED && context != 0);
     REQUIRE(next_event(near->requests, &event));
     DAT_RMR_BIND_COMPLETION_EVENT_DATA *data = &event.event_data.rmr_completion_event_data;
     CHECK("RMR-3", "its completion is a bind event on the endpoint's request dispatcher",
@@ -193,6 +193,22 @@ static void privileges(void)
     CHECK_DONE("RMR-9", "remote read needs no remote privilege of the LMR", bind_with(p, READ, 1, 0, &c));
     REQUIRE(next_done(near->requests).status == 0);
     CHECK_EQ("RMR-9", "... and reads", far_reads(c, own(0), 64), 0);
+    bound(0, 64, BOTH);
+    MUST(dat_lmr_free(lmr));
+
+    MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, what, LENGTH, near->pz, DAT_MEM_PRIV_LOCAL_WRITE_FLAG, &lmr,
+                        &local, &remote, NULL, NULL));
+    p = piece(local, own(0), 64);
+    c = UNTOUCHED;
+    CHECK_CODE("RMR-9", "remote read needs local read of the LMR", bind_with(p, READ, 1, 0, &c),
+               ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ));
+    CHECK_CODE("RMR-9", "... also beside remote write", bind_with(p, BOTH, 1, 0, &c),
+               ERROR(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_READ));
+    CHECK("RMR-9", "... and nothing was bound", c == UNTOUCHED && facts().lmr_triplet.lmr_context == near->local &&
+                                                     is_empty(near->requests));
+    CHECK_DONE("RMR-9", "remote write needs no more", bind_with(p, WRITE, 1, 0, &c));
+    REQUIRE(next_done(near->requests).status == 0);
+    CHECK_EQ("RMR-9", "... and writes", far_writes(c, own(0), 64, SEED), 0);
     bound(0, 64, BOTH);
     MUST(dat_lmr_free(lmr));
 }
@@ -365,6 +381,33 @@ static void unbinding(void)
     CHECK("RMR-10", "... and still has none", is_unbound());
 }
 
+// Its RMR is freed while the bind waits for a send that the far end has no receive for.
+static void fails_by_itself(void)
+{
+    DAT_RMR_HANDLE shared = rmr;
+    DAT_RMR_CONTEXT kept = bound(0, 64, BOTH), context = UNTOUCHED;
+    prepare();
+    MUST(dat_rmr_create(near->pz, &rmr));
+    DAT_LMR_TRIPLET q = piece(near->local, near->room, 8);
+    MUST(dat_ep_post_send(near->ep, 1, &q, cookie(72), DEFAULT));
+    CHECK_DONE("RMR-8", "a bind waits for a send",
+               bind_with(part_of_room(0, 64), BOTH, 73, DAT_COMPLETION_SUPPRESS_FLAG, &context));
+    CHECK_DONE("RMR-8", "its RMR is freed meanwhile", dat_rmr_free(rmr));
+    CHECK("RMR-8", "nothing has ended yet", is_empty(near->requests));
+    REQUIRE(at_far(receive, 0, 8, 1) == 0);
+    struct done d = next_done(near->requests);
+    CHECK("RMR-8", "the send succeeds", d.cookie == 72 && d.status == DAT_DTO_SUCCESS);
+    d = next_done(near->requests);
+    CHECK("RMR-8", "the bind fails, and says so though it was to be silent",
+          d.cookie == 73 && d.status == (int64_t)DAT_RMR_OPERATION_FAILED);
+    CHECK_EQ("RMR-8", "it broke the connection", CALL(near, next_connection), DAT_CONNECTION_EVENT_BROKEN);
+    CHECK_EQ("RMR-8", "... and disconnected the endpoint", CALL(near, state_of), DAT_EP_STATE_DISCONNECTED);
+    connect_again();
+    refused_there("RMR-8", "its context leads nowhere", far_writes(context, own(0), 8, 9));
+    CHECK_EQ("RMR-8", "another RMR on the same bytes serves as before", far_reads(kept, own(0), 64), 0);
+    rmr = shared;
+}
+
 static void failing(void)
 {
     chapter("a bind that fails after the call");
@@ -388,6 +431,7 @@ static void failing(void)
     connect_again();
     CHECK_EQ("RMR-8", "... and serves", far_reads(before, own(0), 64), 0);
     refused_there("RMR-8", "... and the flushed bind does not", far_reads(after, own(64), 64));
+    fails_by_itself();
 }
 
 static void states(void)

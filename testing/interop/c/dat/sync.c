@@ -268,6 +268,132 @@ static void local_writes(void)
     }
 }
 
+// Regions on the same bytes: what is synchronized through one is synchronized.
+static void one_memory(void)
+{
+    chapter("several regions on the same bytes");
+    const struct {
+        size_t at, length;
+    } parts[] = {{0, LENGTH}, {1000, 2 * PAGE}, {1000, 2 * PAGE}, {PAGE + 7, 900}};
+    enum { PARTS = 4 };
+    for (int order = 0; order < PARTS; order++) {
+        DAT_LMR_HANDLE lmr[PARTS];
+        DAT_LMR_CONTEXT local[PARTS];
+        DAT_RMR_CONTEXT remote[PARTS];
+        prepare();
+        for (int k = 0; k < PARTS; k++) {
+            int i = (k + order) % PARTS;
+            DAT_REGION_DESCRIPTION memory = {.for_va = own(parts[i].at)};
+            MUST(dat_lmr_create(near->ia, DAT_MEM_TYPE_VIRTUAL, memory, parts[i].length, near->pz, ALL_PRIVILEGES,
+                                &lmr[i], &local[i], &remote[i], NULL, NULL));
+        }
+        // All have these bytes.
+        unsigned char *at = own(PAGE + 100);
+        unsigned seed = 40;
+        bool stale = true, collected = true, published = true, synchronized = true;
+        // They go one after the other, the last made first.
+        for (int left = PARTS; left > 1; left--) {
+            int by = (order + left - 1) % PARTS, through = (order + left - 2) % PARTS;
+            DAT_LMR_TRIPLET p = piece(local[through], at, 64);
+            far_writes(remote[by], at, 64, ++seed);
+            stale &= coherent || !filled(at, 64, seed);
+            MUST(dat_lmr_sync_rdma_write(near->ia, &p, 1));
+            collected &= filled(at, 64, seed);
+            fill(at, 64, ++seed);
+            MUST(dat_lmr_sync_rdma_read(near->ia, &p, 1));
+            published &= far_reads(remote[by], at, 64, seed);
+            fill(at, 64, ++seed);
+            MUST(dat_lmr_sync_rdma_write(near->ia, &p, 1));
+            synchronized &= far_reads(remote[by], at, 64, seed);
+            // Not collected when its region goes.
+            far_writes(remote[by], at, 64, ++seed);
+            MUST(dat_lmr_free(lmr[by]));
+            MUST(dat_lmr_sync_rdma_write(near->ia, &p, 1));
+            collected &= filled(at, 64, seed);
+        }
+        MUST(dat_lmr_free(lmr[order]));
+        CHECK("SYNC-4", "a write through one is invisible", stale);
+        CHECK("SYNC-2", "... and collected through another, also when the first has gone", collected);
+        CHECK("SYNC-2", "a store published through one is read through another", published);
+        CHECK("SYNC-7", "... and so is one that dat_lmr_sync_rdma_write made consistent", synchronized);
+    }
+}
+
+// What a program leaves out, and what it believes to find in the end: `believed` of it.
+static bool is_as_believed(size_t length, const unsigned char *believed)
+{
+    return memcmp(own(0), believed, length) == 0;
+}
+
+static void omissions(void)
+{
+    static unsigned char believed[LENGTH];
+    chapter("what the page says must be called, left out");
+    // With every call.
+    prepare();
+    fill(own(0), PAGE, 61);
+    collect(near->ia, near->local, own(0), PAGE);
+    CHECK("SYNC-7", "after a store and the call a peer reads the store", far_reads(near->remote, own(0), PAGE, 61));
+    far_writes(near->remote, own(0), PAGE, 62);
+    collect(near->ia, near->local, own(0), PAGE);
+    CHECK("SYNC-6", "... and a peer's write after it is all there", filled(own(0), PAGE, 62));
+    fill(own(0), PAGE, 63);
+    collect(near->ia, near->local, own(0), PAGE);
+    CHECK("SYNC-6", "... and so is a store after the next call", filled(own(0), PAGE, 63) &&
+          far_reads(near->remote, own(0), PAGE, 63));
+
+    // Before the write.
+    for (size_t length = 1; length <= PAGE; length *= 16) {
+        prepare();
+        fill(own(0), length, 70);
+        far_writes(near->remote, own(0), length, 71);
+        collect(near->ia, near->local, own(0), LENGTH);
+        fill(believed, length, 71);
+        CHECK_EQ("SYNC-6", coherent ? "a store before a write needs no call" : "a store, no call and a write: bytes of the write are lost",
+                 is_as_believed(length, believed), coherent);
+        bool after = true;
+        for (size_t i = length; i < LENGTH; i++)
+            after &= own(i)[0] == pattern_byte(i, OLD);
+        CHECK("SYNC-7", "... and nothing behind it", after);
+    }
+    // After it, of some of its bytes and of all.
+    for (size_t stored = 8; stored <= PAGE; stored *= 8) {
+        prepare();
+        far_writes(near->remote, own(0), PAGE, 72);
+        fill(own(0), stored, 73);
+        collect(near->ia, near->local, own(0), LENGTH);
+        fill(believed, PAGE, 72);
+        fill(believed, stored, 73);
+        CHECK_EQ("SYNC-6", coherent ? "a store after a write needs no call" : "a write, no call and a store: one of the two is lost",
+                 is_as_believed(PAGE, believed), coherent);
+        bool after = true;
+        for (size_t i = PAGE; i < LENGTH; i++)
+            after &= own(i)[0] == pattern_byte(i, OLD);
+        CHECK("SYNC-7", "... and nothing behind it", after);
+    }
+    // Beside it, in the same cache line, is not in it.
+    prepare();
+    for (size_t i = 0; i < 1024; i += 16) {
+        fill(own(i), 8, 74);
+        far_writes(near->remote, own(i + 8), 8, 75);
+    }
+    collect(near->ia, near->local, own(0), LENGTH);
+    bool all = true;
+    for (size_t i = 0; i < 1024; i += 16)
+        all &= filled(own(i), 8, 74) && filled(own(i + 8), 8, 75);
+    CHECK("SYNC-7", "a store beside a write harms neither", all);
+    // What the adapter itself placed is no store.
+    prepare();
+    DAT_LMR_TRIPLET p = range(0, 64);
+    MUST(dat_ep_post_recv(near->ep, 1, &p, cookie(3), DAT_COMPLETION_DEFAULT_FLAG));
+    at_far(fill_room, PAGE, 64, 76);
+    REQUIRE(at_far(send_bytes, PAGE, 64, 0) == 0 && CALL(near, received, 1, 64, 3) == 0);
+    CHECK("SYNC-3", "what a receive brought is read by peers without a call", far_reads(near->remote, own(0), 64, 76));
+    far_writes(near->remote, own(0), 64, 77);
+    collect(near->ia, near->local, own(0), 64);
+    CHECK("SYNC-3", "... and may be written over without one", filled(own(0), 64, 77));
+}
+
 static void refusals(void)
 {
     chapter("refusals");
@@ -366,6 +492,8 @@ int main(int argc, char **argv)
     batches();
     through_windows();
     local_writes();
+    one_memory();
+    omissions();
     refusals();
     threads();
     REQUIRE(talks());

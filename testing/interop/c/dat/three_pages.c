@@ -123,6 +123,9 @@ static void life(const char *id, const char *name, DAT_MEM_TYPE type, DAT_REGION
 int main(int argc, char **argv)
 {
     static unsigned char name[40] = "all of these bytes count\0not only these";
+    // No other program's name.
+    pid_t program = getpid();
+    memcpy(name + 30, &program, sizeof program);
     begin(argc, argv);
     connect_ends();
     unsigned char *memory = near->room + 100 * PAGE + 40;

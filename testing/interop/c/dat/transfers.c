@@ -31,7 +31,9 @@ static void sizes(void)
         REQUIRE(at_far(receive, 0, n, 5) == 0);
         wrong += CALL(near, send_bytes, 0, n, 0) != 0 || at_far(received, 1, n, 5) != 0 || !at_far(room_filled, 0, n,
                                                             seed);
+        // Stored to what is written to next.
         at_far(fill_room, 0, n + 64, 1);
+        at_far(collect_room, 0, n + 64);
         publish(near->ia, near->local, near->room, n);
         wrong += CALL(near, write_there, 0, n, there_context, there, 0) != 0;
         at_far(collect_room, 0, n + 64);

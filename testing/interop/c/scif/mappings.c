@@ -36,11 +36,9 @@ static void refusals(void)
     CHECK_REFUSED("scif 3.4", "a negative offset", map(place, 1, BOTH, FIXED, -PAGE), ENXIO);
     CHECK_REFUSED("scif 3.4", "the lowest offset", map(place, 1, BOTH, FIXED, INT64_MIN), ENXIO);
     CHECK_REFUSED("scif 3.4", "the last page", map(place, 1, BOTH, FIXED, LAST), ENXIO);
-    CHECK("scif 3.4", "a range that wraps",
-          map(place, 2, BOTH, FIXED, LAST) == SCIF_MMAP_FAILED && (errno == ENXIO || errno == EINVAL));
-    CHECK("scif 3.4", "a length that wraps",
-          scif_mmap(place, (size_t)-PAGE, BOTH, FIXED, epd, OFFSET) == SCIF_MMAP_FAILED &&
-              (errno == ENXIO || errno == EINVAL || errno == ENOMEM));
+    CHECK_REFUSED("scif 3.4", "no protection", map(place, 1, 0, FIXED, OFFSET), EINVAL);
+    CHECK_REFUSED("scif 3.4", "a range that wraps", map(place, 2, BOTH, FIXED, LAST), ENXIO);
+    CHECK_REFUSED("scif 3.4", "a length that wraps", scif_mmap(place, (size_t)-PAGE, BOTH, FIXED, epd, OFFSET), ENXIO);
     CHECK_REFUSED("scif 3.4", "at 2^62", map(place, 1, BOTH, FIXED, TOP), ENXIO);
     CHECK("scif 3.4", "and the memory there is what it was", unharmed());
     REQUIRE(at_far(FAR_REGISTER, 4 * PAGE, PAGE, OFFSET + 4 * PAGE, SCIF_PROT_READ, FIXED) > 0);
@@ -104,13 +102,23 @@ static void mapped(void)
     REQUIRE(talks());
     CHECK_DONE("scif 3.3", "then they are free", at_far(FAR_REGISTER, 20 * PAGE, 4 * PAGE, OFFSET, BOTH, FIXED),
                OFFSET);
+    CHECK_DONE("SCIF-4", "a suggestion counts what is mapped still as taken",
+               at_far(FAR_REGISTER, 30 * PAGE, PAGE, OFFSET + 4 * PAGE, BOTH, 0), OFFSET + 6 * PAGE);
+    FAR_MUST(FAR_UNREGISTER, OFFSET + 6 * PAGE, PAGE);
     // Plain munmap, and a new mapping over the old, end it as well.
     fresh_pages(place, 5 * PAGE);
     REQUIRE(munmap(place + 5 * PAGE, PAGE) == 0);
     CHECK_DONE("scif 3.4", "mappings that the library was not told of are no longer in the way",
                at_far(FAR_REGISTER, 24 * PAGE, 2 * PAGE, OFFSET + 4 * PAGE, BOTH, FIXED), OFFSET + 4 * PAGE);
-    REQUIRE(munmap(place, 8 * PAGE) == 0);
     FAR_MUST(FAR_UNREGISTER, OFFSET, 6 * PAGE);
+    at_far(FAR_REGISTER, 24 * PAGE, PAGE, OFFSET, BOTH, FIXED);
+    unsigned char *again = map(NULL, 1, BOTH, 0, OFFSET);
+    REQUIRE(again != SCIF_MMAP_FAILED);
+    FAR_MUST(FAR_UNREGISTER, OFFSET, PAGE);
+    REQUIRE(munmap(again, PAGE) == 0);
+    CHECK_DONE("SCIF-4", "... and no more for suggestions either", at_far(FAR_REGISTER, 26 * PAGE, PAGE, OFFSET, BOTH, 0), OFFSET);
+    FAR_MUST(FAR_UNREGISTER, OFFSET, PAGE);
+    REQUIRE(munmap(place, 8 * PAGE) == 0);
 }
 
 // Over the own registered buffer.

@@ -19,8 +19,8 @@ static int accepting(struct options *o)
     }
     if (has_option(o, "-e")) {
         MUST(scif_close(listener));
-        REFUSED(scif_accept(listener, &peer, &extra, SCIF_ACCEPT_SYNC), EBADF);
-        REFUSED(scif_close(listener), EBADF);
+        REFUSED(scif_accept(listener, &peer, &extra, SCIF_ACCEPT_SYNC), EINVAL);
+        REFUSED(scif_close(listener), EINVAL);
     }
     // In whatever order the others speak: each is answered on its own connection.
     int answered = 0;

@@ -58,10 +58,10 @@ static void refusals(void)
     all_four("an unknown flag", HERE, 8, THERE, 0x10, EINVAL);
     all_four("an unknown flag beside SYNC", HERE, 8, THERE, 0x10 | SYNC, EINVAL);
     all_four("the sign flag", HERE, 8, THERE, INT32_MIN | SYNC, EINVAL);
-    all_four("a remote range that wraps", HERE, 2 * PAGE, LAST, SYNC, EINVAL);
-    all_four("a length that wraps", HERE, (size_t)-8, THERE, SYNC, EINVAL);
-    all_four("a length with the sign bit", HERE, (size_t)1 << 63, THERE, SYNC, EINVAL);
-    both_local("an own range that wraps", LAST, 2 * PAGE, EINVAL);
+    all_four("a remote range that wraps", HERE, 2 * PAGE, LAST, SYNC, ENXIO);
+    all_four("a length that wraps", HERE, (size_t)-8, THERE, SYNC, ENXIO);
+    all_four("a length with the sign bit", HERE, (size_t)1 << 63, THERE, SYNC, ENXIO);
+    both_local("an own range that wraps", LAST, 2 * PAGE, ENXIO);
     for (unsigned i = 0; i < 4; i++) {
         all_four("no window there", HERE, 8, 0x900000, ALL[i], ENXIO);
         all_four("a byte before the window", HERE, 16, THERE - 1, ALL[i], ENXIO);

@@ -1,7 +1,7 @@
 // Windows: every refusal of register and unregister, and that it opened, closed and changed nothing; what a window is on
 // memory of every kind.
 
-#include "far.h"
+#include "kinds.h"
 
 #include <sys/resource.h>
 
@@ -42,6 +42,8 @@ static void arguments(void)
     CHECK_REFUSED("SCIF-10", "unknown map flags beside FIXED", window(room, 1, 0x1000, BOTH, FIXED | 1), EINVAL);
     CHECK_REFUSED("SCIF-10", "all map flags", window(room, 1, 0, BOTH, -1), EINVAL);
     is_no_window(0x1000);
+    CHECK_REFUSED("SCIF-10", "no protection", window(room, 1, 0, 0, 0), EINVAL);
+    CHECK_REFUSED("SCIF-10", "no protection, FIXED", window(room, 1, 0x1000, 0, FIXED), EINVAL);
     CHECK_REFUSED("SCIF-10", "unknown protection", window(room, 1, 0, 4, 0), EINVAL);
     CHECK_REFUSED("SCIF-10", "unknown protection beside known", window(room, 1, 0, BOTH | 8, 0), EINVAL);
     CHECK_REFUSED("SCIF-10", "a negative offset, FIXED", window(room, 1, -PAGE, BOTH, FIXED), EINVAL);
@@ -54,9 +56,10 @@ static void arguments(void)
     CHECK_REFUSED("SCIF-2", "no bytes", scif_register(epd, room, 0, 0, BOTH, 0), EINVAL);
     CHECK_REFUSED("SCIF-2", "no bytes, FIXED", scif_register(epd, room, 0, 0x1000, BOTH, FIXED), EINVAL);
     is_no_window(0x1000);
-    CHECK_REFUSED("SCIF-10", "a range that wraps, FIXED", window(room, 2, LAST, BOTH, FIXED), EINVAL);
-    CHECK_REFUSED("SCIF-10", "a length that wraps, FIXED",
-                  scif_register(epd, room, (size_t)-PAGE, 0x1000, BOTH, FIXED), EINVAL);
+    CHECK_REFUSED("SCIF-3", "FIXED over the end of the space", window(room, 2, LAST, BOTH, FIXED), EADDRINUSE);
+    CHECK_REFUSED("SCIF-3", "FIXED, longer than the space",
+                  scif_register(epd, room, (size_t)-PAGE, 0x1000, BOTH, FIXED), EADDRINUSE);
+    is_no_window(0x1000);
     is_empty();
     CHECK_REFUSED("SCIF-3", "FIXED at 2^62", window(room, 1, TOP, BOTH, FIXED), EADDRINUSE);
     CHECK_REFUSED("SCIF-3", "FIXED across 2^62", window(room, 2, TOP - PAGE, BOTH, FIXED), EADDRINUSE);
@@ -82,9 +85,8 @@ static void memory(void)
     is_no_window(0x10000);
     CHECK_REFUSED("SCIF-10", "the kernel's half", window((void *)-8192l, 1, 0, BOTH, 0), EFAULT);
     CHECK_REFUSED("SCIF-10", "memory of a terabyte", scif_register(epd, pages, 1ul << 40, 0, BOTH, 0), EFAULT);
-    CHECK("SCIF-10", "more than there are offsets",
-          scif_register(epd, pages, (size_t)INT64_MAX & ~(PAGE - 1), 0, BOTH, 0) == -1 &&
-              (errno == ENOMEM || errno == EFAULT));
+    CHECK_REFUSED("SCIF-10", "more than there are offsets",
+                  scif_register(epd, pages, (size_t)INT64_MAX & ~(PAGE - 1), 0, BOTH, 0), ENOMEM);
     is_empty();
     REQUIRE(mprotect(pages, PAGE, PROT_READ) == 0);
     CHECK_REFUSED("SCIF-10", "read-only memory to be written", window(pages, 2, 0, BOTH, 0), EFAULT);
@@ -95,10 +97,64 @@ static void memory(void)
     is_empty();
     CHECK("SCIF-10", "and the memory is what it was", filled(pages, 2 * PAGE, 1));
     munmap(pages, 4 * PAGE);
-    CHECK_DONE("SCIF-9", "a window for nobody", window(room, 1, 0, 0, 0), TOP);
+    CHECK_DONE("SCIF-9", "a window to be written only", window(room, 1, 0, SCIF_PROT_WRITE, 0), TOP);
     CHECK_REFUSED("SCIF-9", "... is not read", far_sees(TOP, 8, 0), EACCES);
+    REQUIRE(scif_unregister(epd, TOP, PAGE) == 0);
+    CHECK_DONE("SCIF-9", "a window to be read only", window(room, 1, 0, SCIF_PROT_READ, 0), TOP);
     CHECK_REFUSED("SCIF-9", "... is not written", at_far(FAR_VWRITE, 0, 8, TOP, SYNC), EACCES);
     REQUIRE(scif_unregister(epd, TOP, PAGE) == 0);
+}
+
+// 0xf000 to 0x15000 is taken, all else is free.
+static void suggestions(void)
+{
+    static const struct {
+        const char *sentence;
+        off_t suggestion;
+        size_t pages;
+        off_t place;
+    } CASES[] = {
+        {"a free place that is suggested is taken", 0x8000, 2, 0x8000},
+        {"... below 2^62", 0x100000, 1, 0x100000},
+        {"... right behind a window", 0x15000, 1, 0x15000},
+        {"... from 2^62 up", TOP + 0x100000, 3, TOP + 0x100000},
+        {"... across 2^62", TOP - PAGE, 2, TOP - PAGE},
+        {"... at the end of the space", LAST, 1, LAST},
+        {"... the lowest that is none", PAGE, 1, PAGE},
+        {"a place within a page is the next page", 0x8001, 1, 0x9000},
+        {"... also in the first", 1, 1, 0x1000},
+        {"... and at the end of one", 0x8fff, 1, 0x9000},
+        {"where a window is, the nearest free place above", 0xf000, 1, 0x15000},
+        {"... also from within", 0x11000, 4, 0x15000},
+        {"where a window begins too soon, that above it", 0xe000, 2, 0x15000},
+        {"... and where it does not, the place itself", 0xd000, 2, 0xd000},
+        {"with nothing free above, the library's choice", LAST, 2, TOP},
+        {"... also behind the last page", INT64_MAX, 1, TOP},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        fill(room, 4 * PAGE, 20 + (unsigned)i);
+        CHECK_DONE("SCIF-4", CASES[i].sentence, window(room, CASES[i].pages, CASES[i].suggestion, BOTH, 0), CASES[i].place);
+        CHECK("SCIF-4", "... and is a window there",
+              far_sees(CASES[i].place, CASES[i].pages * PAGE, 20 + (unsigned)i) == 1);
+        REQUIRE(scif_unregister(epd, CASES[i].place, CASES[i].pages * PAGE) == 0);
+        is_no_window(CASES[i].place);
+    }
+    // The last page of the space is as good as any.
+    REQUIRE(window(room, 1, LAST, BOTH, 0) == LAST);
+    fill(room, PAGE, 7);
+    FAR_MUST(FAR_FILL, 0, 1, 8);
+    CHECK_DONE("SCIF-4", "the last byte of the space is written", at_far(FAR_VWRITE, 0, 1, INT64_MAX, SYNC), 0);
+    CHECK("SCIF-4", "... and no other", filled(room, PAGE - 1, 7) && room[PAGE - 1] == pattern_byte(0, 8));
+    CHECK_REFUSED("SCIF-4", "a byte behind it is in no window", at_far(FAR_VWRITE, 0, 2, INT64_MAX, SYNC), ENXIO);
+    int64_t mapped = FAR_MUST(FAR_MMAP, LAST, PAGE, SCIF_PROT_READ);
+    FAR_MUST(FAR_MUNMAP, mapped, PAGE);
+    REQUIRE(scif_unregister(epd, LAST, PAGE) == 0);
+    CHECK_DONE("SCIF-3", "what was taken by a suggestion", window(room, 1, 0x20000, BOTH, 0), 0x20000);
+    CHECK_REFUSED("SCIF-3", "... is taken for FIXED", window(room, 1, 0x20000, BOTH, FIXED), EADDRINUSE);
+    REQUIRE(scif_unregister(epd, 0x20000, PAGE) == 0);
+    CHECK_REFUSED("SCIF-10", "a suggestion below 0", window(room, 1, -1, BOTH, 0), EINVAL);
+    is_empty();
+    fill(room, 4 * PAGE, 2);
 }
 
 static void placement(void)
@@ -117,13 +173,16 @@ static void placement(void)
 
     CHECK_DONE("SCIF-4", "the library's choice is the lowest place from 2^62", window(room, 2, 0, BOTH, 0), TOP);
     CHECK_DONE("SCIF-4", "the next is beside it", window(room, 3, 0, BOTH, 0), TOP + 2 * PAGE);
-    CHECK_DONE("SCIF-4", "a hint changes nothing", window(room, 1, TOP, BOTH, 0), TOP + 5 * PAGE);
-    CHECK_DONE("SCIF-4", "nor one below 2^62", window(room, 1, 0x10000, BOTH, 0), TOP + 6 * PAGE);
+    CHECK_DONE("SCIF-4", "a suggestion that is taken goes to the next free place above", window(room, 1, TOP, BOTH, 0),
+               TOP + 5 * PAGE);
+    CHECK_DONE("SCIF-4", "one within a page goes to the next page", window(room, 1, TOP + 5 * PAGE + 1, BOTH, 0),
+               TOP + 6 * PAGE);
     REQUIRE(scif_unregister(epd, TOP + 2 * PAGE, 3 * PAGE) == 0);
     CHECK_DONE("SCIF-4", "what does not fit a gap goes behind", window(room, 4, 0, BOTH, 0), TOP + 7 * PAGE);
     CHECK_DONE("SCIF-4", "what fits takes the gap", window(room, 3, 0, BOTH, 0), TOP + 2 * PAGE);
     CHECK_DONE("scif 3.3", "all of them go at once", scif_unregister(epd, TOP, 11 * PAGE), 0);
     is_empty();
+    suggestions();
     CHECK_EQ("SCIF-6", "the windows on the same pages are as they were", far_sees(0x10000, 4 * PAGE, 2), 1);
 }
 
@@ -134,8 +193,8 @@ static void unregistering(void)
     CHECK_REFUSED("scif 3.3", "half a page", scif_unregister(epd, 0x10000, PAGE / 2), EINVAL);
     CHECK_REFUSED("scif 3.3", "an offset within a page", scif_unregister(epd, 0x10008, PAGE), EINVAL);
     CHECK_REFUSED("scif 3.3", "a negative offset", scif_unregister(epd, -PAGE, PAGE), EINVAL);
-    CHECK_REFUSED("scif 3.3", "a range that wraps", scif_unregister(epd, LAST, 2 * PAGE), EINVAL);
-    CHECK_REFUSED("scif 3.3", "a length that wraps", scif_unregister(epd, 0x10000, (size_t)-PAGE), EINVAL);
+    CHECK_REFUSED("scif 3.3", "a range that wraps", scif_unregister(epd, LAST, 2 * PAGE), ENXIO);
+    CHECK_REFUSED("scif 3.3", "a length that wraps", scif_unregister(epd, 0x10000, (size_t)-PAGE), ENXIO);
     CHECK_REFUSED("scif 3.3", "the beginning of a window", scif_unregister(epd, 0x10000, PAGE), EINVAL);
     CHECK_REFUSED("scif 3.3", "the end of a window", scif_unregister(epd, 0x12000, 2 * PAGE), EINVAL);
     CHECK_REFUSED("scif 3.3", "the middle of a window", scif_unregister(epd, 0x11000, PAGE), EINVAL);
@@ -245,36 +304,10 @@ static void kinds(void)
     shows("memory of the heap", heap, 3, true);
     free(heap);
     shows("static memory", static_pages, 3, true);
-    shows("the stack", stack_pages, 2, true);
-    unsigned char *shared = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(shared != MAP_FAILED);
-    shows("shared anonymous memory", shared, 3, true);
-    munmap(shared, 3 * PAGE);
-    int file = memfd_create("pages", MFD_CLOEXEC);
-    REQUIRE(file >= 0 && ftruncate(file, 8 * PAGE) == 0);
-    unsigned char *mapped = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 2 * PAGE);
-    REQUIRE(mapped != MAP_FAILED);
-    shows("a file, from its third page", mapped, 3, true);
-    munmap(mapped, 3 * PAGE);
-    mapped = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-    REQUIRE(mapped != MAP_FAILED);
-    shows("a private mapping of a file", mapped, 3, true);
-    munmap(mapped, 3 * PAGE);
-    mapped = mmap(NULL, 3 * PAGE, PROT_READ, MAP_SHARED, file, 2 * PAGE);
-    REQUIRE(mapped != MAP_FAILED);
-    shows("a file that may only be read", mapped, 3, false);
-    munmap(mapped, 3 * PAGE);
-    close(file);
-    unsigned char *zero = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(zero != MAP_FAILED);
-    shows("private memory that may only be read", zero, 2, false);
-    munmap(zero, 2 * PAGE);
+    if (has_process_vm)
+        shows("the stack", stack_pages, 2, true);
     REQUIRE(text_page(1) == 4);
     shows("the program's text", (void *)((uintptr_t)text_page & ~(PAGE - 1)), 1, false);
-    unsigned char *advised = fresh_pages(NULL, 2 * PAGE);
-    REQUIRE(madvise(advised, 2 * PAGE, MADV_DONTFORK) == 0 && madvise(advised, 2 * PAGE, MADV_DONTDUMP) == 0);
-    shows("memory that children do not inherit", advised, 2, true);
-    munmap(advised, 2 * PAGE);
 }
 
 static void from_scif_mmap(void)
@@ -287,6 +320,65 @@ static void from_scif_mmap(void)
     is_empty();
     REQUIRE(scif_munmap(mapped, 2 * PAGE) == 0);
     FAR_MUST(FAR_UNREGISTER, there, 2 * PAGE);
+}
+
+// A page that is locked concerns nobody but the windows on it: the others hold pages and can be mapped.
+static void locked_elsewhere(void)
+{
+    unsigned char *locked = fresh_pages(NULL, PAGE), *pages = fresh_pages(NULL, 8 * PAGE);
+    REQUIRE(mlock(locked, PAGE) == 0);
+    fill(pages, 4 * PAGE, 6);
+    off_t at = window(pages, 4, 0, BOTH, 0);
+    CHECK("SCIF-5", "with a page locked elsewhere a window opens", at == TOP && far_sees(at, 4 * PAGE, 6) == 1);
+    int64_t mapped = at_far(FAR_MMAP, at, 4 * PAGE, BOTH);
+    CHECK("SCIF-5", "... and the peer maps it", mapped != -1);
+    REQUIRE(mapped == -1 || at_far(FAR_MUNMAP, mapped, 4 * PAGE) == 0);
+    fresh_pages(pages, 4 * PAGE);
+    CHECK_EQ("SCIF-7", "... and it keeps its pages", far_sees(at, 4 * PAGE, 6), 1);
+    REQUIRE(scif_unregister(epd, at, 4 * PAGE) == 0);
+
+    if (!has_process_vm) {
+        REQUIRE(munmap(pages, 8 * PAGE) == 0 && munlock(locked, PAGE) == 0 && munmap(locked, PAGE) == 0);
+        return;
+    }
+    // Two pages of eight are locked.
+    REQUIRE(mlock(pages + 2 * PAGE, 2 * PAGE) == 0);
+    fill(pages, 8 * PAGE, 7);
+    at = window(pages, 8, 0, BOTH, 0);
+    CHECK("SCIF-5", "a window on locked pages and others opens", at == TOP && far_sees(at, 8 * PAGE, 7) == 1);
+    CHECK_REFUSED("scif 3.4", "what is locked is not mapped", at_far(FAR_MMAP, at + 2 * PAGE, 2 * PAGE, BOTH), ENOMEM);
+    for (int i = 0; i < 2; i++) {
+        mapped = at_far(FAR_MMAP, at + i * 4 * PAGE, (2 + 2 * i) * PAGE, BOTH);
+        CHECK("SCIF-5", "... but what is beside it", mapped != -1);
+        REQUIRE(mapped == -1 || at_far(FAR_MUNMAP, mapped, (2 + 2 * i) * PAGE) == 0);
+    }
+    FAR_MUST(FAR_FILL, 0, 8 * PAGE, 8);
+    CHECK_DONE("SCIF-5", "the peer writes all of it", at_far(FAR_VWRITE, 0, 8 * PAGE, at, SYNC), 0);
+    CHECK("SCIF-5", "... and that is there", filled(pages, 8 * PAGE, 8));
+    REQUIRE(scif_unregister(epd, at, 8 * PAGE) == 0);
+    CHECK("SCIF-5", "... still, when the window is closed", filled(pages, 8 * PAGE, 8));
+    REQUIRE(munlock(pages, 8 * PAGE) == 0 && munmap(pages, 8 * PAGE) == 0);
+    REQUIRE(munlock(locked, PAGE) == 0 && munmap(locked, PAGE) == 0);
+}
+
+// A table of windows has so many lines, and a window on one page takes one.
+#define WINDOWS_MOST 65536l
+
+static void table_is_full(void)
+{
+    long windows = 0;
+    fill(room, ROOM, 1);
+    while (windows <= WINDOWS_MOST && window(room, 1, 0, BOTH, 0) == TOP + windows * PAGE)
+        windows++;
+    CHECK_EQ("SCIF-10", "as many windows as there is room for", windows, WINDOWS_MOST);
+    CHECK_REFUSED("SCIF-10", "one more", window(room + PAGE, 1, 0, BOTH, 0), ENOMEM);
+    CHECK_REFUSED("SCIF-10", "... FIXED", window(room + PAGE, 1, 0x1000, BOTH, FIXED), ENOMEM);
+    is_no_window(TOP + WINDOWS_MOST * PAGE);
+    is_no_window(0x1000);
+    CHECK("SCIF-10", "the last window is what it was, and so is the memory",
+          far_sees(TOP + (WINDOWS_MOST - 1) * PAGE, PAGE, 1) == 1 && filled(room, ROOM, 1));
+    CHECK_DONE("SCIF-10", "all are unregistered", scif_unregister(epd, TOP, WINDOWS_MOST * PAGE), 0);
+    is_empty();
 }
 
 // Two endpoints are two address spaces.
@@ -359,8 +451,13 @@ int main(int argc, char **argv)
     unregistering();
     pages_stay();
     several_windows();
+    look_at_environment();
     kinds();
+    every_kind(false);
+    every_kind_beside_a_thread();
     from_scif_mmap();
+    locked_elsewhere();
+    table_is_full();
     two_spaces();
     CHECK("scif 3.1", "the connection works after every refusal", talks());
     states();
