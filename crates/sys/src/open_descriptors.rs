@@ -75,14 +75,24 @@ impl OpenDescriptors {
         // SAFETY: a number that may be closed at any time, and is only asked about: then the answer is `EBADF`.
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         let stat = rustix::fs::fstat(descriptor).ok()?;
-        Some(match FileType::from_raw_mode(stat.st_mode) {
+        let (device, file) = (stat.st_rdev, (stat.st_dev, stat.st_ino));
+        let harmless = match FileType::from_raw_mode(stat.st_mode) {
             FileType::CharacterDevice => {
-                let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-                !is_harmless_device(major, minor) && !self.is_harmless_name(number)
+                is_harmless_device(rustix::fs::major(device), rustix::fs::minor(device))
+                    || self.is_harmless_name(number)
             }
-            FileType::Socket => !is_harmless_socket(descriptor),
-            _ => false,
-        })
+            FileType::Socket => is_harmless_socket(descriptor),
+            _ => true,
+        };
+        if harmless {
+            return Some(false);
+        }
+        // Another thread may have closed it between the questions, which then had no answer, or one about something else.
+        match rustix::fs::fstat(descriptor) {
+            Ok(again) if (again.st_dev, again.st_ino) == file => Some(true),
+            Ok(_) => self.holds(number),
+            Err(_) => None,
+        }
     }
 
     fn is_harmless_name(&self, number: RawFd) -> bool {
@@ -116,6 +126,13 @@ fn is_harmless_socket(socket: BorrowedFd<'_>) -> bool {
 mod tests {
     use super::*;
     use std::os::fd::FromRawFd;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Tests that ask about all descriptors of the process, or open one that holds pages, come one after the other.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     #[test]
     fn devices_are_harmless_only_if_they_are_known_to_be() {
@@ -131,6 +148,7 @@ mod tests {
 
     #[test]
     fn ordinary_descriptors_hold_nothing() {
+        let _alone = alone();
         let descriptors = OpenDescriptors::open().unwrap();
         let _socket = std::os::unix::net::UnixStream::pair().unwrap();
         let _null = std::fs::File::open("/dev/null").unwrap();
@@ -139,7 +157,26 @@ mod tests {
     }
 
     #[test]
+    fn sockets_that_another_thread_closes_meanwhile_hold_nothing() {
+        let _alone = alone();
+        let descriptors = OpenDescriptors::open().unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let found = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _sockets = std::os::unix::net::UnixStream::pair().unwrap();
+                }
+            });
+            let found = (0..20_000).find_map(|_| descriptors.holder(64));
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            found
+        });
+        assert_eq!(found, None);
+    }
+
+    #[test]
     fn one_that_takes_the_place_or_the_number_of_another_is_found() {
+        let _alone = alone();
         // SAFETY: the call takes numbers, and nobody else has what it returns.
         let socket = unsafe {
             let raw = libc::socket(HOLDING_SOCKETS[1], libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);

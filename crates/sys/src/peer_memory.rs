@@ -495,11 +495,13 @@ mod tests {
         let witness = Witness::create().unwrap();
         witness.show_this_thread();
         let memory = PeerMemory::reach(std::process::id() as i32, witness.mark()).unwrap();
-        // SAFETY: a new mapping, of which this test gives the end back.
+        // SAFETY: a new mapping, of which this test gives the end back. It is far out, where no other thread's happens to be: the
+        // kernel would fill a hole among the others.
         let start = unsafe {
             let rights = ProtFlags::READ | ProtFlags::WRITE;
-            let start = std::ptr::null_mut();
-            let start = rustix::mm::mmap_anonymous(start, 64 * PAGE, rights, MapFlags::PRIVATE).unwrap();
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+            let start = (FAR + FAR_LENGTH + random_u64() % FAR_LENGTH / PAGE as u64 * PAGE as u64) as *mut _;
+            let start = rustix::mm::mmap_anonymous(start, 64 * PAGE, rights, flags).unwrap();
             rustix::mm::munmap(start.byte_add(63 * PAGE), PAGE).unwrap();
             start as usize
         };
