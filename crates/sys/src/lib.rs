@@ -31,6 +31,8 @@ mod numbered_folder;
 mod open_descriptors;
 mod owned_lock;
 mod page_map;
+#[cfg(test)]
+mod patience;
 mod peer_memory;
 mod per_process;
 mod poll;

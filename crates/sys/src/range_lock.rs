@@ -113,6 +113,7 @@ impl Drop for LockedByte<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patience::comes_true;
     use std::fs::File;
     use std::os::fd::AsFd;
 
@@ -121,18 +122,6 @@ mod tests {
         let one = crate::SharedMemory::create("nonic-sys-test", 1).unwrap().into_descriptor();
         let path = format!("/proc/self/fd/{}", one.as_raw_fd());
         [one.into(), File::options().read(true).write(true).open(path).unwrap()]
-    }
-
-    /// Waits until something is so: a child of another test has the descriptors, too, until it ends.
-    fn comes_true(mut is_so: impl FnMut() -> bool) -> bool {
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        while !is_so() {
-            if std::time::Instant::now() > deadline {
-                return false;
-            }
-            std::thread::yield_now();
-        }
-        true
     }
 
     #[test]
