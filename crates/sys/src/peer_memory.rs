@@ -178,12 +178,17 @@ impl PeerMemory {
         unsafe { self.read_behind_witness(local, address, length) }
     }
 
-    /// Copies `local` pieces, one after the other, [`PIECES_MAX`] at most, to `address` there, in ascending order; returns the bytes
-    /// copied, fewer than asked if the memory ends early. `NotFound` if the memory is not there any more.
+    /// Copies `local` pieces, one after the other, [`PIECES_MAX`] at most, to `address` there, in ascending order, and the last byte
+    /// when all others are there; returns the bytes copied, fewer than asked if the memory ends early. `NotFound` if the memory is
+    /// not there any more.
     pub fn write(&self, local: &[Piece], address: usize) -> io::Result<usize> {
         let length = total(local)?;
         let descriptor = self.descriptor()?;
         let Some(file) = descriptor.file() else { return Err(gone()) };
+        // The kernel copies a piece with one string instruction, whose stores other CPUs may see in any order; those of the next
+        // come later.
+        let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + 1];
+        let local = last_byte_apart(local, &mut room);
         if length > BOUNCE_MOST
             && let Some(copied) = self.write_behind_witness(file, local, address, length)
         {
@@ -330,10 +335,24 @@ fn total(local: &[Piece]) -> io::Result<usize> {
     Ok(local.iter().map(|piece| piece.length).sum())
 }
 
+/// The same bytes with a piece of its own for the last, unless it has one.
+fn last_byte_apart<'a>(local: &'a [Piece], room: &'a mut [Piece; PIECES_MAX + 1]) -> &'a [Piece] {
+    let used = local.iter().rposition(|piece| piece.length > 0).map_or(0, |last| last + 1);
+    match &local[..used] {
+        [rest @ .., last] if last.length > 1 => {
+            room[..rest.len()].copy_from_slice(rest);
+            room[rest.len()] = Piece { length: last.length - 1, ..*last };
+            room[rest.len() + 1] = Piece { address: last.address + last.length - 1, length: 1 };
+            &room[..rest.len() + 2]
+        }
+        used => used,
+    }
+}
+
 /// A piece and those that come behind it, and how many they are.
-fn behind(first: Piece, rest: &[Piece]) -> ([Piece; PIECES_MAX + 1], usize) {
-    let mut pieces = [first; PIECES_MAX + 1];
-    let count = rest.len().min(PIECES_MAX);
+fn behind(first: Piece, rest: &[Piece]) -> ([Piece; PIECES_MAX + 2], usize) {
+    let mut pieces = [first; PIECES_MAX + 2];
+    let count = rest.len().min(PIECES_MAX + 1);
     pieces[1..=count].copy_from_slice(&rest[..count]);
     (pieces, count + 1)
 }
@@ -488,6 +507,31 @@ mod tests {
             assert_eq!(memory.thread.load(Ordering::Relaxed) != 0, shown);
         }
         assert_eq!(witness.page().value.load(Ordering::Relaxed), witness.mark().value);
+    }
+
+    #[test]
+    fn the_last_byte_of_a_write_has_a_piece_of_its_own() {
+        let apart = |lengths: &[usize]| {
+            let mut address = 1000;
+            let pieces: Vec<Piece> = lengths
+                .iter()
+                .map(|length| {
+                    address += 100;
+                    Piece { address, length: *length }
+                })
+                .collect();
+            let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + 1];
+            let apart = last_byte_apart(&pieces, &mut room);
+            apart.iter().map(|piece| (piece.address, piece.length)).collect::<Vec<_>>()
+        };
+        assert_eq!(apart(&[]), []);
+        assert_eq!(apart(&[0, 0]), []);
+        assert_eq!(apart(&[1]), [(1100, 1)]);
+        assert_eq!(apart(&[9]), [(1100, 8), (1108, 1)]);
+        assert_eq!(apart(&[9, 0]), [(1100, 8), (1108, 1)]);
+        assert_eq!(apart(&[9, 1, 0]), [(1100, 9), (1200, 1)]);
+        let most = apart(&[2; PIECES_MAX]);
+        assert_eq!((most.len(), most[PIECES_MAX]), (PIECES_MAX + 1, (1000 + 100 * PIECES_MAX + 1, 1)));
     }
 
     #[test]
