@@ -56,11 +56,19 @@ pub(crate) struct DeviceOptions {
     /// auto: where it pays. always: also where it does not, as long as it is safe. never: peers copy such memory
     /// through the kernel.
     #[arg(long, value_name = "WHEN")]
-    adopt: Option<Adopt>,
+    adopt: Option<When>,
 
     /// Adopted bytes that a fork copies into the child at most [NONIC_FORK_COPY, default 256M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     fork_copy: Option<u64>,
+
+    /// When the rings of peers that say nothing are looked at no more until they call [NONIC_REST, default auto]
+    ///
+    /// auto: after 2 ms, in programs that talk with more than four processes, so that a poll costs the same however many there
+    /// are; the next message of such a peer costs a microsecond more. always: as soon as they say nothing, for tests. never: a
+    /// poll looks at the ring of every peer.
+    #[arg(long, value_name = "WHEN")]
+    rest: Option<When>,
 
     /// Messages of the device on standard error, down to LEVEL [NONIC_LOG, default warn]
     #[arg(long, value_name = "LEVEL")]
@@ -102,9 +110,9 @@ enum Tier {
     Ring,
 }
 
-/// When private memory is adopted.
+/// When something is done that the device decides by itself otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Adopt {
+enum When {
     Auto,
     Always,
     Never,
@@ -134,6 +142,7 @@ impl DeviceOptions {
         set("NONIC_TIER", self.tier.map(word));
         set("NONIC_ADOPT", self.adopt.map(word));
         set("NONIC_FORK_COPY", self.fork_copy.map(|bytes| bytes.to_string()));
+        set("NONIC_REST", self.rest.map(word));
         set("NONIC_LOG", self.log.map(word));
         set("NONIC_PTRACE", self.allow_ptrace.then(|| "any".to_owned()));
         set("NONIC_TRUST", self.trust.clone());
@@ -153,7 +162,8 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         "NONIC_DEVICE_MEMORY" => parse_device_memory(value).err(),
         "NONIC_DEVICE_MEMORY_GRANULE" => parse_granule(value).err(),
         "NONIC_FORK_COPY" => parse_size(value).err(),
-        "NONIC_ADOPT" => complaint_about_choice::<Adopt>(value),
+        "NONIC_ADOPT" => complaint_about_choice::<When>(value),
+        "NONIC_REST" => complaint_about_choice::<When>(value),
         "NONIC_TIER" => complaint_about_choice::<Tier>(value),
         "NONIC_LOG" => complaint_about_choice::<LogLevel>(value),
         "NONIC_PTRACE" => {

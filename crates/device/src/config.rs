@@ -3,6 +3,8 @@
 use nonic_memory::AdoptionPolicy;
 use nonic_transport::{Tier, TrustedUsers};
 
+use crate::engine::RestPolicy;
+
 /// Devices at most.
 const DEVICES_MAX: u32 = 16;
 /// Device memory of a device unless told otherwise.
@@ -42,6 +44,9 @@ pub struct Config {
     /// `NONIC_CACHE_SEED`: what the cache of memory that is not coherent does to a program that leaves a call out; a number,
     /// default 0.
     pub cache_seed: u64,
+    /// `NONIC_REST`: when the rings of peers that say nothing are looked at no more until they call: `auto` (default), `always`,
+    /// `never`.
+    pub rest: RestPolicy,
 }
 
 impl Default for Config {
@@ -58,6 +63,7 @@ impl Default for Config {
             allow_tracers: false,
             trusted_users: TrustedUsers::default(),
             cache_seed: 0,
+            rest: RestPolicy::Auto,
         }
     }
 }
@@ -131,6 +137,15 @@ impl Config {
             config.cache_seed = value.parse().ok()?;
             Some(())
         });
+        take("NONIC_REST", &mut |value| {
+            config.rest = match value.to_ascii_lowercase().as_str() {
+                "auto" => RestPolicy::Auto,
+                "always" => RestPolicy::Always,
+                "never" => RestPolicy::Never,
+                _ => return None,
+            };
+            Some(())
+        });
         take("NONIC_PTRACE", &mut |value| {
             config.allow_tracers = match value {
                 "any" => true,
@@ -187,6 +202,7 @@ mod tests {
             ("NONIC_PTRACE", "any"),
             ("NONIC_TRUST", "root,7"),
             ("NONIC_CACHE_SEED", "18446744073709551615"),
+            ("NONIC_REST", "Always"),
         ]);
         let expected = Config {
             devices: 3,
@@ -200,6 +216,7 @@ mod tests {
             allow_tracers: true,
             trusted_users: TrustedUsers::parse("0,7").unwrap(),
             cache_seed: u64::MAX,
+            rest: RestPolicy::Always,
         };
         assert_eq!(config, expected);
     }
@@ -221,6 +238,7 @@ mod tests {
             ("NONIC_PTRACE", "all"),
             ("NONIC_CACHE_SEED", "-1"),
             ("NONIC_CACHE_SEED", "random"),
+            ("NONIC_REST", "often"),
             ("NONIC_TRUST", "65534"),
             ("NONIC_TRUST", "no such user"),
         ] {

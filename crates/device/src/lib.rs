@@ -51,7 +51,7 @@ pub use config::Config;
 pub use context::Context;
 pub use device::{Device, devices};
 pub use device_memory::DeviceMemory;
-pub use engine::{fork_init, is_fork_initialized};
+pub use engine::{RestPolicy, fork_init, is_fork_initialized};
 pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};
 pub use event_wait::{AsyncWait, ChannelWait, EventWait, Step};
 pub use exposed::{

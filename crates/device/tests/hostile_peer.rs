@@ -241,7 +241,7 @@ fn what_a_stranger_shows_is_not_mapped_and_its_operations_are_not_waited_for() {
     attacker.welcomed();
     let bell = EventFd::new(EventKind::All, true).unwrap();
     let large = SharedMemory::create("large", LARGE).unwrap();
-    let shown = Shown { keys: true, arenas: 3, adopts: true, probe_address: 0, probe_value: 0 };
+    let shown = Shown { call: None, keys: true, arenas: 3, adopts: true, probe_address: 0, probe_value: 0 };
     let mut descriptors = vec![bell.as_fd(); 2];
     descriptors.resize(7, large.as_fd());
     attacker.socket.send(&ControlMessage::Show(shown).emit(), &descriptors).unwrap();

@@ -3,6 +3,7 @@
 use bytes::{Buf, BufMut, TryGetError};
 use nonic_trust::{Answer, Question};
 
+use crate::calls::CallNumber;
 use crate::layout::{BLOCKS_MAX, MAGIC, VERSION};
 
 /// Bytes of the longest message.
@@ -24,10 +25,12 @@ pub struct Introduction {
 }
 
 /// What one side lets a peer see that has proved that it may, or is trusted by name. With it go the descriptors of its two
-/// bells, of its segment, its arenas, and its file of adopted pages, in this order.
+/// bells, of its calls if it gives a number, of its segment, its arenas, and its file of adopted pages, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Whether the segment follows the bells.
+    /// Under which number it is called for this link; the calls follow the bells.
+    pub call: Option<CallNumber>,
+    /// Whether the segment follows them.
     pub keys: bool,
     /// Number of arenas that follow it.
     pub arenas: u32,
@@ -173,6 +176,10 @@ impl Introduction {
 
 impl Shown {
     fn put(&self, bytes: &mut Vec<u8>) {
+        bytes.put_u32_le(self.call.is_some().into());
+        if let Some(CallNumber(number)) = self.call {
+            bytes.put_u32_le(number);
+        }
         bytes.put_u32_le(self.keys.into());
         bytes.put_u32_le(self.arenas);
         bytes.put_u32_le(self.adopts.into());
@@ -181,11 +188,15 @@ impl Shown {
     }
 
     fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
+        let call = match take_flag(bytes)? {
+            true => Some(CallNumber(bytes.try_get_u32_le()?)),
+            false => None,
+        };
         let keys = take_flag(bytes)?;
         let arenas = take_count(bytes, ARENAS_MAX)?;
         let adopts = take_flag(bytes)?;
         let (probe_address, probe_value) = (bytes.try_get_u64_le()?, bytes.try_get_u64_le()?);
-        Ok(Self { keys, arenas, adopts, probe_address, probe_value })
+        Ok(Self { call, keys, arenas, adopts, probe_address, probe_value })
     }
 }
 
@@ -292,6 +303,15 @@ mod tests {
             ControlMessage::Welcome(introduction(vec![]), None),
             ControlMessage::Answer(Answer([6; 16])),
             ControlMessage::Show(Shown {
+                call: None,
+                keys: false,
+                arenas: 0,
+                adopts: false,
+                probe_address: 1,
+                probe_value: 2,
+            }),
+            ControlMessage::Show(Shown {
+                call: Some(CallNumber(5)),
                 keys: true,
                 arenas: 1,
                 adopts: true,

@@ -5,7 +5,7 @@ use nonic_memory::{KeyTableView, OperationSlots};
 /// First word of every shared memory of this project.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"nonicRDM");
 /// Changes whenever a layout or a message changes; peers of another version are refused, with a message.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 pub(crate) const PAGE: usize = nonic_sys::PAGE;
 
@@ -56,6 +56,14 @@ pub(crate) const RING_CELLS: usize = PAGE;
 pub(crate) const DIRECTION_LENGTH: usize = RING_CELLS + CELL * CELLS as usize;
 pub(crate) const LINK_LENGTH: usize = PAGE + 2 * DIRECTION_LENGTH;
 
+// The calls of a process: who sleeps and which groups of links are called for, in one line, then a word for each group.
+pub(crate) const CALLS_SLEEPER: usize = 0;
+/// A bit for each group.
+pub(crate) const CALLS_GROUPS: usize = 8;
+/// 64 words, each with a bit for each link of a group.
+pub(crate) const CALLS_LINKS: usize = 64;
+pub(crate) const CALLS_LENGTH: usize = PAGE;
+
 /// Offset of a direction within a link's memory: 0 from the side that connected, 1 from the side that accepted.
 pub(crate) const fn direction(number: usize) -> usize {
     PAGE + number * DIRECTION_LENGTH
@@ -66,4 +74,5 @@ const _: () = {
     assert!(SEGMENT_LINKS + LINKS_SHOWN * LINK_RECORD <= PAGE);
     assert!(RING_SLOTS + OperationSlots::LENGTH <= RING_CELLS);
     assert!(CELLS.is_power_of_two());
+    assert!(CALLS_LINKS + 64 * 8 <= CALLS_LENGTH);
 };

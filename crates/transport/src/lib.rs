@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+mod calls;
 mod control;
 mod direct;
 mod directory;
@@ -24,11 +25,12 @@ mod short_send;
 mod target;
 mod windows;
 
+pub use calls::{CallNumber, Calls};
 pub use control::{ControlMessage, Introduction, Malformed, ProcessToken, Shown};
 pub use direct::{DirectAccess, DirectRequest};
 pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
-pub use link::{Attention, Link, LinkEvent, PeerIdentity, PeerView};
+pub use link::{Attention, BeginsRest, Link, LinkEvent, PeerIdentity, PeerView};
 pub use link_record::{Answered, LinkFacts, Probe, Standing};
 pub use message::{FRAGMENT, Header, MessageKind};
 pub use nonic_trust::{Route, TrustedUsers, UnknownUser};

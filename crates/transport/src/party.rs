@@ -10,6 +10,7 @@ use nonic_sys::{
 
 use nonic_trust::{Question, TrustedUsers};
 
+use crate::calls::{CallNumber, Calls};
 use crate::control::{Introduction, ProcessToken, Shown};
 use crate::segment::Segment;
 use crate::segment_copy::Settings;
@@ -42,6 +43,8 @@ pub struct Party {
     pub doorbell: EventFd,
     /// The same for the thread of the program that drives the device while it waits for a completion event.
     pub waiter_bell: EventFd,
+    /// Which of its links peers call for.
+    pub calls: Calls,
     /// The best tier it uses and offers.
     pub tier: Tier,
     /// Users whose processes see its memory without a proof.
@@ -80,6 +83,7 @@ impl Party {
             files: SharedFiles::default(),
             doorbell: EventFd::new(EventKind::All, true)?,
             waiter_bell: EventFd::new(EventKind::All, false)?,
+            calls: Calls::create()?,
             tier,
             trusted_users,
             adopted_file,
@@ -103,9 +107,10 @@ impl Party {
         Introduction { token: self.token, question, blocks: blocks.to_vec() }
     }
 
-    /// What this process shows a peer that it trusts, and the descriptors that go with it.
-    pub(crate) fn shown(&self) -> (Shown, Vec<BorrowedFd<'_>>) {
+    /// What this process shows a peer that it trusts, which calls for its link by a number, and the descriptors that go with it.
+    pub(crate) fn shown(&self, call: Option<CallNumber>) -> (Shown, Vec<BorrowedFd<'_>>) {
         let mut descriptors = vec![self.doorbell.as_fd(), self.waiter_bell.as_fd()];
+        descriptors.extend(call.map(|_| self.calls.as_fd()));
         let (mut arenas, mut adopts) = (0, false);
         if self.tier > Tier::Ring {
             descriptors.push(self.segment.as_fd());
@@ -117,6 +122,7 @@ impl Party {
             descriptors.extend(self.adopted_file.iter().map(|(file, _)| file.as_fd()));
         }
         let shown = Shown {
+            call,
             keys: self.tier > Tier::Ring,
             arenas,
             adopts,

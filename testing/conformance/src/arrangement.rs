@@ -62,6 +62,7 @@ pub(crate) const ARRANGEMENTS: &[Arrangement] = arrangements! {
     "processes, device memory":    OtherProcess, Device,  Device,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
     "processes, kernel copy":      OtherProcess, Private, Device,  ["NONIC_TIER" = "kernel", "NONIC_PTRACE" = "any"];
     "processes, ring":             OtherProcess, Private, Device,  ["NONIC_TIER" = "ring"];
+    "processes, ring, resting":    OtherProcess, Private, Device,  ["NONIC_TIER" = "ring", "NONIC_REST" = "always"];
     "processes, ring, Ethernet":   OtherProcess, Private, Device,  ["NONIC_TIER" = "ring", "NONIC_LINK_LAYER" = "ethernet"];
     "processes, memory left":      OtherProcess, Private, Windows, ["NONIC_ADOPT" = "never", "NONIC_PTRACE" = "any"];
 };

@@ -44,6 +44,11 @@ const CASES: &[Case] = &[
     },
     Case { sentence: "every kind of transfer brings its bytes", program: "everyday", one_tier: false },
     Case {
+        sentence: "peers that were silent are heard, however a program waits and whatever became of others",
+        program: "silent_peers",
+        one_tier: true,
+    },
+    Case {
         sentence: "memory windows are bound, used and taken back, and what is wrong moves nothing",
         program: "windows",
         one_tier: false,

@@ -118,6 +118,7 @@ impl Agent<'_> {
         }
         if attended {
             // Its ring is read with all others.
+            self.engine.watch_again(&link);
             self.be_called();
             self.engine.watch_on(&link, token);
             return false;

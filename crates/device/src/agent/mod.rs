@@ -186,6 +186,7 @@ impl Agent<'_> {
             DOORBELL => {
                 self.be_called();
                 let _ = self.engine.party().doorbell.take();
+                self.engine.party().calls.set_awake(Sleeper::Agent);
             }
             token if token >= NEWCOMERS => self.newcomer_called(token),
             token if token >= LINKS => {
@@ -199,6 +200,7 @@ impl Agent<'_> {
                     self.accept_all();
                     self.engine.bury(&link);
                 } else {
+                    self.engine.watch_again(&link);
                     self.be_called();
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nonic_queue::QpNumber;
 
-use super::standing::Attended;
+use super::resting::{RestPolicy, Resting, Watched};
 use super::stream::Stream;
 use crate::queue_pair::QueuePair;
 
@@ -14,8 +14,11 @@ const RECENT: usize = 64;
 /// Belongs to the driver's lock.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    /// The links that are looked at, as they were at this version; none: ask anew.
-    pub(super) links: Option<Arc<Attended>>,
+    /// The links that are looked at; none while somebody does.
+    pub(super) watched: Option<Box<Watched>>,
+    /// Those that rest.
+    pub(super) resting: Resting,
+    /// As they were at this version; 0: at none.
     pub(super) links_version: u64,
     pub(super) stream: Stream,
     /// Queue pairs that had messages, each in the place of its number.
@@ -26,19 +29,18 @@ pub(crate) struct Driver {
     owes: Option<QpNumber>,
 }
 
-impl Default for Driver {
-    fn default() -> Self {
+impl Driver {
+    pub(super) fn new(policy: RestPolicy) -> Self {
         Self {
-            links: None,
+            watched: Some(Box::default()),
+            resting: Resting::new(policy),
             links_version: 0,
             stream: Stream::default(),
             recent: [const { None }; RECENT],
             owes: None,
         }
     }
-}
 
-impl Driver {
     fn place(number: QpNumber) -> usize {
         number.0 as usize % RECENT
     }

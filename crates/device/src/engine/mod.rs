@@ -5,6 +5,7 @@ mod driver;
 mod links;
 mod owner;
 mod progress;
+mod resting;
 mod revocation;
 mod standing;
 mod stream;
@@ -29,6 +30,7 @@ use self::driver::Driver;
 pub(crate) use self::owner::EngineOwner;
 pub use self::owner::{fork_init, is_fork_initialized};
 pub(crate) use self::progress::{Aside, Progress};
+pub use self::resting::RestPolicy;
 pub(crate) use self::revocation::Leaving;
 use self::standing::Attended;
 pub(crate) use self::standing::UsedLink;
@@ -46,6 +48,7 @@ use crate::queue_pair::QueuePair;
 #[derive(Debug, Default)]
 struct Links {
     all: Arc<Vec<Arc<Link>>>,
+    /// Those that polls look at, or would if they did not rest.
     attended: Arc<Attended>,
     /// Buried, but their peers have not closed their ends: they may be inside an operation, or begin one before they
     /// notice.
@@ -155,9 +158,9 @@ impl Engine {
             loopback,
             pairs: RwLock::new(PairTable::default()),
             listeners: Mutex::new(Vec::new()),
-            driver: BiasedMutex::new(Driver::default()),
+            driver: BiasedMutex::new(Driver::new(config.rest)),
             links: RwLock::new(Links { all, attended, ..Links::default() }),
-            links_version: AtomicU64::new(0),
+            links_version: AtomicU64::new(1),
             credits: asked(
                 "memory for send queues (mmap)",
                 SharedMapping::anonymous(BLOCKS_MAX * BLOCK_SIZE as usize * 8),

@@ -124,9 +124,7 @@ impl Engine {
     /// What a program does now and then that polls in vain.
     #[cold]
     fn rest(&self) {
-        for link in &self.attended().links {
-            link.set_polled();
-        }
+        self.of_watched(Link::set_polled);
         yield_now();
     }
 
@@ -170,7 +168,9 @@ impl Engine {
 
     /// Whether a ring may have messages: another thread may just be at it, to fall asleep for one.
     fn has_unread(&self) -> bool {
-        self.attended().links.iter().any(|link| link.try_receive().is_none_or(|ring| ring.has_work()))
+        let mut unread = self.party.calls.any();
+        let looked = self.of_watched(|link| unread |= link.try_receive().is_none_or(|ring| ring.has_work()));
+        unread || !looked
     }
 
     /// Sends what is owed and handles messages of every link, filling about `receives` receives at most.
@@ -186,17 +186,18 @@ impl Engine {
         if driver.stream.must_answer(self.take_sent()) || !again {
             driver.answer();
         }
-        if driver.links.is_none() || driver.links_version != self.links_version.load(Ordering::Acquire) {
-            self.refresh(driver);
-        }
+        self.prepare(driver);
         let mut progress = Progress::default();
-        // Taken out meanwhile, so that its counts need not change; then put back.
-        let Some(attended) = driver.links.take() else { return progress };
-        for (number, link) in attended.links.iter().enumerate() {
-            let most = if number < attended.own { MESSAGES_PER_POLL } else { FOREIGN_MESSAGES_PER_POLL };
+        // Taken out meanwhile, then put back.
+        let Some(mut watched) = driver.watched.take() else { return progress };
+        for (number, link) in watched.links.iter().enumerate() {
+            let most = if number < watched.own { MESSAGES_PER_POLL } else { FOREIGN_MESSAGES_PER_POLL };
             progress = progress | self.drain(link, driver, most, receives);
         }
-        driver.links = Some(attended);
+        if driver.resting.is_due(watched.links.len(), again) {
+            self.let_rest(&mut watched, &mut driver.resting);
+        }
+        driver.watched = Some(watched);
         if again && progress == Progress::default() {
             let pause = driver.stream.pause();
             if pause > 0 {
@@ -204,13 +205,6 @@ impl Engine {
             }
         }
         progress
-    }
-
-    #[cold]
-    fn refresh(&self, driver: &mut Driver) {
-        // The version first: if a link comes in between, the next look finds another version again.
-        driver.links_version = self.links_version.load(Ordering::Acquire);
-        driver.links = Some(self.attended());
     }
 
     /// Sends what a poll owes that took a message between the agent's last look and its saying that it sleeps: for that

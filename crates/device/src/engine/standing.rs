@@ -16,7 +16,7 @@ use super::{Engine, Links};
 /// moment have two, and more if several of their threads do.
 const LINKS_PER_STRANGER: usize = 8;
 
-/// The links that every poll looks at.
+/// The links that every poll looks at, unless they rest.
 #[derive(Debug, Default)]
 pub(super) struct Attended {
     pub(super) links: Vec<Arc<Link>>,
@@ -71,7 +71,7 @@ impl Engine {
         !self.is_foreign(link) || self.attended().has(link)
     }
 
-    /// The links that every poll looks at.
+    /// The links that every poll looks at, unless they rest.
     pub(super) fn attended(&self) -> Arc<Attended> {
         Arc::clone(&self.links.read().unwrap_or_else(PoisonError::into_inner).attended)
     }

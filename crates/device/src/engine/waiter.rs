@@ -13,7 +13,7 @@ use std::time::Instant;
 use nonic_sys::{
     AsFd, AsRawFd, Hope, LOOK, POLL_IN, PollEntry, cpu_relax, usable_cpus, wait_readable, yield_now,
 };
-use nonic_transport::Sleeper;
+use nonic_transport::{Link, Sleeper};
 
 use super::{Engine, Progress};
 
@@ -117,9 +117,8 @@ impl Engine {
             return None;
         }
         awaited.begin();
-        for link in &self.attended().links {
-            link.set_awake();
-        }
+        self.party.calls.set_awake(Sleeper::Agent);
+        self.of_watched(Link::set_awake);
         let look_until = self.waiter.begin();
         Some(Turn { look_until, looks: look_until.is_some(), slept: false, turns: 0 })
     }
@@ -153,6 +152,7 @@ impl Engine {
         until: Option<Instant>,
     ) -> Next<A::Found> {
         if turn.slept {
+            self.party.calls.set_awake(Sleeper::Waiter);
             awaited.wake();
         }
         let is_over = |now: Instant| until.is_some_and(|until| now >= until);
@@ -230,11 +230,10 @@ impl Engine {
 
     /// Says on every ring that the bell must be rung, and whose; false if a message came meanwhile.
     pub(crate) fn say_asleep(&self, sleeper: Sleeper) -> bool {
-        let mut quiet = true;
-        for link in &self.attended().links {
-            quiet &= !link.set_sleeping(sleeper);
-        }
-        quiet
+        let mut quiet = !self.party.calls.set_sleeping(sleeper);
+        // Who drives right now does not see what is said: do not sleep.
+        let said = self.of_watched(|link| quiet &= !link.set_sleeping(sleeper));
+        quiet && said
     }
 
     /// Leaves the rings to the agent.

@@ -26,7 +26,7 @@ impl Link {
         if party.tier > Tier::Ring {
             let view = PeerView { segment: party.segment.view(), arenas: Vec::new(), adopted: None };
             let _ = link.view.set(view);
-            link.probe(&party.shown().0);
+            link.probe(&party.shown(None).0);
             link.peer_can_reach.store(link.can_reach(), Ordering::Relaxed);
             link.peer_can_map.store(party.tier == Tier::Mapped, Ordering::Relaxed);
         }

@@ -4,6 +4,7 @@
 mod attention;
 mod burial;
 mod meeting;
+mod resting;
 mod socket;
 mod stalled;
 mod trusting;
@@ -23,6 +24,8 @@ use nonic_sys::{
 use nonic_trust::{Challenge, Peer};
 
 pub use self::attention::Attention;
+pub use self::resting::BeginsRest;
+use crate::calls::{CallNumber, PeerCalls};
 use crate::control::ProcessToken;
 use crate::layout::{RING_SLOTS, direction};
 use crate::link_record::{LinkFacts, LinkRecord};
@@ -95,6 +98,9 @@ pub struct Link {
     peer_operations: OperationSlots,
     peer_doorbell: OnceLock<EventFd>,
     peer_waiter_bell: OnceLock<EventFd>,
+    /// Under which number the peer calls for this link.
+    call_number: Option<CallNumber>,
+    peer_calls: OnceLock<PeerCalls>,
     view: OnceLock<PeerView>,
     pub(crate) files: Mutex<HashMap<u32, PeerFile>>,
     /// The peer's memory, once it was shown that the kernel lets this process at it.
@@ -129,6 +135,8 @@ impl Link {
         let (socket, peer) = peer.unzip();
         Self {
             record: socket.as_ref().map(|_| Arc::new(party.segment.record_link(facts))),
+            call_number: socket.as_ref().and_then(|_| party.calls.assign()),
+            peer_calls: OnceLock::new(),
             party,
             socket,
             peer,
@@ -378,6 +386,14 @@ impl Link {
     pub fn peer_may_operate(&self) -> bool {
         let Some(socket) = &self.socket else { return false };
         self.shown.load(Ordering::SeqCst) && !socket.is_hung_up() && !self.process_ended()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(number) = self.call_number {
+            self.party.calls.release(number);
+        }
     }
 }
 

@@ -15,6 +15,8 @@ impl Link {
             stalled.push(number);
         }
         self.has_stalled.store(true, Ordering::Release);
+        drop(stalled);
+        self.disturb();
     }
 
     /// The queue pairs that wait for room, if there is room now.

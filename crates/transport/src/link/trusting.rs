@@ -9,6 +9,7 @@ use nonic_sys::{EventFd, Mark, OwnedFd, PeerMemory, Protection, SharedMemory};
 use nonic_trust::{Answer, Challenge, Question, answer};
 
 use super::{Link, PeerView};
+use crate::calls::PeerCalls;
 use crate::control::{ControlMessage, Shown};
 use crate::link_record::{Answered, Probe, Standing};
 use crate::party::Tier;
@@ -68,7 +69,7 @@ impl Link {
         if !self.is_trusted() || self.shown.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        let (shown, descriptors) = self.party.shown();
+        let (shown, descriptors) = self.party.shown(self.call_number);
         self.tell(&ControlMessage::Show(shown), &descriptors)
     }
 
@@ -85,6 +86,10 @@ impl Link {
         let waiter_bell = EventFd::from_peer(descriptors.next().ok_or_else(missing)?);
         if self.peer_doorbell.set(doorbell).is_err() || self.peer_waiter_bell.set(waiter_bell).is_err() {
             return Err(io::Error::other("memory shown twice"));
+        }
+        if let Some(number) = shown.call {
+            let calls = PeerCalls::from_peer(descriptors.next().ok_or_else(missing)?, number)?;
+            let _ = self.peer_calls.set(calls);
         }
         if !shown.keys {
             return Ok(());

@@ -4,7 +4,7 @@ use nonic_sys::light_fences_are_free;
 
 use super::Link;
 use crate::control::ControlMessage;
-use crate::ring::Sleeper;
+use crate::ring::{Sleeper, Wanted};
 
 impl Link {
     /// Wakes the peer if it sleeps.
@@ -12,8 +12,29 @@ impl Link {
     pub fn ring_bell(&self) {
         match self.bell.wanted() {
             None => {}
-            Some(Sleeper::Agent) => self.ring_bell_now(),
-            Some(Sleeper::Waiter) => self.wake_waiter(),
+            Some(Wanted::Wake(sleeper)) => self.wake(sleeper),
+            Some(Wanted::Call) => self.call(),
+        }
+    }
+
+    /// Calls the peer, which does not look at this link's ring otherwise.
+    #[cold]
+    fn call(&self) {
+        match self.peer_calls.get() {
+            Some(calls) => {
+                if let Some(sleeper) = calls.call() {
+                    self.wake(sleeper);
+                }
+            }
+            // It has not shown them, or not yet: a word on the socket wakes its agent, which knows from whom it comes.
+            None => drop(self.tell(&ControlMessage::Look, &[])),
+        }
+    }
+
+    fn wake(&self, sleeper: Sleeper) {
+        match sleeper {
+            Sleeper::Agent => self.ring_bell_now(),
+            Sleeper::Waiter => self.wake_waiter(),
         }
     }
 

@@ -16,11 +16,40 @@ pub enum Sleeper {
     Waiter,
 }
 
+impl Sleeper {
+    pub(crate) fn to_word(self) -> u64 {
+        match self {
+            Self::Agent => AGENT,
+            Self::Waiter => WAITER,
+        }
+    }
+
+    /// Any number that stands for nobody else is taken for the agent's.
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
+        match word {
+            0 => None,
+            WAITER => Some(Self::Waiter),
+            _ => Some(Self::Agent),
+        }
+    }
+}
+
+/// What a producer has to do that has published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// To wake this one.
+    Wake(Sleeper),
+    /// To call for the ring: it rests.
+    Call,
+}
+
 /// What stands in shared memory for a consumer that looks by itself, and fences both sides when it ceases to.
 const POLLED: u64 = 3;
-/// What stands there for those who sleep; any other number is taken for the agent's.
+/// What stands there for those who sleep.
 const AGENT: u64 = 1;
 const WAITER: u64 = 2;
+/// What stands there while the ring rests: nobody looks at it before it is called for.
+const RESTS: u64 = 4;
 
 /// The flag by which a consumer says whether it sleeps.
 ///
@@ -43,9 +72,9 @@ impl Bell {
         self.memory.control(RING_CONSUMER_SLEEPS)
     }
 
-    /// Whom the producer must wake, after it has published; asking takes the duty.
+    /// What the producer must do, after it has published; asking takes the duty.
     #[inline]
-    pub(crate) fn wanted(&self) -> Option<Sleeper> {
+    pub(crate) fn wanted(&self) -> Option<Wanted> {
         light_fence(|| true);
         if self.flag().load(Ordering::Relaxed) == POLLED {
             return None;
@@ -53,30 +82,32 @@ impl Bell {
         self.wanted_now()
     }
 
-    fn wanted_now(&self) -> Option<Sleeper> {
+    fn wanted_now(&self) -> Option<Wanted> {
         fence(Ordering::SeqCst);
         if self.flag().load(Ordering::Relaxed) == 0 {
             return None;
         }
         match self.flag().swap(0, Ordering::SeqCst) {
-            0 | POLLED => None,
-            WAITER => Some(Sleeper::Waiter),
-            _ => Some(Sleeper::Agent),
+            POLLED => None,
+            RESTS => Some(Wanted::Call),
+            word => Sleeper::from_word(word).map(Wanted::Wake),
         }
     }
 
     /// The consumer is about to sleep. `was_polled` is what [`Bell::set_polled`] left behind.
     pub(super) fn set_sleeping(&self, sleeper: Sleeper, was_polled: bool) {
-        let word = match sleeper {
-            Sleeper::Agent => AGENT,
-            Sleeper::Waiter => WAITER,
-        };
-        self.flag().store(word, Ordering::SeqCst);
+        self.flag().store(sleeper.to_word(), Ordering::SeqCst);
         if was_polled {
             heavy_fence_for_grants(FenceReach::Machine);
         } else {
             fence(Ordering::SeqCst);
         }
+    }
+
+    /// The consumer ceases to look at this ring until it is called for. It passes a heavy fence, if [`Bell::set_polled`] left
+    /// anything behind, else a full one, and then looks once more.
+    pub(super) fn set_resting(&self) {
+        self.flag().store(RESTS, Ordering::SeqCst);
     }
 
     /// The consumer looks by itself and need not be woken, for the time being.
@@ -113,7 +144,7 @@ mod tests {
         assert_eq!(bell.wanted(), None);
         for sleeper in [Sleeper::Agent, Sleeper::Waiter] {
             bell.set_sleeping(sleeper, false);
-            assert_eq!(bell.wanted(), Some(sleeper));
+            assert_eq!(bell.wanted(), Some(Wanted::Wake(sleeper)));
             assert_eq!(bell.wanted(), None);
         }
     }
@@ -123,11 +154,26 @@ mod tests {
         let bell = bell();
         bell.set_sleeping(Sleeper::Agent, false);
         bell.set_polled();
-        assert_eq!(bell.wanted(), Some(Sleeper::Agent));
+        assert_eq!(bell.wanted(), Some(Wanted::Wake(Sleeper::Agent)));
         bell.set_polled();
         assert_eq!(bell.wanted(), None);
         bell.set_awake();
         bell.set_sleeping(Sleeper::Waiter, true);
-        assert_eq!(bell.wanted(), Some(Sleeper::Waiter));
+        assert_eq!(bell.wanted(), Some(Wanted::Wake(Sleeper::Waiter)));
+    }
+
+    #[test]
+    fn a_ring_that_rests_is_called_for_once() {
+        let bell = bell();
+        bell.set_resting();
+        bell.set_polled();
+        assert_eq!(bell.wanted(), Some(Wanted::Call));
+        assert_eq!(bell.wanted(), None);
+        bell.set_resting();
+        bell.set_awake();
+        assert_eq!(bell.wanted(), None);
+        bell.set_resting();
+        bell.set_sleeping(Sleeper::Agent, false);
+        assert_eq!(bell.wanted(), Some(Wanted::Wake(Sleeper::Agent)));
     }
 }

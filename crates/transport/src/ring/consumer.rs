@@ -177,6 +177,18 @@ impl Consumer {
         self.bell.set_sleeping(sleeper, std::mem::take(&mut self.polled));
     }
 
+    /// Says that the ring is not looked at before it is called for. True if the caller has to pass a heavy fence that reaches the
+    /// producer, else a full one, before it looks once more.
+    pub(crate) fn set_resting(&mut self) -> bool {
+        self.bell.set_resting();
+        std::mem::take(&mut self.polled)
+    }
+
+    /// How far it has come, in cells.
+    pub fn position(&self) -> u64 {
+        self.head
+    }
+
     /// Says that the consumer looks by itself: nobody needs to ring.
     pub(crate) fn set_awake(&self) {
         self.bell.set_awake();

@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicU64;
 use nonic_memory::SharedSlice;
 use nonic_sys::{SharedMapping, SharedWords};
 
-pub(crate) use self::bell::Bell;
 pub use self::bell::Sleeper;
+pub(crate) use self::bell::{Bell, Wanted};
 pub use self::consumer::{Consumer, Incoming, IncomingShort, RingCorrupt};
 pub use self::producer::Producer;
 use crate::layout::{CELL, CELLS, RING_CELLS};
