@@ -51,6 +51,12 @@ pub(crate) struct DeviceOptions {
     #[arg(long, value_name = "TIER")]
     tier: Option<Tier>,
 
+    /// Whether the ways for short and plain requests are used, or only those for all [NONIC_EXPRESS, default on]
+    ///
+    /// off is slower and does the same: for tests, and to find out whether such a way is at fault.
+    #[arg(long, value_name = "SWITCH")]
+    express: Option<Switch>,
+
     /// Whether registered private memory is moved to where peers can map it [NONIC_ADOPT, default auto]
     ///
     /// auto: where it pays. always: also where it does not, as long as it is safe. never: peers copy such memory
@@ -110,6 +116,13 @@ enum Tier {
     Ring,
 }
 
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
 /// When something is done that the device decides by itself otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum When {
@@ -140,6 +153,7 @@ impl DeviceOptions {
         set("NONIC_DEVICE_MEMORY", self.device_memory.map(|bytes| bytes.to_string()));
         set("NONIC_DEVICE_MEMORY_GRANULE", self.device_memory_granule.map(|bytes| bytes.to_string()));
         set("NONIC_TIER", self.tier.map(word));
+        set("NONIC_EXPRESS", self.express.map(word));
         set("NONIC_ADOPT", self.adopt.map(word));
         set("NONIC_FORK_COPY", self.fork_copy.map(|bytes| bytes.to_string()));
         set("NONIC_REST", self.rest.map(word));
@@ -165,6 +179,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         "NONIC_ADOPT" => complaint_about_choice::<When>(value),
         "NONIC_REST" => complaint_about_choice::<When>(value),
         "NONIC_TIER" => complaint_about_choice::<Tier>(value),
+        "NONIC_EXPRESS" => complaint_about_choice::<Switch>(value),
         "NONIC_LOG" => complaint_about_choice::<LogLevel>(value),
         "NONIC_PTRACE" => {
             (!["any", "default", ""].contains(&value)).then(|| "must be any or default".to_owned())

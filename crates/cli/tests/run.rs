@@ -79,6 +79,7 @@ fn each_device_flag_sets_its_variable_and_no_other() {
         (&["--device-memory", "2M"], "NONIC_DEVICE_MEMORY=2097152"),
         (&["--device-memory-granule", "4"], "NONIC_DEVICE_MEMORY_GRANULE=4"),
         (&["--tier", "ring"], "NONIC_TIER=ring"),
+        (&["--express", "off"], "NONIC_EXPRESS=off"),
         (&["--adopt", "never"], "NONIC_ADOPT=never"),
         (&["--fork-copy", "100G"], "NONIC_FORK_COPY=107374182400"),
         (&["--rest", "never"], "NONIC_REST=never"),

@@ -30,6 +30,9 @@ pub struct Config {
     pub device_memory_granule: u64,
     /// `NONIC_TIER`: the best way bytes may take: `auto` or `mapped` (default), `kernel`, `ring`.
     pub tier: Tier,
+    /// `NONIC_EXPRESS`: whether requests and messages may take the express ways: `on` (default), or `off`, where everything
+    /// takes the ordinary ones, which do the same and are slower.
+    pub express: bool,
     /// `NONIC_ADOPT`: whether registered private memory is moved where peers can map it: `auto` (default), `always`,
     /// `never`.
     pub adoption: AdoptionPolicy,
@@ -58,6 +61,7 @@ impl Default for Config {
             device_memory: DEVICE_MEMORY,
             device_memory_granule: 1,
             tier: Tier::Mapped,
+            express: true,
             adoption: AdoptionPolicy::Auto,
             fork_copy: None,
             allow_tracers: false,
@@ -116,6 +120,14 @@ impl Config {
                 "auto" | "mapped" => Tier::Mapped,
                 "kernel" => Tier::Kernel,
                 "ring" => Tier::Ring,
+                _ => return None,
+            };
+            Some(())
+        });
+        take("NONIC_EXPRESS", &mut |value| {
+            config.express = match value.to_ascii_lowercase().as_str() {
+                "on" => true,
+                "off" => false,
                 _ => return None,
             };
             Some(())
@@ -197,6 +209,7 @@ mod tests {
             ("NONIC_DEVICE_MEMORY", "2M"),
             ("NONIC_DEVICE_MEMORY_GRANULE", "4"),
             ("NONIC_TIER", "ring"),
+            ("NONIC_EXPRESS", "Off"),
             ("NONIC_ADOPT", "Always"),
             ("NONIC_FORK_COPY", "3K"),
             ("NONIC_PTRACE", "any"),
@@ -211,6 +224,7 @@ mod tests {
             device_memory: 2 << 20,
             device_memory_granule: 4,
             tier: Tier::Ring,
+            express: false,
             adoption: AdoptionPolicy::Always,
             fork_copy: Some(3 << 10),
             allow_tracers: true,
@@ -233,6 +247,7 @@ mod tests {
             ("NONIC_DEVICE_MEMORY_GRANULE", "3"),
             ("NONIC_DEVICE_MEMORY_GRANULE", "128"),
             ("NONIC_TIER", "fast"),
+            ("NONIC_EXPRESS", "never"),
             ("NONIC_ADOPT", "yes"),
             ("NONIC_FORK_COPY", "much"),
             ("NONIC_PTRACE", "all"),

@@ -23,7 +23,15 @@ fn config() -> &'static Arc<Config> {
 
 /// The devices of this process, as the environment asks for them (see [`Config`]).
 pub fn devices() -> Vec<Device> {
-    let config = config();
+    devices_of(config())
+}
+
+/// Devices under settings of the caller's. What is of the engine follows those of the device that was opened first.
+pub fn devices_with(config: Config) -> Vec<Device> {
+    devices_of(&Arc::new(config))
+}
+
+fn devices_of(config: &Arc<Config>) -> Vec<Device> {
     (0..config.devices)
         .map(|index| Device {
             config: Arc::clone(config),

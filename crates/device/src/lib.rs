@@ -49,7 +49,7 @@ pub use completion_channel::CompletionChannel;
 pub use completion_queue::{CompletionObserver, CompletionQueue};
 pub use config::Config;
 pub use context::Context;
-pub use device::{Device, devices};
+pub use device::{Device, devices, devices_with};
 pub use device_memory::DeviceMemory;
 pub use engine::{RestPolicy, fork_init, is_fork_initialized};
 pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};

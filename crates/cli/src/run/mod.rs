@@ -68,6 +68,7 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_DEVICE_MEMORY  bytes of device memory, K, M and G allowed; default 64M
   NONIC_DEVICE_MEMORY_GRANULE  offsets and lengths of copies to and from it are multiples of this; default 1
   NONIC_TIER           auto, mapped, kernel or ring; default auto
+  NONIC_EXPRESS        on, or off: short requests take the ways of all others; default on
   NONIC_ADOPT          auto, always or never move private memory where peers map it; default auto
   NONIC_FORK_COPY      adopted bytes a fork copies into the child at most; default 256M
   NONIC_REST           auto, always or never cease to look at rings of silent peers; default auto

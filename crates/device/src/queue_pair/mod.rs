@@ -82,6 +82,8 @@ pub struct QueuePair {
     pub(crate) transport: QpType,
     pub(crate) capabilities: Capabilities,
     signal_all: bool,
+    /// Whether requests and messages may take the express ways: it is reliable, and no setting forbids them.
+    pub(crate) express: bool,
     cookie: usize,
     observer: Option<Weak<dyn QueuePairObserver>>,
     inner: BiasedMutex<Inner>,
@@ -161,6 +163,7 @@ impl Zone {
         }
         let capabilities = rounded(&capabilities);
         let owner = context.engine_owner();
+        let express = request.transport == QpType::ReliableConnection && context.device().config().express;
         let made = owner.add_pair(owner, |number, account| {
             owner.credits(account).store(0, Ordering::Relaxed);
             Arc::new_cyclic(|this| QueuePair {
@@ -175,6 +178,7 @@ impl Zone {
                 transport: request.transport,
                 capabilities,
                 signal_all: request.signal_all,
+                express,
                 cookie: request.cookie,
                 observer: request.observer.clone(),
                 inner: BiasedMutex::new(Inner::new(&capabilities)),

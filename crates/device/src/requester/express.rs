@@ -4,7 +4,7 @@
 //! repeated.
 
 use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
-use nonic_queue::{Operation, QpType, RemoteRange, SendRequest, Status};
+use nonic_queue::{Operation, RemoteRange, SendRequest, Status};
 use nonic_transport::{DirectRequest, FRAGMENT, ShortSend};
 
 use super::one_sided::{DIRECT_CHUNK, WORD, change};
@@ -67,7 +67,7 @@ impl QueuePair {
         let most = if inline { capabilities.inline_bytes } else { FRAGMENT as u32 };
         let next = inner.send.started == inner.send.posted
             && inner.send.has_slots(inline)
-            && self.transport == QpType::ReliableConnection
+            && self.express
             && inner.may_start()
             && inner.requester.sent == 0
             && !inner.responder.owes_more()
@@ -114,13 +114,10 @@ impl QueuePair {
         true
     }
 
-    /// Whether nothing older of this queue pair is under way, waits, or is owed to the peer.
+    /// Whether it may take the express way, and nothing older of it is under way, waits, or is owed to the peer.
     #[inline]
     fn is_idle(&self, inner: &Inner) -> bool {
-        self.transport == QpType::ReliableConnection
-            && inner.send.is_empty()
-            && inner.may_start()
-            && !inner.responder.owes()
+        self.express && inner.send.is_empty() && inner.may_start() && !inner.responder.owes()
     }
 
     #[inline(always)]

@@ -5,15 +5,14 @@
 use std::sync::Arc;
 
 use nonic_memory::{Access, AddressRange, KeyUse};
-use nonic_queue::{CompletionOpcode, QpState, QpType, Status};
+use nonic_queue::{CompletionOpcode, QpState, Status};
 use nonic_transport::{IncomingShort, Link};
 
 use crate::completion_queue::SendCredit;
 use crate::queue_pair::QueuePair;
 
 impl QueuePair {
-    /// Takes a short send. False: nothing was done but what its acknowledgement says; the ordinary way takes it, or says what
-    /// is wrong.
+    /// Takes a short send. False: nothing was done; the ordinary way takes it, or says what is wrong.
     #[inline]
     pub(crate) fn express_receive(&self, link: &Arc<Link>, incoming: &IncomingShort<'_>) -> bool {
         let IncomingShort { send, payload } = incoming;
@@ -22,7 +21,7 @@ impl QueuePair {
         let from_peer = inner.attributes.destination_qp == send.source
             && inner.path.as_ref().is_some_and(|path| Arc::ptr_eq(&path.link, link));
         let next = inner.responder.expected == send.psn && inner.responder.inbound.is_none();
-        let plain = self.transport == QpType::ReliableConnection && self.shared_receives.is_none();
+        let plain = self.express && self.shared_receives.is_none();
         let ready = match inner.state() {
             QpState::ReadyToSend => true,
             QpState::ReadyToReceive => inner.established,
