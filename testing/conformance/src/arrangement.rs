@@ -58,6 +58,7 @@ pub(crate) const ARRANGEMENTS: &[Arrangement] = arrangements! {
     "threads, kernel copy":        OtherThread,  Private, Device,  ["NONIC_TIER" = "kernel"];
     "threads, ring":               OtherThread,  Private, Device,  ["NONIC_TIER" = "ring"];
     "processes, mapped":           OtherProcess, Shared,  Both,    ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
+    "processes, ordinary ways":    OtherProcess, Shared,  Device,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any", "NONIC_EXPRESS" = "off"];
     "processes, adopted memory":   OtherProcess, Pages,   Both,    ["NONIC_TIER" = "mapped", "NONIC_ADOPT" = "always"];
     "processes, device memory":    OtherProcess, Device,  Device,  ["NONIC_TIER" = "mapped", "NONIC_PTRACE" = "any"];
     "processes, kernel copy":      OtherProcess, Private, Device,  ["NONIC_TIER" = "kernel", "NONIC_PTRACE" = "any"];
