@@ -182,6 +182,7 @@ mod tests {
     use super::*;
     use crate::{Entry, KeyTable, RegionAddress};
     use nonic_sys::SharedMapping;
+    use proptest::prelude::*;
     use std::sync::Arc;
 
     const ZONE: ZoneId = ZoneId(5);
@@ -254,5 +255,92 @@ mod tests {
         let range = AddressRange::new(0x1000, 1);
         let refused = resolve(table.view(), ZONE, keys.remote, KeyUse::Remote, range, Access::REMOTE_READ);
         assert_eq!(refused, Err(AccessError::UnknownKey { key: keys.remote }));
+    }
+
+    /// The gate once more, from the book: what an access to an entry comes to.
+    fn by_the_book(
+        entry: &Entry,
+        is_window: bool,
+        zone: ZoneId,
+        (key, key_use): (Key, KeyUse),
+        range: AddressRange,
+        want: Access,
+    ) -> Result<Place, AccessError> {
+        let tag = match key_use {
+            KeyUse::Local | KeyUse::Remote if is_window => None,
+            KeyUse::Local => Some(entry.local_tag),
+            KeyUse::Remote | KeyUse::Through(_) => Some(entry.remote_tag),
+        };
+        if tag != Some(key.tag()) {
+            return Err(AccessError::UnknownKey { key });
+        }
+        let serves_the_pair = matches!(key_use, KeyUse::Through(pair)
+            if is_window && entry.zone == ZoneId::of_one_pair(pair));
+        if entry.zone != zone && !serves_the_pair {
+            return Err(AccessError::OtherZone { key });
+        }
+        let (first, end) = (u128::from(entry.base.0), u128::from(entry.base.0) + u128::from(entry.length));
+        let (from, to) = (u128::from(range.start.0), u128::from(range.start.0) + u128::from(range.length));
+        if from < first || to > end {
+            return Err(AccessError::OutOfRange { key, range });
+        }
+        let missing = (0..5).any(|bit| want.bits() & !entry.access.bits() & 1 << bit != 0);
+        if missing {
+            return Err(AccessError::NotAllowed { key, given: entry.access, wanted: want });
+        }
+        Ok(Place { translation: entry.translation, offset: range.start.0 - entry.base.0 })
+    }
+
+    fn rights() -> impl Strategy<Value = Access> {
+        (0u32..32).prop_filter_map("bits with a meaning", Access::from_bits)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn with_a_reason_and_without_the_gate_says_what_the_book_says(
+            is_window: bool,
+            zone in prop_oneof![3 => Just(ZONE), 1 => Just(ZoneId(6)), 1 => Just(ZoneId::of_one_pair(9))],
+            given in prop_oneof![1 => Just(Access::from_bits(0b1_1111).unwrap()), 1 => rights()],
+            base in prop_oneof![Just(0u64), Just(0x1000), Just(u64::MAX - 0x100)],
+            from in -2i64..0x103,
+            length in prop_oneof![4 => 0u64..0x20, 2 => 0xfe_u64..0x103, 1 => any::<u64>()],
+            key_use in prop_oneof![
+                Just(KeyUse::Local), Just(KeyUse::Remote), Just(KeyUse::Through(9)), Just(KeyUse::Through(8))
+            ],
+            want in prop_oneof![2 => (0u32..5).prop_map(|bit| Access::from_bits(1 << bit).unwrap()), 1 => rights()],
+            key_of_the_other_kind in prop::bool::weighted(0.1),
+            age in prop_oneof![8 => Just(0u8), 1 => any::<u8>()],
+        ) {
+            let (table, _) = table_with(Access::LOCAL_READ);
+            let mut entry = Entry {
+                zone,
+                access: given,
+                base: RegionAddress(base),
+                length: 0x100,
+                translation: Translation::Plain { address: 0xabc000 },
+                reason: crate::PlainReason::None,
+                local_tag: 0,
+                remote_tag: 0,
+            };
+            let keys = if is_window {
+                let key = table.insert_window().unwrap();
+                table.bind_window(key, &entry);
+                entry.remote_tag = key.tag();
+                crate::KeyPair { local: Key::new(key.index(), 0), remote: key }
+            } else {
+                let keys = table.insert(entry).unwrap();
+                (entry.local_tag, entry.remote_tag) = (keys.local.tag(), keys.remote.tag());
+                keys
+            };
+            let fitting = if (key_use == KeyUse::Local) != key_of_the_other_kind { keys.local } else { keys.remote };
+            let key = Key::new(fitting.index(), fitting.tag().wrapping_add(age));
+            let range = AddressRange::new(base.wrapping_add_signed(from), length);
+            let expected = by_the_book(&entry, is_window, ZONE, (key, key_use), range, want);
+            let said = resolve(table.view(), ZONE, key, key_use, range, want);
+            prop_assert_eq!(said, expected);
+            prop_assert_eq!(admit(table.view(), ZONE, key, key_use, range, want), said.ok());
+        }
     }
 }

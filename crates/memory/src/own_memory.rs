@@ -130,6 +130,7 @@ mod tests {
     use super::*;
     use crate::{Entry, KeyTable, RegionAddress};
     use nonic_sys::SharedMapping;
+    use proptest::prelude::*;
 
     #[test]
     fn keys_lead_to_program_and_device_memory_of_this_process() {
@@ -168,5 +169,63 @@ mod tests {
         assert!(find(Key(0), 0, 0).unwrap().is_empty());
         drop(guard);
         assert_eq!(&program[10..13], b"abc");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2048))]
+
+        #[test]
+        fn with_a_reason_and_without_a_key_leads_to_the_same_bytes(
+            kind in 0..5,
+            offset in prop_oneof![3 => 0u64..200, 1 => 8100u64..8200],
+            device in prop_oneof![5 => Just(0u32), 1 => 0u32..3],
+            (start, length) in (0u64..70, prop_oneof![4 => 0u64..20, 1 => 60u64..70]),
+            remote in prop::bool::weighted(0.1),
+            (zone, writes) in (prop_oneof![5 => Just(1u32), 1 => Just(2u32)], prop::bool::weighted(0.8)),
+        ) {
+            let mapping = Arc::new(SharedMapping::anonymous(4096).unwrap());
+            let table = KeyTable::new(KeyTableView::new(mapping, 0, 64));
+            let arena = Arc::new(Arena::create(8192).unwrap());
+            let own = OwnMemory::new(table.view().clone(), vec![Arc::clone(&arena)]).unwrap();
+            let mut program = [0u8; 64];
+            let address = program.as_mut_ptr() as usize;
+            let pages = crate::AdoptedPages { layer: 0, start: 0, end: 0 };
+            let entry = Entry {
+                zone: ZoneId(1),
+                access: if writes { Access::LOCAL_WRITE } else { Access::REMOTE_READ },
+                base: RegionAddress(0),
+                length: 64,
+                translation: match kind {
+                    0 => Translation::Plain { address },
+                    1 => Translation::Adopted { address, pages },
+                    2 => Translation::SharedFile { file: 0, offset: 0, address },
+                    3 => Translation::Device { device, offset },
+                    _ => Translation::Shadow { shadow: 0, offset },
+                },
+                reason: crate::PlainReason::None,
+                local_tag: 0,
+                remote_tag: 0,
+            };
+            let keys = table.insert(entry).unwrap();
+            let key = if remote { keys.remote } else { keys.local };
+            let (zone, range, guard) = (ZoneId(zone), AddressRange::new(start, length), own.enter());
+            let ends = |bytes: SharedSlice<'_>| (bytes.address(), bytes.length());
+            let named = own.resolve(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE).ok().map(ends);
+            let found = own.find(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE).map(ends);
+            if length == 0 {
+                // No bytes need no key; whoever is in a hurry asks for some.
+                prop_assert_eq!(named, Some(ends(SharedSlice::EMPTY)));
+                return Ok(());
+            }
+            prop_assert_eq!(found, named);
+            let allowed = !remote && zone == ZoneId(1) && writes && start + length <= 64;
+            let there = match kind {
+                0..=2 => Some(address),
+                3 if device == 0 && offset + start + length <= 8192 => arena.slice(offset, 1).map(|at| at.address()),
+                _ => None,
+            };
+            let expected = there.filter(|_| allowed).map(|first| (first + start as usize, length as usize));
+            prop_assert_eq!(found, expected);
+        }
     }
 }

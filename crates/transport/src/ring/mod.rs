@@ -10,6 +10,8 @@
 mod bell;
 mod consumer;
 mod producer;
+#[cfg(test)]
+mod twins;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
