@@ -4,28 +4,14 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::{nonic, nonic_as_ordinary_user, nonic_behind, run, scratch, skip, spawn};
-
-/// Says so where the two processes have no processor each.
-fn lacks_processors() -> bool {
-    let lacks = std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2);
-    if lacks {
-        skip("two processors are needed to measure two processes");
-    }
-    lacks
-}
-
-/// A folder that whoever runs the command may write to.
-fn open_folder() -> support::Scratch {
-    let folder = scratch();
-    std::fs::set_permissions(&*folder, PermissionsExt::from_mode(0o777)).expect("its mode can be set");
-    folder
-}
+use support::{
+    assert_well_formed, lacks_processors, nonic, nonic_as_ordinary_user, nonic_behind, open_folder, run,
+    skip, spawn,
+};
 
 /// Runs a short benchmark, and returns what it printed and what it wrote.
 #[track_caller]
@@ -100,27 +86,6 @@ fn every_operation_on_every_tier_has_figures_beside_those_of_the_machine() {
         assert!(picture.contains(words), "no {words:?} in {picture}");
     }
     assert!(!picture.contains("NaN") && !picture.contains("inf\""), "{picture}");
-}
-
-/// Tags closed in their order, one root, attributes in quotes: enough to find what a browser would refuse.
-#[track_caller]
-fn assert_well_formed(xml: &str) {
-    let mut open = Vec::new();
-    let mut rest = xml;
-    while let Some((text, tail)) = rest.split_once('<') {
-        assert!(!text.contains('>'), "a stray > in {text:?}");
-        let (tag, after) = tail.split_once('>').expect("each < has its >");
-        assert!(tag.matches('"').count().is_multiple_of(2), "an open quote in <{tag}>");
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "closed out of order");
-        } else if !tag.ends_with('/') {
-            open.push(tag.split_whitespace().next().unwrap());
-        }
-        assert!(!(open.is_empty() && after.contains('<')), "more than one root");
-        rest = after;
-    }
-    assert!(open.is_empty() && rest.trim().is_empty(), "left open: {open:?}");
-    assert!(xml.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
 }
 
 #[test]

@@ -204,3 +204,40 @@ pub(crate) fn library() {
         assert!(status.success(), "the library cannot be built: {status}");
     });
 }
+
+/// Says so where two processes that measure have no processor each.
+pub(crate) fn lacks_processors() -> bool {
+    let lacks = std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2);
+    if lacks {
+        skip("two processors are needed to measure two processes");
+    }
+    lacks
+}
+
+/// A folder that whoever runs the command may write to.
+pub(crate) fn open_folder() -> Scratch {
+    let folder = scratch();
+    std::fs::set_permissions(&*folder, PermissionsExt::from_mode(0o777)).expect("its mode can be set");
+    folder
+}
+
+/// Tags closed in their order, one root, attributes in quotes: enough to find what a browser would refuse.
+#[track_caller]
+pub(crate) fn assert_well_formed(xml: &str) {
+    let mut open = Vec::new();
+    let mut rest = xml;
+    while let Some((text, tail)) = rest.split_once('<') {
+        assert!(!text.contains('>'), "a stray > in {text:?}");
+        let (tag, after) = tail.split_once('>').expect("each < has its >");
+        assert!(tag.matches('"').count().is_multiple_of(2), "an open quote in <{tag}>");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "closed out of order");
+        } else if !tag.ends_with('/') {
+            open.push(tag.split_whitespace().next().unwrap());
+        }
+        assert!(!(open.is_empty() && after.contains('<')), "more than one root");
+        rest = after;
+    }
+    assert!(open.is_empty() && rest.trim().is_empty(), "left open: {open:?}");
+    assert!(xml.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+}
