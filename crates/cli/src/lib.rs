@@ -1,5 +1,5 @@
-//! The command `nonic`: `run` a program on the software RDMA device, `demo` it, `bench` it, `doctor` the
-//! machine.
+//! The command `nonic`: `run` a program on the software RDMA device, `demo` it, `bench` it, `bench-scale` it, `doctor`
+//! the machine.
 //!
 //! Each command is one module with one definition per flag; help, man page test and parser all come from that
 //! definition ([`definition`]). The command does not move data with an engine of its own: it finds the C libraries that
@@ -61,9 +61,12 @@ enum Command {
     Run(run::RunArguments),
     Demo(demo::DemoArguments),
     Bench(bench::BenchArguments),
+    BenchScale(bench::ScaleArguments),
     Doctor(doctor::DoctorArguments),
     #[command(hide = true)]
     BenchPeer(bench::PeerArguments),
+    #[command(hide = true)]
+    BenchScalePeer(bench::ScalePeerArguments),
     #[command(hide = true)]
     DemoPeer(demo::PeerArguments),
     #[command(hide = true)]
@@ -81,6 +84,8 @@ pub fn main() -> ExitCode {
         Command::Demo(arguments) => demo::main(&arguments),
         Command::Bench(arguments) => bench::main(&arguments),
         Command::BenchPeer(arguments) => bench::peer_main(&arguments),
+        Command::BenchScale(arguments) => bench::scale_main(&arguments),
+        Command::BenchScalePeer(arguments) => bench::scale_peer_main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::DemoPeer(arguments) => demo::peer_main(&arguments),
         Command::DemoDatPeer(arguments) => demo::dat_peer_main(&arguments),

@@ -5,7 +5,7 @@ mod support;
 use clap::Command;
 use support::{nonic, run};
 
-const COMMANDS: [&str; 4] = ["run", "demo", "bench", "doctor"];
+const COMMANDS: [&str; 5] = ["run", "demo", "bench", "bench-scale", "doctor"];
 
 fn help(arguments: &[&str]) -> String {
     run(nonic().args(arguments)).exits(0).output

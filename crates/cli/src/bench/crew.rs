@@ -25,7 +25,8 @@ pub(super) struct Pair {
     members: [Member; 2],
 }
 
-struct Member {
+/// One of them.
+pub(super) struct Member {
     side: Side,
     control: Exchange,
     child: Child,
@@ -82,7 +83,7 @@ impl Pair {
 
     /// Lets both begin.
     pub(super) fn begin(&mut self, order: &Order) -> Outcome<()> {
-        self.members.iter_mut().try_for_each(|member| member.control.tell(order))
+        self.members.iter_mut().try_for_each(|member| member.tell(order))
     }
 
     /// Waits until both have done what they were told last.
@@ -104,7 +105,8 @@ impl Pair {
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Member {
-    fn start(
+    /// Starts it, with a socket to the other one.
+    pub(super) fn start(
         side: Side,
         peer: UnixStream,
         processors: &[usize],
@@ -119,7 +121,13 @@ impl Member {
         Ok(Self { side, control: Exchange::new(ours), child: command.spawn()? })
     }
 
-    fn hear<T: serde::de::DeserializeOwned>(&mut self, patience: Duration) -> Outcome<T> {
+    /// Tells it something.
+    pub(super) fn tell(&mut self, order: &Order) -> Outcome<()> {
+        self.control.tell(order)
+    }
+
+    /// Waits for what it says.
+    pub(super) fn hear<T: serde::de::DeserializeOwned>(&mut self, patience: Duration) -> Outcome<T> {
         self.control.hear_within(patience).map_err(|failure| {
             let words = failure.to_string();
             let words = words.strip_prefix("the other process gave up: ").unwrap_or(&words);

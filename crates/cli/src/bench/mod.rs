@@ -19,6 +19,7 @@ mod picture;
 mod programs;
 mod report;
 mod results;
+mod scale;
 mod small;
 mod sweep;
 mod words;
@@ -30,6 +31,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+pub(crate) use scale::{
+    PeerArguments as ScalePeerArguments, ScaleArguments, main as scale_main, peer_main as scale_peer_main,
+};
 pub(crate) use worker::{PeerArguments, main as peer_main};
 
 use crate::demo::failure::{Failure, Outcome, ensure};

@@ -115,7 +115,7 @@ impl Results {
 }
 
 /// To five digits: more than such a measurement is worth, and short to read.
-fn rounded(value: f64) -> f64 {
+pub(super) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }

@@ -114,7 +114,17 @@ pub(super) fn pin(processors: &[usize]) -> Outcome<()> {
 /// Looks without a pause until it is so; fails when it takes too long. Gives the processor away now and then, in case the
 /// other process needs it.
 #[inline]
-pub(super) fn wait_until(what: &str, mut ready: impl FnMut() -> Outcome<bool>) -> Outcome<()> {
+pub(super) fn wait_until(what: &str, ready: impl FnMut() -> Outcome<bool>) -> Outcome<()> {
+    wait_within(PATIENCE, what, ready)
+}
+
+/// The same, for so long.
+#[inline]
+pub(super) fn wait_within(
+    patience: Duration,
+    what: &str,
+    mut ready: impl FnMut() -> Outcome<bool>,
+) -> Outcome<()> {
     const LOOKS: u32 = 1 << 14;
     let mut deadline = None;
     loop {
@@ -123,7 +133,7 @@ pub(super) fn wait_until(what: &str, mut ready: impl FnMut() -> Outcome<bool>) -
                 return Ok(());
             }
         }
-        deadline.get_or_insert_with(|| Deadline::after(PATIENCE)).check(what)?;
+        deadline.get_or_insert_with(|| Deadline::after(patience)).check(what)?;
         std::thread::yield_now();
     }
 }

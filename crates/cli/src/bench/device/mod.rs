@@ -38,6 +38,11 @@ impl Device {
         Ok(Self { session: Session::open(&library, 0)? })
     }
 
+    /// What the objects of this process are made in.
+    pub(super) fn session(&self) -> &Rc<Session> {
+        &self.session
+    }
+
     /// Measures; nothing if there is nothing to measure. The target's answer means nothing.
     pub(super) fn perform(
         &mut self,
@@ -128,7 +133,7 @@ fn warm_up(budget: Duration) -> u64 {
 }
 
 /// Nanoseconds by the time-stamp counter, from anywhere.
-fn now() -> f64 {
+pub(super) fn now() -> f64 {
     super::physical::ticks() as f64 * super::physical::nanoseconds_a_tick()
 }
 

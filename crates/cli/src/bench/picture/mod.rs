@@ -4,8 +4,8 @@
 mod bars;
 mod chart;
 mod labels;
-mod scale;
-mod svg;
+pub(super) mod scale;
+pub(super) mod svg;
 
 use super::job::{Copy, Job, Sample, Unit, Verb, median};
 use super::lab::{Probe, Tier};

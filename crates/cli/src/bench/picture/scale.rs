@@ -2,7 +2,7 @@
 
 /// A range of values, linear from zero or logarithmic.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(in crate::bench) struct Scale {
     low: f64,
     high: f64,
     logarithmic: bool,
@@ -10,13 +10,13 @@ pub(super) struct Scale {
 
 impl Scale {
     /// From zero to a little more than the largest value.
-    pub(super) fn linear(values: impl Iterator<Item = f64>) -> Self {
+    pub(in crate::bench) fn linear(values: impl Iterator<Item = f64>) -> Self {
         let high = values.fold(0.0, f64::max);
         Self { low: 0.0, high: if high > 0.0 { high * 1.06 } else { 1.0 }, logarithmic: false }
     }
 
     /// From a little less than the smallest value, all being above zero, to a little more than the largest.
-    pub(super) fn logarithmic(values: impl Iterator<Item = f64>) -> Self {
+    pub(in crate::bench) fn logarithmic(values: impl Iterator<Item = f64>) -> Self {
         let (low, high) = values
             .fold((f64::INFINITY, 0.0), |(low, high), value| (f64::min(low, value), f64::max(high, value)));
         let (low, high) = if low <= high { (low, high) } else { (1.0, 10.0) };
@@ -24,7 +24,7 @@ impl Scale {
     }
 
     /// Where a value lies: 0 at the low end, 1 at the high one.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(in crate::bench) fn place(&self, value: f64) -> f64 {
         if self.logarithmic {
             (value / self.low).ln() / (self.high / self.low).ln()
         } else {
@@ -33,7 +33,7 @@ impl Scale {
     }
 
     /// Round values to mark: powers of ten, or some steps of 1, 2 or 5.
-    pub(super) fn marks(&self) -> Vec<f64> {
+    pub(in crate::bench) fn marks(&self) -> Vec<f64> {
         if self.logarithmic {
             let powers = self.low.log10().ceil() as i32..=self.high.log10().floor() as i32;
             return powers.map(|power| 10_f64.powi(power)).collect();

@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 /// Where a text lies by its point.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Anchor {
+pub(in crate::bench) enum Anchor {
     Start,
     Middle,
     End,
 }
 
 /// A picture that is being drawn.
-pub(super) struct Svg {
+pub(in crate::bench) struct Svg {
     text: String,
 }
 
@@ -39,7 +39,7 @@ text{font-family:'Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-serif;font-
 
 impl Svg {
     /// An empty one of that size in pixels; `about` is for those who cannot see it.
-    pub(super) fn new(width: f64, height: f64, about: &str) -> Self {
+    pub(in crate::bench) fn new(width: f64, height: f64, about: &str) -> Self {
         let about = escaped(about);
         let text = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -49,7 +49,7 @@ impl Svg {
         Self { text }
     }
 
-    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, words: &str) {
+    pub(in crate::bench) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, words: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -61,7 +61,7 @@ impl Svg {
         ));
     }
 
-    pub(super) fn line(&mut self, class: &str, points: &[(f64, f64)]) {
+    pub(in crate::bench) fn line(&mut self, class: &str, points: &[(f64, f64)]) {
         let points: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         self.push(format_args!(
             "<polyline class=\"{class}\" fill=\"none\" points=\"{}\"/>",
@@ -69,18 +69,18 @@ impl Svg {
         ));
     }
 
-    pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
+    pub(in crate::bench) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
         self.push(format_args!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"/>"));
     }
 
-    pub(super) fn bar(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    pub(in crate::bench) fn bar(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
         self.push(format_args!(
             "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\"/>"
         ));
     }
 
     /// The whole text.
-    pub(super) fn finish(mut self) -> String {
+    pub(in crate::bench) fn finish(mut self) -> String {
         self.text.push_str("</svg>\n");
         self.text
     }

@@ -1,0 +1,264 @@
+//! Processes with idle links: each link leads to a process of its own that sent one message and sleeps since.
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use super::super::crew::Member;
+use super::super::device::{self, Device};
+use super::super::job::{Job, Order, Sample, Verb, median};
+use super::super::worker::{Side, pin, wait_within};
+use super::plan::{Goal, Part, Plan, Unit};
+use super::process::{
+    Ask, PATIENCE, PeerArguments, Process, Role, ensure_descriptors, serve, sleep_for_ever,
+};
+use super::{Place, Subject};
+use crate::demo::exchange::Exchange;
+use crate::demo::failure::{Failure, Outcome};
+use crate::verbs::{
+    Address, Buffer, CompletionQueue, Entries, Operation, Piece, QueuePair, Receive, Region, Rights, Session,
+};
+
+/// The figures, in the order of the plans.
+const POLL: usize = 0;
+const LATENCY: usize = 1;
+const OWN_MEMORY: usize = 2;
+
+/// How many peers begin something at the same time.
+const BATCH: usize = 32;
+
+/// Requests and receives of a queue pair of an idle link.
+const DEPTH: u32 = 16;
+
+/// Bytes of the one message.
+const MESSAGE: usize = 8;
+
+/// Descriptors of a process that has a link: its socket and its process, what it shows and is shown, and the way of this
+/// benchmark to the peer.
+const DESCRIPTORS_PER_LINK: u64 = 8;
+const DESCRIPTORS_BESIDE: u64 = 128;
+
+/// What is measured.
+pub(super) fn plans(quick: bool) -> Vec<Plan> {
+    let counted = "idle links";
+    let row = |numbers: [&[u64]; 2]| numbers[usize::from(quick)].to_vec();
+    let plan = |name, numbers, unit, goal| Plan { part: Part::Links, name, counted, numbers, unit, goal };
+    let flat = Some(Goal::AtMostOfFirst(1.2));
+    let small = Some(Goal::AtMost(16.0 * 1024.0));
+    vec![
+        plan("empty poll", row([&[0, 1, 16, 256, 1000], &[0, 1, 4]]), Unit::Nanoseconds, flat),
+        plan("send 8 B, half a round trip", row([&[0, 16, 256, 1000], &[0, 4]]), Unit::Nanoseconds, flat),
+        plan("memory of a link where all end", row([&[1, 16, 256, 1000], &[1, 4]]), Unit::Bytes, small),
+        plan("memory of a link at its other end", row([&[1, 16, 256, 1000], &[1, 4]]), Unit::Bytes, small),
+    ]
+}
+
+/// The processes that are measured, by the number of their links; all of them live at the same time.
+pub(super) struct Hubs(BTreeMap<u64, Process>);
+
+impl Hubs {
+    /// Starts one for each number that the plans have. One that cannot be is left out.
+    pub(super) fn start(place: &Place, plans: &[Plan], failures: &mut Vec<Failure>) -> Outcome<Self> {
+        let mut hubs = BTreeMap::new();
+        for number in plans.iter().flat_map(|plan| plan.numbers.iter().copied()) {
+            if hubs.contains_key(&number) {
+                continue;
+            }
+            let mut hub = Process::start(Role::Hub, &place.library, &place.processors, number)?;
+            match hub.hear::<()>() {
+                Ok(()) => drop(hubs.insert(number, hub)),
+                Err(failure) => super::note(failures, failure),
+            }
+        }
+        Ok(Self(hubs))
+    }
+}
+
+impl Subject for Hubs {
+    fn ask(&mut self, ask: Ask) -> Outcome<Option<f64>> {
+        self.0.get_mut(&ask.number).map_or(Ok(None), |hub| hub.ask(ask))
+    }
+}
+
+/// A process with so many idle links, and one partner that it exchanges messages with when told to.
+pub(super) fn hub(arguments: &PeerArguments, control: &mut Exchange) -> Outcome<()> {
+    let count = arguments.number;
+    let needed = count * DESCRIPTORS_PER_LINK + DESCRIPTORS_BESIDE;
+    ensure_descriptors(needed, &format!("{count} idle links"))?;
+    let [own, others] = arguments.processors[..] else {
+        return Err(Failure::new("two processors are needed"));
+    };
+    let mut peers = start_peers(arguments)?;
+    pin(&[own])?; // Before the library is loaded, whose threads then run there too.
+    let mut device = Device::open(&arguments.library)?;
+    let links = Links::connect(device.session(), &mut peers)?;
+    let idle = CompletionQueue::create(device.session(), 16, false)?;
+    let (peer, theirs) = UnixStream::pair().map_err(|error| Failure::new(error.to_string()))?;
+    let mut peer = Exchange::new(peer);
+    let mut partner = Member::start(Side::Target, theirs, &[others], &mut |command| {
+        command.arg("--library").arg(&arguments.library);
+    })
+    .map_err(|error| Failure::new(format!("no process can be started: {error}")))?;
+    partner.hear::<()>(PATIENCE)?;
+    serve(control, |ask| match ask.what {
+        POLL => poll(&idle, ask.budget).map(Some),
+        LATENCY => latency(&mut device, &mut partner, &mut peer, ask.budget),
+        OWN_MEMORY => Ok(links.memory),
+        _ => Ok(links.peers_memory),
+    })
+}
+
+/// The peers, each with the address of its queue pair.
+fn start_peers(arguments: &PeerArguments) -> Outcome<Vec<(Process, Address)>> {
+    let mut peers = Vec::with_capacity(arguments.number as usize);
+    while peers.len() < arguments.number as usize {
+        let count = BATCH.min(arguments.number as usize - peers.len());
+        let batch: Vec<_> = (0..count)
+            .map(|_| Process::start(Role::IdlePeer, &arguments.library, &[], 0))
+            .collect::<Outcome<_>>()?;
+        for mut peer in batch {
+            let address = peer.hear()?;
+            peers.push((peer, address));
+        }
+    }
+    Ok(peers)
+}
+
+/// The ends of the idle links here, and what a link takes.
+struct Links {
+    _queue_pairs: Vec<QueuePair>,
+    _region: Region,
+    memory: Option<f64>,
+    peers_memory: Option<f64>,
+}
+
+impl Links {
+    /// Connects a queue pair with each peer and lets it send its message.
+    fn connect(session: &Rc<Session>, peers: &mut [(Process, Address)]) -> Outcome<Self> {
+        let region = session.register(&Rc::new(Buffer::new(MESSAGE)), Rights::Remote)?;
+        let queue = CompletionQueue::create(session, (peers.len() as u32).max(16), false)?;
+        let mut receive = Receive::new(Piece::new(&region, 0, MESSAGE));
+        let mut queue_pairs = Vec::with_capacity(peers.len());
+        for (peer, address) in &mut *peers {
+            let queue_pair = QueuePair::create_with(session, (&queue, DEPTH), (&queue, DEPTH))?;
+            queue_pair.connect(address)?;
+            queue_pair.post_receive_again(&mut receive)?;
+            peer.tell(&queue_pair.address()?)?;
+            queue_pairs.push(queue_pair);
+        }
+        peers.iter_mut().try_for_each(|(peer, _)| peer.hear())?;
+        let before = settled_memory()?;
+        let mut each = Vec::with_capacity(peers.len());
+        let mut entries = Entries::default();
+        for batch in peers.chunks_mut(BATCH) {
+            batch.iter_mut().try_for_each(|(peer, _)| peer.tell(&()))?;
+            let mut arrived = 0;
+            wait_within(PATIENCE, "the message of every peer", || {
+                arrived += queue.take(&mut entries)?.0;
+                Ok(arrived == batch.len())
+            })?;
+            for (peer, _) in batch {
+                each.push(peer.hear::<f64>()?);
+            }
+        }
+        let grown = settled_memory()? - before;
+        let any = !each.is_empty();
+        Ok(Self {
+            _queue_pairs: queue_pairs,
+            _region: region,
+            memory: any.then(|| grown / each.len() as f64),
+            peers_memory: any.then(|| median(&each)),
+        })
+    }
+}
+
+/// A process with one link that sends one message and sleeps from then on.
+pub(super) fn idle_peer(arguments: &PeerArguments, control: &mut Exchange) -> Outcome<()> {
+    let device = Device::open(&arguments.library)?;
+    let session = device.session();
+    let queue = CompletionQueue::create(session, 16, false)?;
+    let region = session.register(&Rc::new(Buffer::new(MESSAGE)), Rights::Remote)?;
+    let queue_pair = QueuePair::create_with(session, (&queue, DEPTH), (&queue, DEPTH))?;
+    control.tell(&queue_pair.address()?)?;
+    queue_pair.connect(&control.hear_within(super::SETTING_UP)?)?;
+    let before = settled_memory()?;
+    control.tell(&())?;
+    control.hear_within::<()>(super::SETTING_UP)?;
+    queue_pair.post(0, Operation::Send, Piece::new(&region, 0, MESSAGE), false)?;
+    let mut entries = Entries::default();
+    wait_within(PATIENCE, "the message to be taken", || Ok(queue.take(&mut entries)?.0 > 0))?;
+    control.tell(&(settled_memory()? - before))?;
+    sleep_for_ever(control)
+}
+
+/// Resident bytes of this process, what it shares included, once they have stopped to change.
+fn settled_memory() -> Outcome<f64> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    const PAUSES: u32 = 100;
+    let mut last = memory()?;
+    for _ in 0..PAUSES {
+        std::thread::sleep(PAUSE);
+        let now = memory()?;
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    Ok(last)
+}
+
+fn memory() -> Outcome<f64> {
+    let path = "/proc/self/smaps_rollup";
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("{path} cannot be read: {error}")))?;
+    let kibibytes = text.lines().find_map(resident);
+    kibibytes.map(|count| count * 1024.0).ok_or_else(|| Failure::new(format!("{path} has no line Rss")))
+}
+
+/// The number of a line `Rss: 1234 kB`.
+fn resident(line: &str) -> Option<f64> {
+    line.strip_prefix("Rss:")?.split_whitespace().next()?.parse().ok()
+}
+
+/// Nanoseconds of a poll that finds nothing.
+fn poll(queue: &CompletionQueue, budget: Duration) -> Outcome<f64> {
+    const POLLS: u32 = 64;
+    let mut entries = Entries::default();
+    let (begun, mut times) = (Instant::now(), Vec::new());
+    while times.len() < 3 || begun.elapsed() < budget {
+        let before = device::now();
+        for _ in 0..POLLS {
+            queue.take(&mut entries)?;
+        }
+        times.push((device::now() - before) / f64::from(POLLS));
+    }
+    Ok(median(&times))
+}
+
+/// Nanoseconds of half a round trip with the partner.
+fn latency(
+    device: &mut Device,
+    partner: &mut Member,
+    peer: &mut Exchange,
+    budget: Duration,
+) -> Outcome<Option<f64>> {
+    let job = Job::Latency { verb: Verb::Send, size: MESSAGE, events: false };
+    let order = Order { job, budget, begin_at: None };
+    partner.tell(&order)?;
+    let sample = device.perform(Side::Initiator, &order, peer)?;
+    partner.hear::<Option<Sample>>(PATIENCE)?;
+    Ok(sample.map(|sample| sample.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resident_memory_is_the_line_of_that_name_and_no_other() {
+        assert_eq!(resident("Rss:                1772 kB"), Some(1772.0));
+        assert_eq!(resident("Pss:                 512 kB"), None);
+        assert!(memory().unwrap() > 0.0);
+    }
+}

@@ -1,0 +1,196 @@
+//! `nonic bench-scale`: how cost grows with number, beside what it may cost.
+//!
+//! Each part starts processes that are measured (`process`, and one file for each part), asks them in interleaved rounds,
+//! and gives one figure or more over a row of numbers (`plan`); `report` and `picture` tell what came of it.
+
+mod links;
+mod picture;
+mod plan;
+mod process;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+pub(crate) use process::{PeerArguments, main as peer_main};
+
+use super::results::{Machine, Results as Files};
+use crate::demo::failure::{Failure, Outcome};
+use crate::library::LibraryFolder;
+use plan::{Part, Plan, Series};
+use process::Ask;
+use report::Results;
+
+/// How long one measurement takes, and in how many rounds it is repeated: as a rule, and when only to see that it runs.
+const BUDGET: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(3)];
+const ROUNDS: [usize; 2] = [5, 1];
+
+/// How long a process that is being set up waits for the next word of the one that sets it up, which has many to see to.
+const SETTING_UP: Duration = Duration::from_secs(300);
+
+/// Measure how cost grows with number: of idle links, threads, queue pairs, regions, windows, connections, processes
+///
+/// Each figure is measured over a row of numbers, by processes that use nonic's libraries as any program would, in
+/// interleaved rounds; beside it stands what it is by that of the first number, and whether that is within the goal. A few
+/// minutes; up to 1,300 processes and 1 GiB of memory.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ScaleArguments {
+    /// Only see that it runs: small numbers, one short round; the figures mean little
+    #[arg(long)]
+    quick: bool,
+
+    /// Only these parts, separated by commas
+    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+    only: Vec<Part>,
+
+    /// Rounds that each figure is made of, 1 to 100 [default 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
+    rounds: Option<u8>,
+
+    /// The two processors, by number [default: the first two this process may use]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
+    processors: Vec<usize>,
+
+    /// Write everything that was measured to FILE, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a picture of it to FILE
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
+    /// A word that goes with the results, such as the commit
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  nonic bench-scale
+  nonic bench-scale --only links
+  nonic bench-scale --svg scale.svg --json scale.json
+  nonic bench-scale --quick                   only see that it runs
+
+Environment:
+  NONIC_LIB_DIR  folder with libibverbs.so.1; default: beside this command
+  NONIC_*        the variables of the device: nonic run --help
+  NO_COLOR       no colours
+
+Exit status:
+  0  everything asked for was measured, whether goals are kept or not
+  1  something could not be measured or written; the sentence why is printed
+  2  bad usage";
+
+/// Where and with what to measure.
+struct Place {
+    library: PathBuf,
+    processors: [usize; 2],
+}
+
+/// Processes that can be measured.
+trait Subject {
+    /// Measures one figure at one number; nothing if that cannot be had here.
+    fn ask(&mut self, ask: Ask) -> Outcome<Option<f64>>;
+}
+
+impl Part {
+    fn plans(self, quick: bool) -> Vec<Plan> {
+        match self {
+            Self::Links => links::plans(quick),
+        }
+    }
+
+    fn start(self, place: &Place, plans: &[Plan], failures: &mut Vec<Failure>) -> Outcome<Box<dyn Subject>> {
+        Ok(match self {
+            Self::Links => Box::new(links::Hubs::start(place, plans, failures)?),
+        })
+    }
+}
+
+/// Keeps a failure that is not known yet.
+fn note(failures: &mut Vec<Failure>, failure: Failure) {
+    if !failures.iter().any(|known| known.0 == failure.0) {
+        failures.push(failure);
+    }
+}
+
+/// Measures and tells.
+pub(crate) fn main(arguments: &ScaleArguments) -> ExitCode {
+    match measure(arguments).and_then(|results| write(arguments, &results).map(|()| results)) {
+        Ok(results) if results.failures.is_empty() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("nonic: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &ScaleArguments) -> Outcome<Results> {
+    let begun = Instant::now();
+    let folder = LibraryFolder::find().map_err(|error| Failure::new(error.to_string()))?;
+    let (processors, _) = super::processors(&arguments.processors)?;
+    process::raise_descriptor_limit()?;
+    let place = Place { library: folder.verbs_library(), processors };
+    let choice = usize::from(arguments.quick);
+    let mut results = Results {
+        label: arguments.label.clone(),
+        machine: Machine::here(processors),
+        rounds: arguments.rounds.map_or(ROUNDS[choice], usize::from),
+        series: Vec::new(),
+        failures: Vec::new(),
+        seconds: 0.0,
+    };
+    report::begin(&results);
+    let parts = if arguments.only.is_empty() { &Part::ALL } else { &arguments.only[..] };
+    for part in parts {
+        let mut failures = Vec::new();
+        let plans = part.plans(arguments.quick);
+        match carry_out(*part, &place, plans, (results.rounds, BUDGET[choice]), &mut failures) {
+            Ok(measured) => {
+                measured.iter().for_each(report::series);
+                results.series.extend(measured);
+            }
+            Err(failure) => note(&mut failures, failure),
+        }
+        results.failures.extend(failures);
+    }
+    results.seconds = begun.elapsed().as_secs_f64();
+    report::end(&results);
+    Ok(results)
+}
+
+/// Measures everything of a part: in each round every figure at every number.
+fn carry_out(
+    part: Part,
+    place: &Place,
+    plans: Vec<Plan>,
+    (rounds, budget): (usize, Duration),
+    failures: &mut Vec<Failure>,
+) -> Outcome<Vec<Series>> {
+    let mut subject = part.start(place, &plans, failures)?;
+    let mut measured: Vec<_> = plans.into_iter().map(Series::new).collect();
+    for _ in 0..rounds {
+        for (what, series) in measured.iter_mut().enumerate() {
+            for point in &mut series.points {
+                point.values.push(subject.ask(Ask { what, number: point.number, budget })?);
+            }
+        }
+    }
+    Ok(measured)
+}
+
+fn write(arguments: &ScaleArguments, results: &Results) -> Outcome<()> {
+    let files: [(&Option<PathBuf>, &dyn Fn() -> String); 2] =
+        [(&arguments.json, &|| report::to_json(results)), (&arguments.svg, &|| picture::picture(results))];
+    for (path, text) in files {
+        if let Some(path) = path {
+            Files::write(path, &text()).map_err(Failure::new)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! What is measured over a row of numbers, what it may cost, and what came of it.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::super::cell::Spread;
+use super::super::words::{self, ratio};
+
+/// Figures that need the same processes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Part {
+    /// Beside idle links to other processes.
+    Links,
+}
+
+impl Part {
+    pub(super) const ALL: [Self; 1] = [Self::Links];
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Unit {
+    /// Less is better.
+    Nanoseconds,
+    /// Less is better.
+    Bytes,
+}
+
+impl Unit {
+    /// A figure in words.
+    pub(super) fn words(self, value: f64) -> String {
+        match self {
+            Self::Nanoseconds => words::time(value),
+            Self::Bytes if value.abs() >= 1e6 => format!("{:.1} MiB", value / f64::from(1 << 20)),
+            Self::Bytes => format!("{:.1} KiB", value / 1024.0),
+        }
+    }
+}
+
+/// What a figure has to keep to at each number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Goal {
+    /// So many times the figure at the first number, made within a round.
+    AtMostOfFirst(f64),
+    /// So much.
+    AtMost(f64),
+}
+
+impl Goal {
+    /// In words.
+    pub(super) fn words(self, unit: Unit) -> String {
+        match self {
+            Self::AtMostOfFirst(factor) => format!("at most {} of the first", ratio(factor)),
+            Self::AtMost(value) => format!("at most {}", unit.words(value)),
+        }
+    }
+}
+
+/// One figure over a row of numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) part: Part,
+    /// What is measured.
+    pub(super) name: &'static str,
+    /// What there are so many of.
+    pub(super) counted: &'static str,
+    /// In the order of measuring; the others are compared with the first.
+    pub(super) numbers: Vec<u64>,
+    pub(super) unit: Unit,
+    pub(super) goal: Option<Goal>,
+}
+
+/// What was measured at one number.
+#[derive(Clone, Debug)]
+pub(super) struct Point {
+    pub(super) number: u64,
+    /// By round; nothing where there was nothing to measure.
+    pub(super) values: Vec<Option<f64>>,
+}
+
+/// A plan, carried out.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    pub(super) plan: Plan,
+    pub(super) points: Vec<Point>,
+}
+
+impl Series {
+    /// Nothing measured yet.
+    pub(super) fn new(plan: Plan) -> Self {
+        let points =
+            plan.numbers.iter().map(|number| Point { number: *number, values: Vec::new() }).collect();
+        Self { plan, points }
+    }
+
+    /// The figures of a point.
+    pub(super) fn figure(&self, point: &Point) -> Option<Spread> {
+        Spread::of(&point.values.iter().flatten().copied().collect::<Vec<_>>())
+    }
+
+    /// The figure by that of the first number, round by round.
+    pub(super) fn by_first(&self, point: &Point) -> Option<Spread> {
+        let rounds = point.values.iter().zip(&self.points.first()?.values);
+        let ratios: Vec<_> = rounds
+            .filter_map(|(value, first)| Some((*value)? / first.filter(|first| *first > 0.0)?))
+            .collect();
+        Spread::of(&ratios)
+    }
+
+    /// Whether the goal is kept at that number; nothing where there is none to keep. The first number is what the others
+    /// are compared with.
+    pub(super) fn keeps(&self, point: &Point) -> Option<bool> {
+        let is_first = self.points.first().is_some_and(|first| first.number == point.number);
+        match self.plan.goal? {
+            Goal::AtMostOfFirst(_) if is_first => None,
+            Goal::AtMostOfFirst(factor) => Some(self.by_first(point)?.median <= factor),
+            Goal::AtMost(value) => Some(self.figure(point)?.median <= value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two rounds at each of two numbers.
+    fn series(goal: Goal, values: [[f64; 2]; 2]) -> Series {
+        let mut series = Series::new(Plan {
+            part: Part::Links,
+            name: "a figure",
+            counted: "things",
+            numbers: vec![0, 16],
+            unit: Unit::Nanoseconds,
+            goal: Some(goal),
+        });
+        for (point, values) in series.points.iter_mut().zip(values) {
+            point.values = values.into_iter().map(Some).collect();
+        }
+        series
+    }
+
+    #[test]
+    fn the_first_number_keeps_no_goal_that_is_made_of_it() {
+        let series = series(Goal::AtMostOfFirst(1.2), [[10.0, 10.0], [11.0, 11.0]]);
+        assert_eq!(series.keeps(&series.points[0]), None);
+        assert_eq!(series.keeps(&series.points[1]), Some(true));
+    }
+
+    #[test]
+    fn ratios_are_made_within_a_round() {
+        let series = series(Goal::AtMostOfFirst(1.2), [[10.0, 100.0], [15.0, 100.0]]);
+        let by_first = series.by_first(&series.points[1]).unwrap();
+        assert_eq!((by_first.min, by_first.max), (1.0, 1.5));
+        assert_eq!(series.keeps(&series.points[1]), Some(false));
+    }
+
+    #[test]
+    fn what_was_not_measured_keeps_and_misses_nothing() {
+        let mut series = series(Goal::AtMost(12.0), [[10.0, 10.0], [13.0, 13.0]]);
+        assert_eq!(series.keeps(&series.points[0]), Some(true));
+        assert_eq!(series.keeps(&series.points[1]), Some(false));
+        series.points[1].values = vec![None, None];
+        assert_eq!(series.keeps(&series.points[1]), None);
+    }
+}
