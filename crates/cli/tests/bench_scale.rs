@@ -11,15 +11,39 @@ use serde_json::Value;
 use support::{assert_well_formed, lacks_processors, nonic, nonic_as_ordinary_user, open_folder, run, spawn};
 
 /// The parts, each with its figures.
-const PARTS: [(&str, &[&str]); 1] = [(
-    "links",
-    &[
-        "empty poll",
-        "send 8 B, half a round trip",
-        "memory of a link where all end",
-        "memory of a link at its other end",
-    ],
-)];
+const PARTS: [(&str, &[&str]); 7] = [
+    (
+        "links",
+        &[
+            "empty poll",
+            "send 8 B, half a round trip",
+            "memory of a link where all end",
+            "memory of a link at its other end",
+        ],
+    ),
+    (
+        "threads",
+        &[
+            "write 8 B within a process, own queue pairs",
+            "write 4 KiB within a process, own queue pairs",
+            "send 8 B within a process, own queue pairs",
+            "write 8 B within a process, one queue pair",
+            "write 4 KiB within a process, one queue pair",
+            "send 8 B within a process, one queue pair",
+            "write 8 B to another process, own queue pairs",
+            "write 4 KiB to another process, own queue pairs",
+            "send 8 B to another process, own queue pairs",
+            "write 8 B to another process, one queue pair",
+            "write 4 KiB to another process, one queue pair",
+            "send 8 B to another process, one queue pair",
+        ],
+    ),
+    ("queue-pairs", &["post and poll of a write of 8 B"]),
+    ("regions", &["registering a page", "deregistering it"]),
+    ("windows", &["binding a window of type 2", "invalidating it"]),
+    ("connections", &["connecting an endpoint of SCIF"]),
+    ("mesh", &["all connected, a message through everywhere", "sends of 1 KiB, all together"]),
+];
 
 #[track_caller]
 fn assert_measured(series: &Value) {

@@ -11,6 +11,7 @@ pub(super) const IBV_ACCESS_LOCAL_WRITE: c_uint = 1;
 pub(super) const IBV_ACCESS_REMOTE_WRITE: c_uint = 2;
 pub(super) const IBV_ACCESS_REMOTE_READ: c_uint = 4;
 pub(super) const IBV_ACCESS_REMOTE_ATOMIC: c_uint = 8;
+pub(super) const IBV_ACCESS_MW_BIND: c_uint = 16;
 pub(super) const IBV_ACCESS_ZERO_BASED: c_uint = 32;
 
 pub(super) const IBV_WR_RDMA_WRITE: c_uint = 0;
@@ -19,11 +20,14 @@ pub(super) const IBV_WR_SEND_WITH_IMM: c_uint = 3;
 pub(super) const IBV_WR_RDMA_READ: c_uint = 4;
 pub(super) const IBV_WR_ATOMIC_CMP_AND_SWP: c_uint = 5;
 pub(super) const IBV_WR_ATOMIC_FETCH_AND_ADD: c_uint = 6;
+pub(super) const IBV_WR_LOCAL_INV: c_uint = 7;
+pub(super) const IBV_WR_BIND_MW: c_uint = 8;
 
 pub(super) const IBV_SEND_SIGNALED: c_uint = 2;
 pub(super) const IBV_SEND_INLINE: c_uint = 8;
 pub(super) const IBV_WC_WITH_IMM: c_uint = 2;
 pub(super) const IBV_QPT_RC: c_uint = 2;
+pub(super) const IBV_MW_TYPE_2: c_uint = 2;
 pub(super) const IBV_LINK_LAYER_ETHERNET: u8 = 2;
 
 pub(super) const IBV_QPS_INIT: c_uint = 1;
@@ -73,7 +77,11 @@ pub(super) struct ibv_comp_channel {
 #[repr(C)]
 pub(super) struct ibv_context {
     pub(super) device: *mut ibv_device,
-    _ops_0: [*const c_void; 11],
+    _ops_0: [*const c_void; 7],
+    pub(super) alloc_mw: Option<unsafe extern "C" fn(*mut ibv_pd, c_uint) -> *mut ibv_mw>,
+    _ops_8: [*const c_void; 1],
+    pub(super) dealloc_mw: Option<unsafe extern "C" fn(*mut ibv_mw) -> c_int>,
+    _ops_10: [*const c_void; 1],
     pub(super) poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
     pub(super) req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
     _ops_13: [*const c_void; 12],
@@ -89,6 +97,8 @@ pub(super) struct ibv_context {
     pub(super) abi_compat: usize,
 }
 const _: () = assert!(size_of::<ibv_context>() == 328);
+const _: () = assert!(offset_of!(ibv_context, alloc_mw) == 8 + 56);
+const _: () = assert!(offset_of!(ibv_context, dealloc_mw) == 8 + 72);
 const _: () = assert!(offset_of!(ibv_context, poll_cq) == 8 + 88);
 const _: () = assert!(offset_of!(ibv_context, req_notify_cq) == 8 + 96);
 const _: () = assert!(offset_of!(ibv_context, post_send) == 8 + 200);
@@ -147,6 +157,16 @@ pub(super) struct ibv_alloc_dm_attr {
     pub(super) comp_mask: u32,
 }
 const _: () = assert!(size_of::<ibv_alloc_dm_attr>() == 16);
+
+/// A memory window, as far as its key.
+#[repr(C)]
+pub(super) struct ibv_mw {
+    _before: [u64; 2],
+    pub(super) rkey: u32,
+    pub(super) handle: u32,
+    pub(super) kind: c_uint,
+}
+const _: () = assert!(size_of::<ibv_mw>() == 32 && offset_of!(ibv_mw, rkey) == 16);
 
 /// A queue pair, as far as its number.
 #[repr(C)]
@@ -286,6 +306,31 @@ pub(super) union one_sided {
     pub(super) atomic: atomic,
 }
 
+/// The arm of the last union in `ibv_send_wr` that binds a window.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct bind_mw {
+    pub(super) mw: *mut ibv_mw,
+    pub(super) rkey: u32,
+    pub(super) mr: *mut ibv_mr,
+    pub(super) addr: u64,
+    pub(super) length: u64,
+    pub(super) mw_access_flags: c_uint,
+}
+const _: () = assert!(size_of::<bind_mw>() == 48 && offset_of!(bind_mw, mr) == 16);
+
+impl bind_mw {
+    /// For requests that bind nothing.
+    pub(super) const NONE: Self = Self {
+        mw: std::ptr::null_mut(),
+        rkey: 0,
+        mr: std::ptr::null_mut(),
+        addr: 0,
+        length: 0,
+        mw_access_flags: 0,
+    };
+}
+
 #[repr(C)]
 pub(super) struct ibv_send_wr {
     pub(super) wr_id: u64,
@@ -296,9 +341,11 @@ pub(super) struct ibv_send_wr {
     pub(super) send_flags: c_uint,
     pub(super) imm_data: u32,
     pub(super) wr: one_sided,
-    pub(super) _rest: [u64; 7],
+    pub(super) _qp_type: u64,
+    pub(super) bind_mw: bind_mw,
 }
 const _: () = assert!(size_of::<ibv_send_wr>() == 128 && offset_of!(ibv_send_wr, wr) == 40);
+const _: () = assert!(offset_of!(ibv_send_wr, bind_mw) == 80);
 
 #[repr(C)]
 pub(super) struct ibv_recv_wr {

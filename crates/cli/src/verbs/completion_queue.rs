@@ -21,6 +21,13 @@ impl Default for Entries {
     }
 }
 
+impl Entries {
+    /// The marks of the requests of the first so many.
+    pub(crate) fn ids(&self, count: usize) -> impl Iterator<Item = u64> {
+        self.0[..count].iter().map(|entry| entry.wr_id)
+    }
+}
+
 /// A completion queue, with a channel of its own if a program is to sleep on it.
 pub(crate) struct CompletionQueue {
     session: Rc<Session>,

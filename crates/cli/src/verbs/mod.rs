@@ -6,13 +6,17 @@ mod abi;
 mod buffer;
 mod completion_queue;
 mod library;
+mod poster;
 mod queue_pair;
 mod request;
 mod session;
+mod window;
 
 pub(crate) use buffer::{Buffer, Mismatch, pattern};
 pub(crate) use completion_queue::{CompletionQueue, Entries};
 pub(crate) use library::{CallError, Library};
+pub(crate) use poster::Poster;
 pub(crate) use queue_pair::{Address, Operation, Piece, QueuePair, REQUESTS_MAX, RemoteMemory};
 pub(crate) use request::{Receive, Request};
 pub(crate) use session::{Completion, Region, Rights, Session};
+pub(crate) use window::MemoryWindow;

@@ -82,6 +82,10 @@ impl<'a> Piece<'a> {
         Self { region, offset, length }
     }
 
+    pub(super) fn region(&self) -> &Region {
+        self.region
+    }
+
     pub(super) fn element(&self) -> abi::ibv_sge {
         abi::ibv_sge {
             addr: self.region.base() + self.offset as u64,
@@ -233,7 +237,8 @@ impl QueuePair {
             send_flags: abi::IBV_SEND_SIGNALED | if inline { abi::IBV_SEND_INLINE } else { 0 },
             imm_data: if let Operation::SendImmediate(number) = operation { number.to_be() } else { 0 },
             wr: target(operation),
-            _rest: [0; 7],
+            _qp_type: 0,
+            bind_mw: abi::bind_mw::NONE,
         };
         let post = self.session.operations().post_send.ok_or(missing(CALL))?;
         let mut refused = null_mut();

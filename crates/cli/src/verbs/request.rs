@@ -27,7 +27,8 @@ impl<'a> Request<'a> {
             send_flags: 0,
             imm_data: if let Operation::SendImmediate(number) = operation { number.to_be() } else { 0 },
             wr: target(operation),
-            _rest: [0; 7],
+            _qp_type: 0,
+            bind_mw: abi::bind_mw::NONE,
         };
         Self { raw: Box::new((request, piece.element())), region: PhantomData }
     }

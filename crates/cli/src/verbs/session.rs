@@ -23,12 +23,15 @@ pub(crate) enum Rights {
     Local,
     /// Peers may read, write and operate on it.
     Remote,
+    /// Windows may be bound to it, through which peers write.
+    Windows,
 }
 
 impl Rights {
     pub(super) fn bits(self) -> u32 {
         match self {
             Self::Local => abi::IBV_ACCESS_LOCAL_WRITE,
+            Self::Windows => abi::IBV_ACCESS_LOCAL_WRITE | abi::IBV_ACCESS_MW_BIND,
             Self::Remote => {
                 abi::IBV_ACCESS_LOCAL_WRITE
                     | abi::IBV_ACCESS_REMOTE_WRITE
@@ -272,7 +275,7 @@ enum Memory {
 /// Registered memory.
 pub(crate) struct Region {
     session: Rc<Session>,
-    region: NonNull<abi::ibv_mr>,
+    pub(super) region: NonNull<abi::ibv_mr>,
     base: u64,
     length: usize,
     memory: Memory,

@@ -43,8 +43,11 @@ const DESCRIPTORS_BESIDE: u64 = 128;
 pub(super) fn plans(quick: bool) -> Vec<Plan> {
     let counted = "idle links";
     let row = |numbers: [&[u64]; 2]| numbers[usize::from(quick)].to_vec();
-    let plan = |name, numbers, unit, goal| Plan { part: Part::Links, name, counted, numbers, unit, goal };
-    let flat = Some(Goal::AtMostOfFirst(1.2));
+    let plan = |name: &str, numbers, unit, goal| {
+        let name = name.to_owned();
+        Plan { part: Part::Links, name, counted, numbers, unit, goal }
+    };
+    let flat = Some(Goal::OfFirstAtMost(1.2));
     let small = Some(Goal::AtMost(16.0 * 1024.0));
     vec![
         plan("empty poll", row([&[0, 1, 16, 256, 1000], &[0, 1, 4]]), Unit::Nanoseconds, flat),

@@ -3,11 +3,15 @@
 //! Each part starts processes that are measured (`process`, and one file for each part), asks them in interleaved rounds,
 //! and gives one figure or more over a row of numbers (`plan`); `report` and `picture` tell what came of it.
 
+mod connections;
 mod links;
+mod many;
+mod mesh;
 mod picture;
 mod plan;
 mod process;
 mod report;
+mod threads;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +25,7 @@ use super::results::{Machine, Results as Files};
 use crate::demo::failure::{Failure, Outcome};
 use crate::library::LibraryFolder;
 use plan::{Part, Plan, Series};
-use process::Ask;
+use process::{Ask, Process, Role};
 use report::Results;
 
 /// How long one measurement takes, and in how many rounds it is repeated: as a rule, and when only to see that it runs.
@@ -88,6 +92,7 @@ Exit status:
 /// Where and with what to measure.
 struct Place {
     library: PathBuf,
+    scif: PathBuf,
     processors: [usize; 2],
 }
 
@@ -101,13 +106,37 @@ impl Part {
     fn plans(self, quick: bool) -> Vec<Plan> {
         match self {
             Self::Links => links::plans(quick),
+            Self::Threads => threads::plans(quick),
+            Self::QueuePairs => many::turn_plans(quick),
+            Self::Regions => many::region_plans(quick),
+            Self::Windows => many::window_plans(quick),
+            Self::Connections => connections::plans(quick),
+            Self::Mesh => mesh::plans(quick),
         }
     }
 
     fn start(self, place: &Place, plans: &[Plan], failures: &mut Vec<Failure>) -> Outcome<Box<dyn Subject>> {
-        Ok(match self {
-            Self::Links => Box::new(links::Hubs::start(place, plans, failures)?),
-        })
+        let most = plans.iter().flat_map(|plan| plan.numbers.iter().copied()).max().unwrap_or_default();
+        let alone = |role| -> Outcome<Box<dyn Subject>> {
+            let mut process = Process::start(role, &place.library, &[], most)?;
+            process.hear::<()>()?;
+            Ok(Box::new(process))
+        };
+        match self {
+            Self::Links => Ok(Box::new(links::Hubs::start(place, plans, failures)?)),
+            Self::Threads => alone(Role::Threads),
+            Self::QueuePairs => alone(Role::Turns),
+            Self::Regions => alone(Role::Regions),
+            Self::Windows => alone(Role::Windows),
+            Self::Connections => Ok(Box::new(connections::start(place, most)?)),
+            Self::Mesh => Ok(Box::new(mesh::Meshes::new(place))),
+        }
+    }
+}
+
+impl Subject for Process {
+    fn ask(&mut self, ask: Ask) -> Outcome<Option<f64>> {
+        Self::ask(self, ask)
     }
 }
 
@@ -135,7 +164,7 @@ fn measure(arguments: &ScaleArguments) -> Outcome<Results> {
     let folder = LibraryFolder::find().map_err(|error| Failure::new(error.to_string()))?;
     let (processors, _) = super::processors(&arguments.processors)?;
     process::raise_descriptor_limit()?;
-    let place = Place { library: folder.verbs_library(), processors };
+    let place = Place { library: folder.verbs_library(), scif: folder.scif_library(), processors };
     let choice = usize::from(arguments.quick);
     let mut results = Results {
         label: arguments.label.clone(),

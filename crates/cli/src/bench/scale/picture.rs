@@ -39,7 +39,7 @@ pub(super) fn picture(results: &Results) -> String {
 /// One figure.
 fn panel(svg: &mut Svg, (left, top): (f64, f64), series: &Series) {
     let plan = &series.plan;
-    svg.text((left, top), Anchor::Start, "panel", plan.name);
+    svg.text((left, top), Anchor::Start, "panel", &plan.name);
     let (left, top, bottom) = (left + 66.0, top + 18.0, top + 18.0 + AXES.1);
     let points: Vec<_> = series
         .points
@@ -51,7 +51,7 @@ fn panel(svg: &mut Svg, (left, top): (f64, f64), series: &Series) {
         return svg.text((left, top + 40.0), Anchor::Start, "faint", "nothing was measured");
     };
     let limit = plan.goal.map(|goal| match goal {
-        Goal::AtMostOfFirst(factor) => factor * first,
+        Goal::OfFirstAtMost(factor) | Goal::OfFirstAtLeast(factor) => factor * first,
         Goal::AtMost(value) => value,
     });
     let scale = Scale::linear(points.iter().map(|(_, _, value)| *value).chain(limit));

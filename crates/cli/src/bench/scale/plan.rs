@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::super::cell::Spread;
+use super::super::job::{self, Sample};
 use super::super::words::{self, ratio};
 
 /// Figures that need the same processes.
@@ -12,10 +13,31 @@ use super::super::words::{self, ratio};
 pub(super) enum Part {
     /// Beside idle links to other processes.
     Links,
+    /// With many threads.
+    Threads,
+    /// On many queue pairs.
+    QueuePairs,
+    /// Beside many regions.
+    Regions,
+    /// Beside many memory windows.
+    Windows,
+    /// Beside many connections.
+    Connections,
+    /// Among many processes.
+    Mesh,
 }
 
 impl Part {
-    pub(super) const ALL: [Self; 1] = [Self::Links];
+    /// All of them, in the order of the report.
+    pub(super) const ALL: [Self; 7] = [
+        Self::Links,
+        Self::Threads,
+        Self::QueuePairs,
+        Self::Regions,
+        Self::Windows,
+        Self::Connections,
+        Self::Mesh,
+    ];
 }
 
 /// What a figure counts.
@@ -26,13 +48,20 @@ pub(super) enum Unit {
     Nanoseconds,
     /// Less is better.
     Bytes,
+    /// More is better.
+    OperationsPerSecond,
+    /// More is better.
+    BytesPerSecond,
 }
 
 impl Unit {
     /// A figure in words.
     pub(super) fn words(self, value: f64) -> String {
         match self {
+            Self::Nanoseconds if value >= 999.5e6 => format!("{:.2} s", value / 1e9),
             Self::Nanoseconds => words::time(value),
+            Self::OperationsPerSecond => words::figure(Sample::of(value, job::Unit::OperationsPerSecond)),
+            Self::BytesPerSecond => words::figure(Sample::of(value, job::Unit::BytesPerSecond)),
             Self::Bytes if value.abs() >= 1e6 => format!("{:.1} MiB", value / f64::from(1 << 20)),
             Self::Bytes => format!("{:.1} KiB", value / 1024.0),
         }
@@ -44,7 +73,9 @@ impl Unit {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Goal {
     /// So many times the figure at the first number, made within a round.
-    AtMostOfFirst(f64),
+    OfFirstAtMost(f64),
+    /// So many times that, where more is better.
+    OfFirstAtLeast(f64),
     /// So much.
     AtMost(f64),
 }
@@ -53,7 +84,8 @@ impl Goal {
     /// In words.
     pub(super) fn words(self, unit: Unit) -> String {
         match self {
-            Self::AtMostOfFirst(factor) => format!("at most {} of the first", ratio(factor)),
+            Self::OfFirstAtMost(factor) => format!("at most {} of the first", ratio(factor)),
+            Self::OfFirstAtLeast(factor) => format!("at least {} of the first", ratio(factor)),
             Self::AtMost(value) => format!("at most {}", unit.words(value)),
         }
     }
@@ -64,7 +96,7 @@ impl Goal {
 pub(super) struct Plan {
     pub(super) part: Part,
     /// What is measured.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// What there are so many of.
     pub(super) counted: &'static str,
     /// In the order of measuring; the others are compared with the first.
@@ -115,8 +147,9 @@ impl Series {
     pub(super) fn keeps(&self, point: &Point) -> Option<bool> {
         let is_first = self.points.first().is_some_and(|first| first.number == point.number);
         match self.plan.goal? {
-            Goal::AtMostOfFirst(_) if is_first => None,
-            Goal::AtMostOfFirst(factor) => Some(self.by_first(point)?.median <= factor),
+            Goal::OfFirstAtMost(_) | Goal::OfFirstAtLeast(_) if is_first => None,
+            Goal::OfFirstAtLeast(factor) => Some(self.by_first(point)?.median >= factor),
+            Goal::OfFirstAtMost(factor) => Some(self.by_first(point)?.median <= factor),
             Goal::AtMost(value) => Some(self.figure(point)?.median <= value),
         }
     }
@@ -130,7 +163,7 @@ mod tests {
     fn series(goal: Goal, values: [[f64; 2]; 2]) -> Series {
         let mut series = Series::new(Plan {
             part: Part::Links,
-            name: "a figure",
+            name: "a figure".to_owned(),
             counted: "things",
             numbers: vec![0, 16],
             unit: Unit::Nanoseconds,
@@ -144,14 +177,14 @@ mod tests {
 
     #[test]
     fn the_first_number_keeps_no_goal_that_is_made_of_it() {
-        let series = series(Goal::AtMostOfFirst(1.2), [[10.0, 10.0], [11.0, 11.0]]);
+        let series = series(Goal::OfFirstAtMost(1.2), [[10.0, 10.0], [11.0, 11.0]]);
         assert_eq!(series.keeps(&series.points[0]), None);
         assert_eq!(series.keeps(&series.points[1]), Some(true));
     }
 
     #[test]
     fn ratios_are_made_within_a_round() {
-        let series = series(Goal::AtMostOfFirst(1.2), [[10.0, 100.0], [15.0, 100.0]]);
+        let series = series(Goal::OfFirstAtMost(1.2), [[10.0, 100.0], [15.0, 100.0]]);
         let by_first = series.by_first(&series.points[1]).unwrap();
         assert_eq!((by_first.min, by_first.max), (1.0, 1.5));
         assert_eq!(series.keeps(&series.points[1]), Some(false));

@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::links;
+use super::{connections, links, many, mesh, threads};
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Failure, Outcome, ensure};
 use crate::library::own_program;
@@ -20,7 +20,7 @@ use crate::library::own_program;
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a process waits to be told something. Its parent ends it long before.
-const UNTIL_TOLD: Duration = Duration::from_secs(24 * 3600);
+pub(super) const UNTIL_TOLD: Duration = Duration::from_secs(24 * 3600);
 
 /// One of the processes that show how cost grows (internal)
 #[derive(Args, Debug)]
@@ -44,6 +44,24 @@ pub(super) enum Role {
     Hub,
     /// Has one, and sleeps.
     IdlePeer,
+    /// Has so many threads at most, and is measured.
+    Threads,
+    /// Has what they write to, and takes their messages.
+    ThreadTarget,
+    /// Writes to so many queue pairs at most in turn.
+    Turns,
+    /// Has what they write to.
+    TurnTarget,
+    /// Registers beside so many regions at most.
+    Regions,
+    /// Binds beside so many windows at most.
+    Windows,
+    /// Connects beside so many connections at most.
+    Connector,
+    /// Accepts them.
+    Acceptor,
+    /// One of so many that are all connected.
+    Member,
 }
 
 /// What is to be measured.
@@ -65,6 +83,15 @@ pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
     let played = match arguments.role {
         Role::Hub => links::hub(arguments, &mut control),
         Role::IdlePeer => links::idle_peer(arguments, &mut control),
+        Role::Threads => threads::process(arguments, &mut control),
+        Role::ThreadTarget => threads::target(arguments, &mut control),
+        Role::Turns => many::turns(arguments, &mut control),
+        Role::TurnTarget => many::turn_target(arguments, &mut control),
+        Role::Regions => many::regions(arguments, &mut control),
+        Role::Windows => many::windows(arguments, &mut control),
+        Role::Connector => connections::connector(arguments, &mut control),
+        Role::Acceptor => connections::acceptor(arguments, &mut control),
+        Role::Member => mesh::member(arguments, &mut control),
     };
     match played {
         Ok(()) => ExitCode::SUCCESS,

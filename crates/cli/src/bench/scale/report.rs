@@ -33,17 +33,17 @@ pub(super) fn begin(results: &Results) {
 pub(super) fn series(series: &Series) {
     let (style, plan) = (Style::of_standard_output(), &series.plan);
     let goal = plan.goal.map_or_else(|| "no goal".to_owned(), |goal| goal.words(plan.unit));
-    let head = format!("  {:>12}{:>13}{:>26}{:>9}", plan.counted, "figure", "(min to max)", "by first");
-    print(&format!("\n{}; {goal}\n{}\n", style.strong(plan.name), style.faint(head)));
+    let head = format!("  {:>20}{:>13}{:>28}{:>9}", plan.counted, "figure", "(min to max)", "by first");
+    print(&format!("\n{}; {goal}\n{}\n", style.strong(&plan.name), style.faint(head)));
     for point in &series.points {
         let Some(figure) = series.figure(point) else {
-            print(&format!("  {:>12}{:>13}\n", point.number, "-"));
+            print(&format!("  {:>20}{:>13}\n", point.number, "-"));
             continue;
         };
         let [low, middle, high] = [figure.min, figure.median, figure.max].map(|value| plan.unit.words(value));
         let by_first = series.by_first(point).map_or("-".to_owned(), |by| format!("{:.2}", by.median));
         print(&format!(
-            "  {:>12}{}{:>26}{by_first:>9}  {}\n",
+            "  {:>20}{}{:>28}{by_first:>9}  {}\n",
             point.number,
             style.strong(format!("{middle:>13}")),
             format!("({low} to {high})"),
