@@ -19,7 +19,7 @@ use crate::demo::failure::{Deadline, Failure, Outcome};
 const UNTIL_TOLD: Duration = Duration::from_secs(24 * 3600);
 
 /// How long either process of a measurement waits for the other, even where many share a processor.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One of the processes that measure (internal)
 #[derive(Args, Debug)]

@@ -195,7 +195,7 @@ pub(super) fn idle_peer(arguments: &PeerArguments, control: &mut Exchange) -> Ou
     sleep_for_ever(control)
 }
 
-/// Resident bytes of this process, what it shares included, once they have stopped to change.
+/// Resident bytes of this process, what it shares with peers included, once they have stopped to change.
 fn settled_memory() -> Outcome<f64> {
     const PAUSE: Duration = Duration::from_millis(20);
     const PAUSES: u32 = 100;
@@ -212,16 +212,31 @@ fn settled_memory() -> Outcome<f64> {
 }
 
 fn memory() -> Outcome<f64> {
-    let path = "/proc/self/smaps_rollup";
+    let path = "/proc/self/smaps";
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(format!("{path} cannot be read: {error}")))?;
-    let kibibytes = text.lines().find_map(resident);
-    kibibytes.map(|count| count * 1024.0).ok_or_else(|| Failure::new(format!("{path} has no line Rss")))
+    Ok(resident(&text))
 }
 
-/// The number of a line `Rss: 1234 kB`.
-fn resident(line: &str) -> Option<f64> {
-    line.strip_prefix("Rss:")?.split_whitespace().next()?.parse().ok()
+/// Bytes that are resident by such a file, but for pages of programs and libraries: of those the kernel maps what lies around
+/// code that runs for the first time.
+fn resident(maps: &str) -> f64 {
+    let (mut kibibytes, mut counts) = (0.0, true);
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("Rss:") if counts => {
+                kibibytes += words.next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
+            }
+            // A line with a range begins the next mapping; rights, offset, device and inode stand before its name.
+            Some(word) if !word.ends_with(':') => {
+                let name = words.nth(4).unwrap_or_default();
+                counts = !name.starts_with('/') || name.starts_with("/memfd:") || name.starts_with("/dev/");
+            }
+            _ => {}
+        }
+    }
+    1024.0 * kibibytes
 }
 
 /// Nanoseconds of a poll that finds nothing.
@@ -259,9 +274,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resident_memory_is_the_line_of_that_name_and_no_other() {
-        assert_eq!(resident("Rss:                1772 kB"), Some(1772.0));
-        assert_eq!(resident("Pss:                 512 kB"), None);
+    fn resident_memory_is_that_of_anonymous_and_shared_mappings_and_not_of_programs() {
+        let mapping = |name: &str, kibibytes: u32| {
+            format!(
+                "7f00aa000000-7f00aa400000 rw-s 00000000 00:01 1033  {name}\nSize: 4096 kB\nRss:  {kibibytes} kB\n"
+            )
+        };
+        let names = [("", 1), ("[heap]", 2), ("/memfd:nonic (deleted)", 4), ("/dev/zero (deleted)", 8)];
+        let maps: String = names.map(|(name, kibibytes)| mapping(name, kibibytes)).concat();
+        let programs = ["/usr/bin/nonic", "/usr/lib/libc.so.6"].map(|name| mapping(name, 1000)).concat();
+        assert_eq!(resident(&format!("{programs}{maps}{programs}")), 15.0 * 1024.0);
         assert!(memory().unwrap() > 0.0);
     }
 }

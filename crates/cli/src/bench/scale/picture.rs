@@ -8,7 +8,7 @@ use super::report::Results;
 
 const COLUMNS: usize = 4;
 /// Pixels of a panel with what is around it, and of its axes.
-const PANEL: (f64, f64) = (330.0, 260.0);
+const PANEL: (f64, f64) = (330.0, 270.0);
 const AXES: (f64, f64) = (210.0, 150.0);
 /// Where the first panel begins.
 const ORIGIN: (f64, f64) = (40.0, 110.0);
@@ -39,8 +39,10 @@ pub(super) fn picture(results: &Results) -> String {
 /// One figure.
 fn panel(svg: &mut Svg, (left, top): (f64, f64), series: &Series) {
     let plan = &series.plan;
-    svg.text((left, top), Anchor::Start, "panel", &plan.name);
-    let (left, top, bottom) = (left + 66.0, top + 18.0, top + 18.0 + AXES.1);
+    let (what, how) = plan.name.split_once(", ").unwrap_or((&plan.name, ""));
+    svg.text((left, top), Anchor::Start, "panel", what);
+    svg.text((left, top + 17.0), Anchor::Start, "faint", how);
+    let (left, top, bottom) = (left + 66.0, top + 32.0, top + 32.0 + AXES.1);
     let points: Vec<_> = series
         .points
         .iter()
