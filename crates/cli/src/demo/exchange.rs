@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::{Deadline, Failure, Outcome};
 
+/// How long one side waits for a word of the other, whose machine may have much else to do.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// One end of the socketpair.
 pub(crate) struct Exchange {
     reader: BufReader<UnixStream>,
@@ -80,7 +83,7 @@ impl Exchange {
 
     /// Waits for what the peer tells.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> Outcome<T> {
-        self.hear_within(super::PATIENCE)
+        self.hear_within(PATIENCE)
     }
 
     /// Waits that long for what the peer tells.
