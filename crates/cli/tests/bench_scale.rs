@@ -106,10 +106,10 @@ fn when_it_is_killed_so_are_the_processes_it_started_and_those_that_they_started
     let arguments = ["bench-scale", "--quick", "--only", "links", "--rounds", "100"];
     let mut child = spawn(nonic().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()));
     let begun = Instant::now();
-    // Three that are measured, their partners, and five with an idle link.
+    // Three that are measured, five with an idle link, and a partner now and then.
     let found = loop {
         let found = descendants(child.id() as i32);
-        if found.len() == 11 {
+        if found.len() >= 8 {
             break found;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "only {found:?} have been started");

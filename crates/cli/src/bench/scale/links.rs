@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -84,7 +85,7 @@ impl Subject for Hubs {
     }
 }
 
-/// A process with so many idle links, and one partner that it exchanges messages with when told to.
+/// A process with so many idle links, which exchanges messages with a partner when told to.
 pub(super) fn hub(arguments: &PeerArguments, control: &mut Exchange) -> Outcome<()> {
     let count = arguments.number;
     let needed = count * DESCRIPTORS_PER_LINK + DESCRIPTORS_BESIDE;
@@ -97,16 +98,9 @@ pub(super) fn hub(arguments: &PeerArguments, control: &mut Exchange) -> Outcome<
     let mut device = Device::open(&arguments.library)?;
     let links = Links::connect(device.session(), &mut peers)?;
     let idle = CompletionQueue::create(device.session(), 16, false)?;
-    let (peer, theirs) = UnixStream::pair().map_err(|error| Failure::new(error.to_string()))?;
-    let mut peer = Exchange::new(peer);
-    let mut partner = Member::start(Side::Target, theirs, &[others], &mut |command| {
-        command.arg("--library").arg(&arguments.library);
-    })
-    .map_err(|error| Failure::new(format!("no process can be started: {error}")))?;
-    partner.hear::<()>(PATIENCE)?;
     serve(control, |ask| match ask.what {
         POLL => poll(&idle, ask.budget).map(Some),
-        LATENCY => latency(&mut device, &mut partner, &mut peer, ask.budget),
+        LATENCY => latency(&mut device, &arguments.library, others, ask.budget),
         OWN_MEMORY => Ok(links.memory),
         _ => Ok(links.peers_memory),
     })
@@ -254,17 +248,20 @@ fn poll(queue: &CompletionQueue, budget: Duration) -> Outcome<f64> {
     Ok(median(&times))
 }
 
-/// Nanoseconds of half a round trip with the partner.
-fn latency(
-    device: &mut Device,
-    partner: &mut Member,
-    peer: &mut Exchange,
-    budget: Duration,
-) -> Outcome<Option<f64>> {
+/// Nanoseconds of half a round trip with a partner. Each time it is another process: where its memory lies decides about a
+/// third of the time, and goes with the process.
+fn latency(device: &mut Device, library: &Path, processor: usize, budget: Duration) -> Outcome<Option<f64>> {
+    let (peer, theirs) = UnixStream::pair().map_err(|error| Failure::new(error.to_string()))?;
+    let mut peer = Exchange::new(peer);
+    let mut partner = Member::start(Side::Target, theirs, &[processor], &mut |command| {
+        command.arg("--library").arg(library);
+    })
+    .map_err(|error| Failure::new(format!("no process can be started: {error}")))?;
+    partner.hear::<()>(PATIENCE)?;
     let job = Job::Latency { verb: Verb::Send, size: MESSAGE, events: false };
     let order = Order { job, budget, begin_at: None };
     partner.tell(&order)?;
-    let sample = device.perform(Side::Initiator, &order, peer)?;
+    let sample = device.perform(Side::Initiator, &order, &mut peer)?;
     partner.hear::<Option<Sample>>(PATIENCE)?;
     Ok(sample.map(|sample| sample.value))
 }
