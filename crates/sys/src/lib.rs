@@ -43,6 +43,7 @@ mod range_lock;
 mod raw_lock;
 mod record_lock;
 mod seldom;
+mod shared_memory;
 #[cfg(not(loom))]
 mod shared_words;
 mod signals;
@@ -96,9 +97,9 @@ pub use fork::{
 pub use hope::{Hope, LOOK};
 pub use interface::{InterfaceAddress, interface_addresses};
 pub use leak_checker::tell_leak_checker;
+pub use mapping::Protection;
 #[cfg(not(loom))]
 pub use mapping::SharedMapping;
-pub use mapping::{Protection, SharedMemory};
 #[cfg(loom)]
 pub use model::{AtomicU64, SetOnce, SharedMapping, SharedWords};
 #[cfg(not(loom))]
@@ -127,6 +128,7 @@ pub use raw_lock::RawLock;
 pub use record_lock::{RecordLock, lock_record};
 pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub use seldom::{SILENCE, Seldom};
+pub use shared_memory::SharedMemory;
 #[cfg(not(loom))]
 pub use shared_words::SharedWords;
 pub use signals::SignalsHeld;

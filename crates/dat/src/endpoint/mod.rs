@@ -10,6 +10,7 @@ mod connecting;
 mod disconnecting;
 mod lifetime;
 mod link;
+mod numbered;
 #[allow(unsafe_code)]
 // Posting is an unsafe function of the engine: what it is given are the program's addresses.
 mod posting;

@@ -8,7 +8,8 @@ use nonic_device::{
 };
 
 use super::attributes::PIECES_MAX;
-use super::wiring::{Tags, Wiring};
+use super::numbered::Tags;
+use super::wiring::Wiring;
 use super::{Endpoint, forbidden_by};
 use crate::error::{DatError, DatResult, Kind, Resource, StateKind, Subtype};
 use crate::remote_region::RemoteRegion;

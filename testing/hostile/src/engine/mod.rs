@@ -1,21 +1,26 @@
 //! Lies to the engine of another process: over the socket of a link, in its rings, with its names.
 
+mod filling;
+mod memory;
+
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nonic_sys::{
-    AsFd, BorrowedFd, EventFd, EventKind, OwnedFd, PacketSocket, Protection, Received, SharedMapping,
-    SharedMemory, listen_abstract, wait_readable,
+    AsFd, BorrowedFd, EventFd, EventKind, PacketSocket, Received, SharedMemory, listen_abstract,
+    wait_readable,
 };
-use nonic_transport::{BLOCK_SIZE, VERSION, block_name};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use nonic_transport::{BLOCK_SIZE, block_name};
+use rustix::fs::ftruncate;
 
+use self::filling::Filling;
+use self::memory::{Connection, proper_memory, unsealed};
 use crate::campaign::{FLOOD, Kept, Liar, Record, spoil};
 use crate::chance::Chance;
 use crate::wire::{
-    CELL, CELLS, HELLO, KINDS, LINK, LOOK, MAGIC, WELCOME, cell, consumer_sleeps, first_word, head,
-    introduction, message, operation_slot, producer_waits,
+    CELL, CELLS, HELLO, KINDS, LINK, LOOK, WELCOME, cell, consumer_sleeps, head, introduction, message,
+    operation_slot, producer_waits,
 };
 
 /// One way to be a nuisance.
@@ -78,14 +83,6 @@ impl Action {
 
 /// Names that are taken at once.
 const NAMES_AT_ONCE: u32 = 64;
-
-/// One end of a connection to the victim.
-#[derive(Debug)]
-struct Connection {
-    socket: PacketSocket,
-    /// A link's memory.
-    memory: Option<SharedMapping>,
-}
 
 /// Lies to the owner of a queue-pair number.
 #[derive(Debug)]
@@ -375,52 +372,3 @@ impl Hostile {
 
 /// Blocks of queue-pair numbers; the first is nobody's.
 const BLOCKS: u32 = (1 << 24) / BLOCK_SIZE;
-
-/// What is written into rings.
-#[derive(Clone, Copy, Debug)]
-enum Filling {
-    Rubbish,
-    ForNobody,
-    ForVictim,
-}
-
-impl Filling {
-    /// A word of a cell.
-    fn word(self, word: usize, lap: u64, victim: u32, chance: &mut Chance) -> u64 {
-        let any = chance.number();
-        match (self, word) {
-            // A plausible first word: some kind, some flags, a payload that may be too long.
-            (Self::Rubbish, 0) if any & 1 == 0 => {
-                first_word(lap, any >> 8 & 15, any >> 16 & 63, any >> 32 & 0x3fff)
-            }
-            (Self::Rubbish, _) => any,
-            // Messages of one cell: whole sends, acknowledgements and refusals without payload.
-            (_, 0) => first_word(lap, [2, 9, 10][any as usize % 3], 4, 0),
-            (Self::ForNobody, 1) => u64::from(victim ^ 0xfff) | (any & 0xff_ffff) << 32,
-            (_, 1) => u64::from(victim) | (any & 0xff_ffff) << 32,
-            _ => any & 0xff_ffff,
-        }
-    }
-}
-
-impl Connection {
-    fn word(&self, offset: usize) -> &nonic_sys::AtomicU64 {
-        self.memory.as_ref().expect("a link has memory").word(offset)
-    }
-}
-
-/// Memory as the victim wants it.
-fn proper_memory() -> io::Result<(SharedMemory, SharedMapping)> {
-    let memory = SharedMemory::create("nonic-link", LINK)?;
-    let mapping = memory.map(Protection::ReadWrite)?;
-    mapping.word(8).store(u64::from(VERSION), Ordering::Relaxed);
-    mapping.word(0).store(MAGIC, Ordering::Release);
-    Ok((memory, mapping))
-}
-
-/// Memory that can shrink.
-fn unsealed(length: usize) -> io::Result<OwnedFd> {
-    let file = memfd_create("unsealed", MemfdFlags::CLOEXEC)?;
-    ftruncate(&file, length as u64)?;
-    Ok(file)
-}

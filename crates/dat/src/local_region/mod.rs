@@ -1,6 +1,8 @@
 //! Local memory regions (LMR): the program's memory, made reachable by data transfer operations and by peers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+mod table;
+
+use std::sync::Arc;
 
 /// `DAT_LMR_COOKIE`: all 40 bytes count.
 pub use nonic_device::Cookie;
@@ -16,6 +18,8 @@ use crate::protection_zone::ProtectionZone;
 use crate::shared_memory;
 use crate::use_count::UseCount;
 use crate::values::Privileges;
+
+pub(crate) use table::RegionTable;
 
 /// What to register (`DAT_MEM_TYPE` and `DAT_REGION_DESCRIPTION`).
 #[derive(Clone, Debug)]
@@ -377,51 +381,5 @@ fn refusal(error: RegisterError) -> DatError {
             DatError::resources(Subtype::Resource(Resource::Memory))
         }
         _ => none_left,
-    }
-}
-
-/// The regions of an adapter, by the places of their contexts in the engine's table, which are small numbers.
-#[derive(Default)]
-pub(crate) struct RegionTable(Mutex<Vec<Place>>);
-
-type Place = Option<(Key, Weak<LocalRegion>)>;
-
-impl RegionTable {
-    fn lock(&self) -> MutexGuard<'_, Vec<Place>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, region: &Arc<LocalRegion>) {
-        let key = region.region.local_key();
-        let place = key.index() as usize;
-        let mut places = self.lock();
-        if places.len() <= place {
-            places.resize(place + 1, None);
-        }
-        places[place] = Some((key, Arc::downgrade(region)));
-    }
-
-    fn remove(&self, region: &LocalRegion) {
-        let key = region.region.local_key();
-        if let Some(place) = self.lock().get_mut(key.index() as usize)
-            && place.as_ref().is_some_and(|(found, _)| *found == key)
-        {
-            *place = None;
-        }
-    }
-
-    /// The region with this LMR context.
-    pub(crate) fn find(&self, context: u32) -> Option<Arc<LocalRegion>> {
-        let key = Key(context);
-        match self.lock().get(key.index() as usize)? {
-            Some((found, region)) if *found == key => region.upgrade(),
-            _ => None,
-        }
-    }
-}
-
-impl std::fmt::Debug for RegionTable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RegionTable({})", self.lock().iter().flatten().count())
     }
 }
