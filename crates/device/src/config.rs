@@ -3,8 +3,6 @@
 use nonic_memory::AdoptionPolicy;
 use nonic_transport::{Tier, TrustedUsers};
 
-use crate::engine::RestPolicy;
-
 /// Devices at most.
 const DEVICES_MAX: u32 = 16;
 /// Device memory of a device unless told otherwise.
@@ -13,6 +11,17 @@ const DEVICE_MEMORY: u64 = 64 << 20;
 const DEVICE_MEMORY_MAX: u64 = 64 << 30;
 /// As long as a cache line.
 const DEVICE_MEMORY_GRANULE_MAX: u64 = 64;
+
+/// When links rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestPolicy {
+    /// When nothing has come for 2 ms, in processes that have more than four.
+    Auto,
+    /// As soon as nothing has come between two looks: so that tests meet links that rest.
+    Always,
+    /// Never.
+    Never,
+}
 
 /// Settings of all devices of the process. Read from `NONIC_*` once, when the first device is listed or opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,11 +47,11 @@ mod zone;
 pub use async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
 pub use completion_channel::CompletionChannel;
 pub use completion_queue::{CompletionObserver, CompletionQueue};
-pub use config::Config;
+pub use config::{Config, RestPolicy};
 pub use context::Context;
 pub use device::{Device, devices, devices_with};
 pub use device_memory::DeviceMemory;
-pub use engine::{RestPolicy, fork_init, is_fork_initialized};
+pub use engine::{fork_init, is_fork_initialized};
 pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};
 pub use event_wait::{AsyncWait, ChannelWait, EventWait, Step};
 pub use exposed::{

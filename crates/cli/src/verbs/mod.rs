@@ -5,6 +5,7 @@
 mod abi;
 mod buffer;
 mod completion_queue;
+mod constants;
 mod library;
 mod poster;
 mod queue_pair;

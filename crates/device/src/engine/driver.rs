@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use nonic_queue::QpNumber;
 
-use super::resting::{RestPolicy, Resting, Watched};
+use super::resting::{Resting, Watched};
 use super::stream::Stream;
+use crate::config::RestPolicy;
 use crate::queue_pair::QueuePair;
 
 /// Queue pairs that are found again without asking the table.

@@ -30,7 +30,6 @@ use self::driver::Driver;
 pub(crate) use self::owner::EngineOwner;
 pub use self::owner::{fork_init, is_fork_initialized};
 pub(crate) use self::progress::{Aside, Progress};
-pub use self::resting::RestPolicy;
 pub(crate) use self::revocation::Leaving;
 use self::standing::Attended;
 pub(crate) use self::standing::UsedLink;

@@ -14,17 +14,7 @@ use nonic_transport::{BeginsRest, CallNumber, Link};
 
 use super::Engine;
 use super::driver::Driver;
-
-/// When links rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestPolicy {
-    /// When nothing has come for 2 ms, in processes that have more than four.
-    Auto,
-    /// As soon as nothing has come between two looks: so that tests meet links that rest.
-    Always,
-    /// Never.
-    Never,
-}
+use crate::config::RestPolicy;
 
 impl RestPolicy {
     /// With so many links at most none begins to rest: to look at their rings costs next to nothing, and to call for one a

@@ -389,14 +389,6 @@ impl Link {
     }
 }
 
-impl Drop for Link {
-    fn drop(&mut self) {
-        if let Some(number) = self.call_number {
-            self.party.calls.release(number);
-        }
-    }
-}
-
 /// An operation of this process on a peer's memory; over when dropped.
 #[derive(Debug)]
 pub(crate) struct Entered<'a> {

@@ -69,3 +69,11 @@ impl Link {
         }
     }
 }
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(number) = self.call_number {
+            self.party.calls.release(number);
+        }
+    }
+}
