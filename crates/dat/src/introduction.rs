@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use nonic_device::QpNumber;
 
-use crate::endpoint::READS_MAX;
-
 /// The space of DAT's connection qualifiers among the services of a host.
 pub(crate) const SPACE: &str = "dat";
+/// RDMA reads of an endpoint under way at once at most, each way.
+pub(crate) const READS_MAX: i32 = 16;
 
 const LENGTH: usize = 40;
 const VERSION: u16 = 1;

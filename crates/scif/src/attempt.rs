@@ -15,7 +15,8 @@ use crate::connection::Connection;
 use crate::kept_descriptor::KeptDescriptor;
 use crate::proof::{Doubt, Kind, Word, may_be_ours, reply_to};
 use crate::registry::Entry;
-use crate::segment::{Decision, Segment, Side};
+use crate::segment::{Decision, Segment};
+use crate::side::Side;
 
 /// What the program has started.
 #[derive(Debug)]

@@ -20,7 +20,8 @@ use crate::meeting::Meetings;
 use crate::node::fabric;
 use crate::proof::may_be_ours;
 use crate::registry::{self, EndpointRecord, Entry};
-use crate::segment::{Decision, Segment, Side};
+use crate::segment::{Decision, Segment};
+use crate::side::Side;
 use crate::stream_socket::StreamSocket;
 use crate::{PortId, ScifError};
 

@@ -12,7 +12,8 @@ use crate::incoming::Incoming;
 use crate::lease;
 use crate::memory::RegisteredMemory;
 use crate::outgoing::Outgoing;
-use crate::segment::{Segment, Side};
+use crate::segment::Segment;
+use crate::side::Side;
 use crate::stream_socket::StreamSocket;
 
 /// What two sides have in common once one has accepted the other.

@@ -31,6 +31,7 @@ mod program_memory;
 mod proof;
 mod registry;
 mod segment;
+mod side;
 mod stream_socket;
 
 pub use descriptor::{Descriptor, Endpoint, unmap};

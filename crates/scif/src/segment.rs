@@ -13,6 +13,7 @@ use nonic_sys::{
 
 use crate::direction::Direction;
 use crate::memory::AREA_LENGTH;
+use crate::side::Side;
 
 /// First word: tells this layout from all others.
 const MAGIC: u64 = 0x6e6f_6e69_6353_0003;
@@ -39,21 +40,6 @@ pub(crate) enum Decision {
     Accepted,
     /// It was refused, or this side gave it up.
     Off,
-}
-
-/// One of the two ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// Who connected.
-    Connector,
-    /// Who accepted.
-    Acceptor,
-}
-
-impl Side {
-    fn index(self) -> usize {
-        self as usize
-    }
 }
 
 /// A mapping of it. Children inherit the mapping.

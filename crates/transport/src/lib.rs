@@ -23,6 +23,7 @@ mod segment;
 mod segment_copy;
 mod short_send;
 mod target;
+mod tier;
 mod windows;
 
 pub use calls::{CallNumber, Calls};
@@ -34,7 +35,7 @@ pub use link::{Attention, BeginsRest, Link, LinkEvent, PeerIdentity, PeerView};
 pub use link_record::{Answered, LinkFacts, Probe, Standing};
 pub use message::{FRAGMENT, Header, MessageKind};
 pub use nonic_trust::{Route, TrustedUsers, UnknownUser};
-pub use party::{Party, Tier};
+pub use party::Party;
 pub use psn::Psn;
 pub use pull::{PullError, PullPiece};
 pub use qp_slot::QpSlot;
@@ -45,4 +46,5 @@ pub use segment_copy::{
     SegmentFault, SegmentHead, SegmentRegions, Settings, read_segment_head, read_segment_regions,
 };
 pub use short_send::ShortSend;
+pub use tier::Tier;
 pub use windows::{BOUND as WINDOW_BOUND, Placing, Windows};

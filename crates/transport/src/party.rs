@@ -14,17 +14,7 @@ use crate::calls::{CallNumber, Calls};
 use crate::control::{Introduction, ProcessToken, Shown};
 use crate::segment::Segment;
 use crate::segment_copy::Settings;
-
-/// The best way bytes may take to a peer; each is a limit, never a promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tier {
-    /// Through the ring only; the receiver places every byte.
-    Ring,
-    /// Also by the kernel (`process_vm_readv`, `process_vm_writev`).
-    Kernel,
-    /// Also by the CPU, in memory both have mapped.
-    Mapped,
-}
+pub(crate) use crate::tier::Tier;
 
 /// What this process is and offers, shared by all its links.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use crate::layout::{
     SEGMENT_LINKS_BEYOND, SEGMENT_OWNER, SEGMENT_SETTINGS, SEGMENT_VERSION, VERSION,
 };
 use crate::link_record::LinkFacts;
-use crate::party::Tier;
+use crate::tier::Tier;
 
 /// The limits a process works under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use nonic_sys::{PeerMemory, SharedMapping};
 
 use crate::kernel_copy::{self, Way};
 use crate::link::{Link, PeerFile, PeerView};
-use crate::party::Tier;
+use crate::tier::Tier;
 
 /// Files of one peer that are mapped, or asked for, at the same time. What lies in others goes another way.
 const FILES_MAX: usize = 4096;

@@ -1,6 +1,7 @@
 //! What an endpoint can do, as asked for and as it is (`DAT_EP_ATTR`).
 
 use crate::error::{DatError, DatResult};
+use crate::introduction::READS_MAX;
 use crate::values::CompletionFlags;
 
 /// `DAT_HW_DEFAULT`: the provider chooses.
@@ -11,8 +12,6 @@ pub(crate) const MESSAGE_MAX: u64 = 1 << 31;
 pub(crate) const TRANSFERS_MAX: i32 = 32_768;
 /// Pieces of a request or receive at most.
 pub(crate) const PIECES_MAX: i32 = 32;
-/// RDMA reads of an endpoint under way at once at most, each way.
-pub(crate) const READS_MAX: i32 = 16;
 
 /// Attributes of an endpoint. Members about transport and provider are not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

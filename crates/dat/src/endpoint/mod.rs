@@ -24,7 +24,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use nonic_device::QueuePair;
 
 pub use attributes::EndpointAttributes;
-pub(crate) use attributes::READS_MAX;
 use connecting::Connecting;
 pub use posting::AtomicChange;
 use wiring::Wiring;

@@ -38,7 +38,7 @@ use self::owner::Owner;
 pub(crate) use self::area::AREA_LENGTH;
 pub(crate) use self::checks::check_registration;
 pub(crate) use self::mapped::unmap;
-use crate::segment::Side;
+use crate::side::Side;
 
 /// The registered memory of a connected endpoint, and the way to the peer's. A child uses its parent's windows through the same
 /// files as the peer does, and opens windows of its own.

@@ -20,7 +20,7 @@ use nonic_sys::{AsFd, BorrowedFd, SharedMemory};
 use super::{AREA_LENGTH, RegisteredMemory};
 use crate::ScifError;
 use crate::options::{Protection, RmaFlags};
-use crate::segment::Side;
+use crate::side::Side;
 
 const PAGE: usize = nonic_sys::PAGE;
 const BOTH: Protection = Protection::READ_WRITE;
