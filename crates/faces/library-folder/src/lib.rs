@@ -1,6 +1,8 @@
 //! For build scripts of libraries that programs load: their names in the folder `nonic-lib`, which lies beside the libraries
 //! themselves, and what the linker is told.
 
+#![forbid(unsafe_code)]
+
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
