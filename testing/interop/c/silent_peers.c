@@ -7,12 +7,16 @@
 #include "common.h"
 
 #include <poll.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #define PEERS 24
 #define ROUNDS 8
 // Several times as long as it takes until a link without a message rests.
 #define SILENCE_NS 10000000
+// Bytes of the memory in which peers call.
+#define CALLS 4096
 // Where peers are written to.
 #define WRITTEN 4096
 
@@ -226,6 +230,44 @@ static void what_is_written_to_them_is_acknowledged(void)
     CHECK_EQ("silent", "what is written to silent peers is acknowledged", wrong, 0);
 }
 
+// The memory in which peers of this process call for links, as they map it.
+static _Atomic uint64_t *calls(void)
+{
+    for (int fd = 3; fd < 1024; fd++) {
+        char link[32], target[64] = "";
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        if (readlink(link, target, sizeof target - 1) > 0 && strstr(target, "nonic-calls")) {
+            void *at = mmap(NULL, CALLS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+            return at == MAP_FAILED ? NULL : at;
+        }
+    }
+    return NULL;
+}
+
+static int64_t cpu_time_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+// A peer that ends may have called for a link that nobody has any more.
+static void a_call_for_nobody_keeps_nobody_awake(void)
+{
+    _Atomic uint64_t *words = calls();
+    REQUIRE(words != NULL);
+    let_them_be_silent();
+    REQUIRE(ibv_req_notify_cq(hub.recv_cq, 0) == 0);
+    // The last link of the last group; the groups are the second word, and theirs follow in the next line.
+    atomic_fetch_or(&words[8 + 63], UINT64_C(1) << 63);
+    atomic_fetch_or(&words[1], UINT64_C(1) << 63);
+    int64_t before = cpu_time_ns();
+    CHECK("silent", "nothing comes", !takes_event(500));
+    int64_t spent = cpu_time_ns() - before;
+    CHECK("silent", "a process that is called for a link it has not sleeps all the same", spent < 200000000);
+    munmap((void *)words, CALLS);
+}
+
 static void a_killed_peer_is_noticed(int i)
 {
     let_them_be_silent();
@@ -239,6 +281,7 @@ int main(void)
 {
     raise_peers();
     int64_t alone = open_hub();
+    a_call_for_nobody_keeps_nobody_awake();
     meet_peers();
     silent_peers_cost_nothing(alone);
     every_way_to_wait(0);

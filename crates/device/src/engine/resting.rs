@@ -66,7 +66,7 @@ impl Watched {
         }
     }
 
-    /// Ceases to look at the link of a number; returns it.
+    /// Ceases to look at the link at a place; returns it.
     fn remove(&mut self, mut at: usize) -> Arc<Link> {
         if at < self.own {
             self.own -= 1;
@@ -130,6 +130,10 @@ impl Engine {
     /// Does something with every link that polls look at; false if another thread drives, and nothing was done.
     pub(super) fn of_watched(&self, mut each: impl FnMut(&Link)) -> bool {
         let Some(mut driver) = self.driver.try_lock() else { return false };
+        // Also calls for links that do not rest any more: with one left nobody could fall asleep.
+        if self.party.calls.any() {
+            self.answer_calls(&mut driver);
+        }
         self.prepare(&mut driver);
         let Some(watched) = &driver.watched else { return false };
         watched.links.iter().for_each(|link| each(link));
