@@ -47,7 +47,11 @@ enum Descriptor {
     Refused(Errno),
 }
 
-/// Up to so many bytes the way through a page of the kernel's is the quicker one.
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// Places at which the pieces of a write are cut.
+const CUTS: usize = 2;
+/// Up to so many bytes a read through a page of the kernel's is the quicker one.
 const BOUNCE_MOST: usize = 16 << 10;
 /// Pieces of local memory in one copy.
 pub const PIECES_MAX: usize = 32;
@@ -93,23 +97,27 @@ impl PeerMemory {
         unsafe { self.read_behind_witness(local, address, length) }
     }
 
-    /// Copies `local` pieces, one after the other, [`PIECES_MAX`] at most, to `address` there, in ascending order, and the last byte
-    /// when all others are there; returns the bytes copied, fewer than asked if the memory ends early. `NotFound` if the memory is
-    /// not there any more.
+    /// Copies `local` pieces, one after the other, [`PIECES_MAX`] at most, to `address` there; the last cache line comes when all
+    /// before it is there, and the last byte when all of that is. Returns the bytes copied, fewer than asked if the memory ends
+    /// early. `NotFound` if the memory is not there any more.
     pub fn write(&self, local: &[Piece], address: usize) -> io::Result<usize> {
         let length = total(local)?;
         let descriptor = self.descriptor()?;
         let Some(file) = descriptor.file() else { return Err(gone()) };
-        // The kernel copies a piece with one string instruction, whose stores other CPUs may see in any order; those of the next
-        // come later.
-        let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + 1];
-        let local = last_byte_apart(local, &mut room);
-        if length > BOUNCE_MOST
-            && let Some(copied) = self.write_behind_witness(file, local, address, length)
-        {
-            return Ok(copied);
+        let end = address.saturating_add(length);
+        let last_line = end.saturating_sub(1) / LINE * LINE;
+        if last_line <= address {
+            return write_file(file, local, address);
         }
-        write_file(file, local, address)
+        // The kernel copies a piece with one string instruction, and other CPUs may see the lines of one in any order, but those of
+        // the next piece later.
+        let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + CUTS];
+        let local = cut(local, [last_line - address, length - 1], &mut room);
+        match self.write_behind_witness(file, local, address, length) {
+            Some(copied) if copied == length => Ok(length),
+            // The descriptor leads also to pages that the program may only read, and knows where there are none.
+            _ => write_file(file, local, address),
+        }
     }
 
     /// Whether it can be written to, as far as can be known before trying.
@@ -250,24 +258,28 @@ fn total(local: &[Piece]) -> io::Result<usize> {
     Ok(local.iter().map(|piece| piece.length).sum())
 }
 
-/// The same bytes with a piece of its own for the last, unless it has one.
-fn last_byte_apart<'a>(local: &'a [Piece], room: &'a mut [Piece; PIECES_MAX + 1]) -> &'a [Piece] {
-    let used = local.iter().rposition(|piece| piece.length > 0).map_or(0, |last| last + 1);
-    match &local[..used] {
-        [rest @ .., last] if last.length > 1 => {
-            room[..rest.len()].copy_from_slice(rest);
-            room[rest.len()] = Piece { length: last.length - 1, ..*last };
-            room[rest.len() + 1] = Piece { address: last.address + last.length - 1, length: 1 };
-            &room[..rest.len() + 2]
+/// The same bytes, with pieces that begin at these offsets, which ascend and lie inside.
+fn cut<'a>(local: &[Piece], offsets: [usize; CUTS], room: &'a mut [Piece; PIECES_MAX + CUTS]) -> &'a [Piece] {
+    let (mut count, mut at) = (0, 0);
+    for piece in local {
+        let mut start = 0;
+        for end in offsets.map(|offset| offset.saturating_sub(at)).into_iter().chain([piece.length]) {
+            let end = end.min(piece.length);
+            if end > start {
+                room[count] = Piece { address: piece.address + start, length: end - start };
+                count += 1;
+                start = end;
+            }
         }
-        used => used,
+        at += piece.length;
     }
+    &room[..count]
 }
 
 /// A piece and those that come behind it, and how many they are.
-fn behind(first: Piece, rest: &[Piece]) -> ([Piece; PIECES_MAX + 2], usize) {
-    let mut pieces = [first; PIECES_MAX + 2];
-    let count = rest.len().min(PIECES_MAX + 1);
+fn behind(first: Piece, rest: &[Piece]) -> ([Piece; PIECES_MAX + CUTS + 1], usize) {
+    let mut pieces = [first; PIECES_MAX + CUTS + 1];
+    let count = rest.len().min(PIECES_MAX + CUTS);
     pieces[1..=count].copy_from_slice(&rest[..count]);
     (pieces, count + 1)
 }

@@ -108,9 +108,9 @@ fn every_way_copies_the_bytes_asked_for_and_none_beside_them() {
 }
 
 #[test]
-fn the_last_byte_of_a_write_has_a_piece_of_its_own() {
-    let apart = |lengths: &[usize]| {
-        let mut address = 1000;
+fn pieces_are_cut_where_they_should_be_and_lose_no_byte() {
+    let cut_at = |lengths: &[usize], offsets: [usize; CUTS]| {
+        let mut address = 0;
         let pieces: Vec<Piece> = lengths
             .iter()
             .map(|length| {
@@ -118,18 +118,19 @@ fn the_last_byte_of_a_write_has_a_piece_of_its_own() {
                 Piece { address, length: *length }
             })
             .collect();
-        let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + 1];
-        let apart = last_byte_apart(&pieces, &mut room);
-        apart.iter().map(|piece| (piece.address, piece.length)).collect::<Vec<_>>()
+        let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + CUTS];
+        cut(&pieces, offsets, &mut room).iter().map(|piece| (piece.address, piece.length)).collect::<Vec<_>>()
     };
-    assert_eq!(apart(&[]), []);
-    assert_eq!(apart(&[0, 0]), []);
-    assert_eq!(apart(&[1]), [(1100, 1)]);
-    assert_eq!(apart(&[9]), [(1100, 8), (1108, 1)]);
-    assert_eq!(apart(&[9, 0]), [(1100, 8), (1108, 1)]);
-    assert_eq!(apart(&[9, 1, 0]), [(1100, 9), (1200, 1)]);
-    let most = apart(&[2; PIECES_MAX]);
-    assert_eq!((most.len(), most[PIECES_MAX]), (PIECES_MAX + 1, (1000 + 100 * PIECES_MAX + 1, 1)));
+    assert_eq!(cut_at(&[80], [64, 79]), [(100, 64), (164, 15), (179, 1)]);
+    assert_eq!(cut_at(&[65], [64, 64]), [(100, 64), (164, 1)]);
+    assert_eq!(cut_at(&[10, 60, 10], [64, 79]), [(100, 10), (200, 54), (254, 6), (300, 9), (309, 1)]);
+    assert_eq!(cut_at(&[64, 0, 16, 0], [64, 79]), [(100, 64), (300, 15), (315, 1)]);
+    assert_eq!(cut_at(&[79, 1], [64, 79]), [(100, 64), (164, 15), (200, 1)]);
+    let most = cut_at(&[3; PIECES_MAX], [1, 3 * PIECES_MAX - 1]);
+    assert_eq!(
+        (most.len(), most[0], most[PIECES_MAX + 1]),
+        (PIECES_MAX + CUTS, (100, 1), (100 * PIECES_MAX + 2, 1))
+    );
 }
 
 #[test]
