@@ -124,6 +124,11 @@ impl PeerCalls {
     pub(crate) fn call(&self) -> Option<Sleeper> {
         self.words.call(self.number)
     }
+
+    /// Lets go of the peer's memory: whoever calls from now on calls nobody.
+    pub(crate) fn let_go(&self) {
+        let _ = self.words.0.let_go(Protection::ReadWrite);
+    }
 }
 
 /// The words, as both sides see them.

@@ -26,6 +26,9 @@ impl Link {
                 windows.let_go();
             }
         }
+        if let Some(calls) = self.peer_calls.get() {
+            calls.let_go();
+        }
         self.lock_files().clear();
         if let Some(memory) = self.peer_memory.get() {
             memory.close();
