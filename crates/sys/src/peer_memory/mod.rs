@@ -116,7 +116,11 @@ impl PeerMemory {
         match self.write_behind_witness(file, local, address, length) {
             Some(copied) if copied == length => Ok(length),
             // The descriptor leads also to pages that the program may only read, and knows where there are none.
-            _ => write_file(file, local, address),
+            _ => match write_file(file, local, address)? {
+                // It may have gone between two pieces.
+                copied if copied < length && read_page(file, self.mark.address).is_none() => Err(gone()),
+                copied => Ok(copied),
+            },
         }
     }
 
