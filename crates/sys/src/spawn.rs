@@ -191,7 +191,9 @@ mod tests {
 
     #[test]
     fn a_panic_ends_the_thread_and_nothing_else() {
-        spawn_without_signals("nonic-panic", || panic!("as it should")).unwrap().join();
+        // Past the hook: a message of a panic that is wanted hides, in a long log, one that is not.
+        let body = || std::panic::resume_unwind(Box::new("as it should"));
+        spawn_without_signals("nonic-panic", body).unwrap().join();
     }
 
     #[test]
