@@ -268,11 +268,11 @@ impl Side {
         format!("{posted:?}")
     }
 
-    /// What has completed by now, as it looks to the program.
-    fn poll(&self, peer: &Self, seen: &mut Told) -> Vec<u64> {
-        let mut ids = Vec::new();
+    /// What has completed by now, as it looks to the program; which, and whether with success.
+    fn poll(&self, peer: &Self, seen: &mut Told) -> Vec<(u64, bool)> {
+        let mut ended = Vec::new();
         let take = |completion: &Completion| {
-            ids.push(completion.id);
+            ended.push((completion.id, completion.status == Status::Success));
             assert_eq!(completion.qp_number, self.end.pair.number());
             let Completion { id, status, opcode, byte_length, immediate, .. } = *completion;
             let receives = id >= RECEIVE;
@@ -284,7 +284,7 @@ impl Side {
             list.push(format!("{id}: {opcode:?} {byte_length} {immediate:?} {by_peer}"));
         };
         self.end.completions.poll(take, 64).unwrap();
-        ids
+        ended
     }
 }
 
@@ -334,9 +334,10 @@ fn play(express: [bool; 2], signal_all: bool, bursts: &[Burst]) -> Seen {
         let mut waits = vec![(own, number + last as u64)];
         loop {
             for one in [1 - own, own] {
-                let ids = sides[one].poll(&sides[1 - one], &mut seen[one]);
-                waits.retain(|(who, id)| *who != one || !ids.contains(id));
-                if one != own && !replied && ids.contains(&(RECEIVE + number)) {
+                let ended = sides[one].poll(&sides[1 - one], &mut seen[one]);
+                waits.retain(|(who, id)| *who != one || !ended.iter().any(|(other, _)| other == id));
+                // Nobody replies to what did not come: whether the connection is over by then would be chance.
+                if one != own && !replied && ended.contains(&(RECEIVE + number, true)) {
                     replied = true;
                     let said = peer.post(number + 9, 7, burst.reply.as_ref().unwrap(), side, true);
                     waits.push((one, number + 9));
