@@ -17,8 +17,8 @@ use super::driver::Driver;
 use crate::config::RestPolicy;
 
 impl RestPolicy {
-    /// With so many links at most none begins to rest: to look at their rings costs next to nothing, and to call for one a
-    /// little.
+    /// With so many links at most, resting ones among them, none begins to rest: to look at their rings costs next to nothing,
+    /// and to call for one a little. With more any may, so that the last few that talked do not cost every poll a look each.
     fn few(self) -> usize {
         match self {
             Self::Auto => 4,
@@ -101,10 +101,11 @@ impl Resting {
         }
     }
 
-    /// Whether links of so many may rest, and it is time to ask the clock which. `again`: the look was one of many.
+    /// Whether some of so many links that polls look at may rest, and it is time to ask the clock which. `again`: the look was
+    /// one of many.
     #[inline]
-    pub(super) fn is_due(&mut self, links: usize, again: bool) -> bool {
-        if links <= self.few {
+    pub(super) fn is_due(&mut self, watched: usize, again: bool) -> bool {
+        if !self.may_rest(watched, self.links.len()) {
             return false;
         }
         self.looks += if again { 1 } else { LOOKS_OF_A_SLEEPER };
@@ -113,6 +114,12 @@ impl Resting {
             self.looks = 0;
         }
         due
+    }
+
+    /// Whether some of the links that polls look at may rest, if so many others do.
+    #[inline]
+    fn may_rest(&self, watched: usize, resting: usize) -> bool {
+        watched > 0 && watched + resting > self.few
     }
 
     /// Whether it was long ago that links were asked. They are now.
@@ -243,5 +250,20 @@ impl Engine {
         if let (Some(link), Some(watched)) = (rested, watched) {
             self.look_at(watched, link);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_links_never_rest_unless_others_do() {
+        let auto = Resting::new(RestPolicy::Auto);
+        assert!(!auto.may_rest(4, 0) && auto.may_rest(5, 0));
+        assert!(auto.may_rest(1, 4) && auto.may_rest(4, 1) && !auto.may_rest(0, 5));
+        let always = Resting::new(RestPolicy::Always);
+        assert!(always.may_rest(1, 0) && !always.may_rest(0, 1));
+        assert!(!Resting::new(RestPolicy::Never).may_rest(1_000, 0));
     }
 }
