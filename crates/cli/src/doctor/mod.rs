@@ -81,8 +81,8 @@ pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
     }
     let (mut copying, permission) = process::examine_copying();
     let (library, loads) = library::examine();
-    let tried = loads.then(reach::examine);
     let bound = std::env::var("NONIC_TIER").ok();
+    let tried = loads.then(|| reach::examine(tiers::best(&permission, bound.as_deref())));
     let tiers = tiers::conclude(&permission, bound.as_deref(), &tried);
     copying.extend(process::examine_limits());
     let mut sections = vec![

@@ -44,7 +44,7 @@ enum Role {
     /// Adopt memory, say what was seen.
     Adoption,
     /// Write to the other process's memory, or have that memory, through the library.
-    Reach { side: reach::Side, file: PathBuf },
+    Reach { side: reach::Side, pace: reach::Pace, file: PathBuf },
     /// Read and write other processes on request.
     Memory {
         #[arg(long)]
@@ -60,7 +60,7 @@ pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
         Role::Dat { file } => dat::load_and_tell(file),
         Role::DatProvider { library, registry } => dat::load_provider_and_tell(library, registry.as_deref()),
         Role::Adoption => adoption::try_and_tell(),
-        Role::Reach { side, file } => reach::take_part(*side, file),
+        Role::Reach { side, pace, file } => reach::take_part(*side, *pace, file),
         Role::Memory { allow_ptrace } => serve_memory(*allow_ptrace),
     }
 }

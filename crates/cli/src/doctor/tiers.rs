@@ -8,15 +8,17 @@ use super::report::{Line, Tier, Tiers};
 /// What came of trying it; nothing where the library cannot be loaded.
 pub(super) type Tried = Option<Result<Reach, String>>;
 
+/// The most that two processes can reach of each other where the kernel allows what it does.
+pub(super) fn best(copying: &Copying, bound: Option<&str>) -> Reach {
+    let mapped = !matches!(bound, Some("ring" | "kernel"));
+    Reach { ordinary: copying.siblings && bound != Some("ring"), device: mapped, adopted: mapped }
+}
+
 /// The tiers of a pair of processes started now; `bound` is the value of `NONIC_TIER`.
 pub(super) fn conclude(copying: &Copying, bound: Option<&str>, tried: &Tried) -> Tiers {
     let reach = match tried {
         Some(Ok(reach)) => *reach,
-        _ => Reach {
-            ordinary: copying.siblings && bound != Some("ring"),
-            device: !matches!(bound, Some("ring" | "kernel")),
-            adopted: false,
-        },
+        _ => Reach { adopted: false, ..best(copying, bound) },
     };
     Tiers {
         same_user: match (reach.ordinary, reach.adopted) {

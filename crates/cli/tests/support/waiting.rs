@@ -22,7 +22,7 @@ impl Waiting {
             std::path::Path::new(env!("CARGO_BIN_EXE_nonic")).with_file_name("nonic-lib/libibverbs.so.1");
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
-        let command = command.args(["doctor-peer", "reach", side]).arg(library);
+        let command = command.args(["doctor-peer", "reach", side, "brisk"]).arg(library);
         let child = super::spawn(command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()));
         Self { child, socket: BufReader::new(ours) }
     }
