@@ -3,20 +3,29 @@
 use std::sync::atomic::Ordering;
 
 use nonic_memory::{Access, SharedSlice};
-use nonic_queue::Status;
-use nonic_transport::{Header, Incoming, MessageKind, Psn, Refusal};
+use nonic_protocol::{Answer, BaseHeader, Extent, Psn, Refusal};
+use nonic_queue::{Operation, Status};
 
 use crate::queue_pair::{Inner, QueuePair};
 use crate::requester::{Slices, WaitReason, cut, rnr_wait};
 
 impl QueuePair {
     /// Handles an acknowledgement, a refusal or a response of the peer.
-    pub(crate) fn take_answer(&self, inner: &mut Inner, incoming: &Incoming<'_>) {
-        let header = &incoming.header;
-        let makes_sense = match header.kind {
-            MessageKind::Acknowledge => self.take_acknowledge(inner, header.psn),
-            MessageKind::Refuse => self.take_refusal(inner, header),
-            _ => self.take_response(inner, incoming),
+    pub(crate) fn take_answer(
+        &self,
+        inner: &mut Inner,
+        base: BaseHeader,
+        answer: Answer,
+        payload: SharedSlice<'_>,
+    ) {
+        let makes_sense = match answer {
+            Answer::Acknowledge => {
+                self.take_acknowledge(inner, base.psn);
+                true
+            }
+            Answer::Refuse(refusal) => self.take_refusal(inner, base, refusal),
+            Answer::ReadResponse(extent) => self.take_read_response(inner, base, extent, payload),
+            Answer::AtomicResponse { old } => self.take_atomic_response(inner, base, old),
         };
         if !makes_sense {
             self.refused_messages.fetch_add(1, Ordering::Relaxed);
@@ -51,18 +60,16 @@ impl QueuePair {
     }
 
     #[inline]
-    pub(crate) fn take_acknowledge(&self, inner: &mut Inner, psn: Psn) -> bool {
-        if inner.send.nothing_in_flight() || !Self::is_under_way(inner, psn) {
-            // An acknowledgement that was repeated; harmless.
-            return true;
+    pub(crate) fn take_acknowledge(&self, inner: &mut Inner, psn: Psn) {
+        // One that was repeated is harmless.
+        if !inner.send.nothing_in_flight() && Self::is_under_way(inner, psn) {
+            self.finish_before(inner, psn.next());
         }
-        self.finish_before(inner, psn.next());
-        true
     }
 
-    fn take_refusal(&self, inner: &mut Inner, header: &Header) -> bool {
-        let Some(refusal) = header.immediate.and_then(Refusal::from_number) else { return false };
-        if header.attempt != inner.requester.attempt || !Self::is_under_way(inner, header.psn) {
+    fn take_refusal(&self, inner: &mut Inner, base: BaseHeader, refusal: Refusal) -> bool {
+        let psn = base.psn;
+        if base.attempt != inner.requester.attempt || !Self::is_under_way(inner, psn) {
             // Of an attempt that was given up already.
             return true;
         }
@@ -74,8 +81,8 @@ impl QueuePair {
             }
             return true;
         }
-        self.finish_before(inner, header.psn);
-        if inner.requester.unanswered != header.psn {
+        self.finish_before(inner, psn);
+        if inner.requester.unanswered != psn {
             return false;
         }
         if let Refusal::NotReady { timer } = refusal {
@@ -124,36 +131,60 @@ impl QueuePair {
         self.wait(inner, rnr_wait(timer), WaitReason::NotReady);
     }
 
-    fn take_response(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> bool {
-        let header = &incoming.header;
-        if header.attempt != inner.requester.attempt || inner.requester.wait.is_some() {
-            return true;
-        }
-        if !Self::is_under_way(inner, header.psn) {
+    /// Whether a response is of an attempt that was given up already, so that nothing is to be done with it.
+    fn is_outdated(inner: &Inner, base: BaseHeader) -> bool {
+        base.attempt != inner.requester.attempt || inner.requester.wait.is_some()
+    }
+
+    /// Whether a response is to the oldest request, when those before it are done.
+    fn answers_oldest(&self, inner: &mut Inner, psn: Psn) -> bool {
+        if !Self::is_under_way(inner, psn) {
             return false;
         }
-        self.finish_before(inner, header.psn);
-        if inner.send.nothing_in_flight() {
+        self.finish_before(inner, psn);
+        !inner.send.nothing_in_flight() && inner.send.slot(inner.send.finished).psn == psn
+    }
+
+    fn take_atomic_response(&self, inner: &mut Inner, base: BaseHeader, old: u64) -> bool {
+        if Self::is_outdated(inner, base) {
+            return true;
+        }
+        if !self.answers_oldest(inner, base.psn) {
             return false;
         }
         let slot = inner.send.slot(inner.send.finished);
-        let read = matches!(slot.operation, nonic_queue::Operation::Read { .. });
-        if slot.psn != header.psn || read != (header.kind == MessageKind::ReadResponse) || !slot.awaits_data()
-        {
+        if !slot.awaits_data() || matches!(slot.operation, Operation::Read { .. }) {
             return false;
         }
-        if !read {
-            let mut old = header.operand.to_ne_bytes();
-            return self.place_response(inner, header.psn, 0, SharedSlice::of_private(&mut old), true);
+        let mut old = old.to_ne_bytes();
+        self.place_response(inner, base.psn, 0, SharedSlice::of_private(&mut old), true)
+    }
+
+    fn take_read_response(
+        &self,
+        inner: &mut Inner,
+        base: BaseHeader,
+        extent: Extent,
+        payload: SharedSlice<'_>,
+    ) -> bool {
+        if Self::is_outdated(inner, base) {
+            return true;
         }
-        if u64::from(header.total) != slot.total || header.offset != inner.requester.read_received {
+        if !self.answers_oldest(inner, base.psn) {
+            return false;
+        }
+        let slot = inner.send.slot(inner.send.finished);
+        if !matches!(slot.operation, Operation::Read { .. }) {
+            return false;
+        }
+        if u64::from(extent.total) != slot.total || extent.offset != inner.requester.read_received {
             self.fail_oldest(inner, Status::BadResponse);
             return false;
         }
-        let received = header.offset + incoming.payload.length() as u32;
+        let received = extent.offset + payload.length() as u32;
         inner.requester.read_received = received;
-        let last = received == header.total;
-        self.place_response(inner, header.psn, header.offset as usize, incoming.payload, last)
+        let last = received == extent.total;
+        self.place_response(inner, base.psn, extent.offset as usize, payload, last)
     }
 
     /// Places data where the oldest request wants it.

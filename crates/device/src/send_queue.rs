@@ -1,10 +1,10 @@
 //! The send queue: a ring of slots with a hard limit. A slot is taken by posting, started, finished in order, and given
 //! back when the program polls a completion that vouches for it.
 
+use nonic_protocol::Psn;
 use nonic_queue::{
     Capabilities, DatagramDestination, Operation, PostError, QpType, ScatterGather, SendFlags, SendRequest,
 };
-use nonic_transport::Psn;
 
 /// One posted request.
 #[derive(Clone, Copy, Debug)]

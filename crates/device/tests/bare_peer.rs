@@ -10,7 +10,11 @@ use bare::{BarePeer, next_message};
 use nonic_device::{
     Access, AsyncElement, AsyncEventKind, Operation, QpState, RegionMemory, RegionRequest, Status,
 };
-use nonic_transport::{Header, Link, MessageKind, Psn, Refusal, Tier, connect_owner};
+use nonic_protocol::{
+    Answer, BaseHeader, Body, Extent, Message, Psn, ReadRequest, Refusal, RemoteRange, Request, SendFragment,
+    SendPull,
+};
+use nonic_transport::{Link, Tier, connect_owner};
 
 #[test]
 fn a_message_begun_in_fragments_ends_in_fragments_though_the_peer_could_pull_by_then() {
@@ -34,17 +38,19 @@ fn a_message_begun_in_fragments_ends_in_fragments_though_the_peer_could_pull_by_
     let mut whole = 0;
     let mut pulled = 0;
     while whole < MESSAGES {
-        let (header, length) = next_message(&link);
-        assert_eq!((header.total, header.source), (16384, end.pair.number()));
-        match header.kind {
-            MessageKind::SendPull => {
+        let (message, length) = next_message(&link);
+        assert_eq!(message.base.source, end.pair.number());
+        match message.body {
+            Body::Request(Request::Pull(SendPull { total: 16384, .. })) => {
                 pulled += 1;
                 whole += 1;
             }
-            MessageKind::Send => {
-                assert_eq!(header.offset % 8192, 0);
+            Body::Request(Request::Send(SendFragment {
+                extent: Extent { total: 16384, offset }, ..
+            })) => {
+                assert_eq!(offset % 8192, 0);
                 assert_eq!(length, 8192);
-                if header.offset > 0 {
+                if offset > 0 {
                     whole += 1;
                 }
             }
@@ -85,7 +91,7 @@ fn what_a_peer_said_last_counts_though_it_made_the_connection_for_it_just_before
         // Its own connection, made at the same time, is the one it answers on.
         let socket = connect_owner(end.pair.number()).unwrap();
         let second = Link::connect(&peer.party, socket, &[peer.block.number]).unwrap();
-        let answer = Header::new(MessageKind::Acknowledge, sent.source, peer.number(), sent.psn, 0);
+        let answer = Message { base: sent.base.answer(), body: Body::Answer(Answer::Acknowledge) };
         second.push(&answer, &[]).unwrap();
         for link in [first, second] {
             link.say_goodbye();
@@ -107,31 +113,38 @@ fn a_region_that_goes_while_it_is_read_ends_the_connection_as_every_refusal_does
     let program = RegionMemory::Program { address: memory.as_mut_ptr() as usize, length: memory.len() };
     let access = Access::LOCAL_WRITE | Access::REMOTE_READ;
     let region = end.zone.register(RegionRequest { memory: program, base: 0, access }).unwrap();
-    let mut read = Header::new(MessageKind::Read, end.pair.number(), peer.number(), Psn(0), 0);
-    (read.key, read.total) = (region.remote_key(), memory.len() as u32);
+    let base = BaseHeader { destination: end.pair.number(), source: peer.number(), psn: Psn(0), attempt: 0 };
+    let remote = RemoteRange { address: 0, key: region.remote_key() };
+    let total = memory.len() as u32;
+    let read = Message { base, body: Body::Request(Request::Read(ReadRequest { remote, total })) };
     end.post_receive(1);
     link.push(&read, &[]).unwrap();
     link.ring_bell_now();
     let (first, length) = next_message(&link);
-    assert_eq!((first.kind, first.psn, first.offset), (MessageKind::ReadResponse, Psn(0), 0));
+    assert_eq!(first, response(base, total, 0));
     region.deregister().unwrap();
     let mut received = length as u32;
     let refused = loop {
-        let (header, length) = next_message(&link);
-        if header.kind != MessageKind::ReadResponse {
-            break header;
+        let (message, length) = next_message(&link);
+        if !matches!(message.body, Body::Answer(Answer::ReadResponse(_))) {
+            break message;
         }
-        assert_eq!(header.offset, received, "what was read before comes in order");
+        assert_eq!(message, response(base, total, received), "what was read before comes in order");
         received += length as u32;
     };
-    assert!(received < read.total, "bytes of a region that is gone were sent");
-    assert_eq!((refused.kind, refused.psn), (MessageKind::Refuse, Psn(0)));
-    assert_eq!(refused.immediate.and_then(Refusal::from_number), Some(Refusal::Access));
+    assert!(received < total, "bytes of a region that is gone were sent");
+    let body = Body::Answer(Answer::Refuse(Refusal::Access));
+    assert_eq!(refused, Message { base: base.answer(), body });
     assert_eq!((end.completion().status, end.pair.state()), (Status::Flushed, QpState::Error));
     let event = end.context().next_async_event().unwrap();
     assert_eq!(event.kind, AsyncEventKind::QpAccessError);
     assert!(matches!(event.element, AsyncElement::QueuePair(pair) if pair.number() == end.pair.number()));
     end.pair.acknowledge_async_event();
+}
+
+/// A part of the answer to a read.
+fn response(request: BaseHeader, total: u32, offset: u32) -> Message {
+    Message { base: request.answer(), body: Body::Answer(Answer::ReadResponse(Extent { total, offset })) }
 }
 
 #[test]

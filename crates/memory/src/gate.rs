@@ -143,16 +143,6 @@ fn within(
     Ok(Place { translation, offset })
 }
 
-/// Stands in the zone of a window that serves one queue pair, with the pair's number of 24 bits. No zone has such a number.
-const OF_ONE_PAIR: u32 = 1 << 31;
-
-impl ZoneId {
-    /// What stands in place of a zone where a window serves one queue pair only: its number.
-    pub const fn of_one_pair(number: u32) -> Self {
-        Self(OF_ONE_PAIR | number)
-    }
-}
-
 /// The same for memory windows, which come and go often: taking one back passes no heavy fence. So whoever uses one passes
 /// an ordinary fence behind taking its operation slot, and looks the key up again: then it finds the key dead, or whoever
 /// unbinds finds the slot taken.

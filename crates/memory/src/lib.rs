@@ -10,7 +10,6 @@ mod adoption;
 #[cfg(not(loom))]
 mod arena;
 mod gate;
-mod key;
 mod key_table;
 #[cfg(not(loom))]
 mod ledger;
@@ -33,10 +32,10 @@ pub use adoption::{Adopter, Adoption, AdoptionPolicy, Purpose, Shield, watch_off
 #[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
 pub use gate::{AccessError, KeyUse, Place, admit, resolve};
-pub use key::{Key, ZoneId};
 pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};
 #[cfg(not(loom))]
 pub use ledger::{Claim, Cookie, LedgerError, MemoryFile, SharedMemoryRange, claim_cookie};
+pub use nonic_protocol::{Key, ZoneId};
 pub use operation_slots::{Inside, OperationGuard, OperationSlots, OwnSlots};
 #[cfg(not(loom))]
 pub use own_memory::OwnMemory;

@@ -1,6 +1,8 @@
 //! What a program asks a queue pair to do.
 
-use nonic_memory::{Access, Key};
+use nonic_memory::Access;
+use nonic_protocol::Key;
+pub use nonic_protocol::{QpNumber, RemoteRange};
 
 /// One piece of local memory of a work request (`ibv_sge`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,29 +13,6 @@ pub struct ScatterGather {
     /// Length in bytes.
     pub length: u32,
     /// The region's local key.
-    pub key: Key,
-}
-
-/// Number of a queue pair, 24 bits; 0 and 1 are never given out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct QpNumber(pub u32);
-
-impl QpNumber {
-    /// The 24 bits a header carries.
-    pub const MASK: u32 = 0xff_ffff;
-
-    /// The number in the low 24 bits of `raw`.
-    pub const fn masked(raw: u32) -> Self {
-        Self(raw & Self::MASK)
-    }
-}
-
-/// Memory of a peer: an address in the space of the region `key` names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteRange {
-    /// First byte.
-    pub address: u64,
-    /// The region's remote key.
     pub key: Key,
 }
 

@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 use nonic_memory::KeyTableView;
 use nonic_sys::{SharedMapping, SharedMemory};
 
+use crate::codec::FRAGMENT;
 use crate::layout::{
     CELL, CELLS, DIRECTION_LENGTH, MAGIC, PAGE, RING_CELLS, SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_VERSION,
     VERSION,
 };
-use crate::message::FRAGMENT;
 use crate::ring::{Consumer, RingMemory};
 use crate::{read_segment_head, read_segment_regions};
 

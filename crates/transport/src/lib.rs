@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod calls;
+mod codec;
 mod control;
 mod direct;
 mod directory;
@@ -12,39 +13,32 @@ mod kernel_copy;
 mod layout;
 mod link;
 mod link_record;
-mod message;
 mod party;
-mod psn;
 mod pull;
 mod qp_slot;
-mod refusal;
 mod ring;
 mod segment;
 mod segment_copy;
-mod short_send;
 mod target;
 mod tier;
 mod windows;
 
 pub use calls::{CallNumber, Calls};
+pub use codec::{FRAGMENT, ShortSend};
 pub use control::{ControlMessage, Introduction, Malformed, ProcessToken, Shown};
 pub use direct::{DirectAccess, DirectRequest};
 pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
 pub use link::{Attention, BeginsRest, Link, LinkEvent, PeerIdentity, PeerView};
 pub use link_record::{Answered, LinkFacts, Probe, Standing};
-pub use message::{FRAGMENT, Header, MessageKind};
 pub use nonic_trust::{Route, TrustedUsers, UnknownUser};
 pub use party::Party;
-pub use psn::Psn;
 pub use pull::{PullError, PullPiece};
 pub use qp_slot::QpSlot;
-pub use refusal::Refusal;
 pub use ring::{Consumer, Incoming, IncomingShort, Producer, RingCorrupt, RingFull, Sleeper};
 pub use segment::{SEGMENT_NAME, Segment, SegmentView, SlotPlace};
 pub use segment_copy::{
     SegmentFault, SegmentHead, SegmentRegions, Settings, read_segment_head, read_segment_regions,
 };
-pub use short_send::ShortSend;
 pub use tier::Tier;
 pub use windows::{BOUND as WINDOW_BOUND, Placing, Windows};

@@ -273,7 +273,7 @@ impl Engine {
         let (mut handled, mut filled, mut bell, mut presses, mut refused) = (0, 0, false, false, false);
         while handled < most && filled < receives {
             if let Some(short) = ring.peek_short()
-                && let Some(pair) = self.indebted_pair(driver, short.send.destination)
+                && let Some(pair) = self.indebted_pair(driver, short.send.base.destination)
                 && pair.express_receive(link, &short)
             {
                 filled += 1;
@@ -290,10 +290,10 @@ impl Engine {
                 }
             };
             presses = true;
-            let delivery = match self.indebted_pair(driver, incoming.header.destination) {
+            let delivery = match self.indebted_pair(driver, incoming.message.base.destination) {
                 Some(pair) => pair.deliver(link, &incoming),
                 None => {
-                    refused |= QueuePair::refuse_unknown(link, &incoming.header);
+                    refused |= QueuePair::refuse_unknown(link, &incoming.message);
                     Delivery::Quiet
                 }
             };

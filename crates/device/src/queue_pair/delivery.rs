@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use nonic_queue::{QpNumber, QpState, QpType, Status};
-use nonic_transport::{Incoming, Link, MessageKind};
+use nonic_protocol::{Body, QpNumber};
+use nonic_queue::{QpState, QpType, Status};
+use nonic_transport::{Incoming, Link};
 
 use super::{Delivery, Inner, Path, QueuePair};
 use crate::completion_queue::CompletionQueue;
@@ -14,29 +15,20 @@ impl QueuePair {
     /// Handles a message that came for this queue pair.
     pub(crate) fn deliver(&self, link: &Arc<Link>, incoming: &Incoming<'_>) -> Delivery {
         let mut inner = self.lock();
-        match incoming.header.kind {
-            MessageKind::Padding => Delivery::Quiet,
-            MessageKind::Acknowledge
-            | MessageKind::Refuse
-            | MessageKind::ReadResponse
-            | MessageKind::AtomicResponse => {
-                if self.is_peer(&mut inner, link, incoming.header.source) {
-                    self.take_answer(&mut inner, incoming);
+        let (base, payload) = (incoming.message.base, incoming.payload);
+        match incoming.message.body {
+            Body::Answer(answer) => {
+                if self.is_peer(&mut inner, link, base.source) {
+                    self.take_answer(&mut inner, base, answer, payload);
                 } else {
                     self.refused_messages.fetch_add(1, Ordering::Relaxed);
                 }
                 Delivery::Quiet
             }
-            MessageKind::Datagram => self.take_datagram(&mut inner, incoming),
-            MessageKind::Send
-            | MessageKind::SendPull
-            | MessageKind::SendInvalidate
-            | MessageKind::Write
-            | MessageKind::WriteNotify
-            | MessageKind::Read
-            | MessageKind::Atomic => {
-                let delivery = self.take_request(&mut inner, link, incoming);
-                if incoming.header.acknowledges.is_some() && inner.awaits_answers() {
+            Body::Datagram(datagram) => self.take_datagram(&mut inner, base, datagram, payload),
+            Body::Request(request) => {
+                let delivery = self.take_request(&mut inner, link, base, &request, payload);
+                if request.acknowledges().is_some() && inner.awaits_answers() {
                     self.pump(&mut inner);
                 }
                 delivery

@@ -1,8 +1,9 @@
 //! Connected services: what a request becomes on the way to its one peer.
 
 use nonic_memory::SharedSlice;
+use nonic_protocol::{BaseHeader, Body, Extent, Message, Request, SendFragment, SendPull};
 use nonic_queue::{Operation, QpType, Status};
-use nonic_transport::{FRAGMENT, Header, Link, MessageKind};
+use nonic_transport::{FRAGMENT, Link};
 
 use super::Step;
 use super::local::cut;
@@ -56,12 +57,18 @@ impl QueuePair {
         }
     }
 
-    pub(super) fn header(&self, inner: &Inner, kind: MessageKind, slot: &Slot) -> Header {
-        let peer = inner.attributes.destination_qp;
-        let mut header = Header::new(kind, peer, self.number, inner.requester.next, inner.requester.attempt);
-        header.total = slot.total as u32;
-        header.solicited = slot.flags.solicited;
-        header
+    /// What the next request to the peer begins with.
+    #[inline]
+    pub(super) fn base(&self, inner: &Inner) -> BaseHeader {
+        let destination = inner.attributes.destination_qp;
+        let (psn, attempt) = (inner.requester.next, inner.requester.attempt);
+        BaseHeader { destination, source: self.number, psn, attempt }
+    }
+
+    /// The next request to the peer.
+    #[inline]
+    pub(super) fn message(&self, inner: &Inner, request: Request) -> Message {
+        Message { base: self.base(inner), body: Body::Request(request) }
     }
 
     /// What a request comes to once all of it stands in the ring.
@@ -78,19 +85,21 @@ impl QueuePair {
         immediate: Option<u32>,
     ) -> Step {
         let sent = self.with_source(inner, number, slot, |inner, source| {
-            let mut header = self.header(inner, MessageKind::Send, slot);
-            header.immediate = immediate;
+            let solicited = slot.flags.solicited;
             // A message that is sent whole and has no immediate data can say what is owed besides.
-            if immediate.is_none() && slot.total <= FRAGMENT as u64 {
-                header.acknowledges = inner.responder.acknowledge();
-            }
+            let says_more = immediate.is_none() && slot.total <= FRAGMENT as u64;
+            let acknowledges = if says_more { inner.responder.acknowledge() } else { None };
             // Once a fragment is in the ring the rest must follow it there.
             let step = if inner.requester.sent == 0 && self.may_be_pulled(inner, &path.link, number, slot) {
-                self.push_list(inner, &path.link, header, number)
+                let total = slot.total as u32;
+                let send = SendPull { total, immediate, solicited, acknowledges };
+                self.push_list(inner, &path.link, send, number)
             } else {
-                self.push_fragments(inner, &path.link, header, source)
+                self.push_fragments(inner, &path.link, slot.total as u32, source, |extent| {
+                    Request::Send(SendFragment { extent, immediate, solicited, acknowledges })
+                })
             };
-            if header.acknowledges.is_some() && !matches!(step, Step::Blocked) {
+            if acknowledges.is_some() && !matches!(step, Step::Blocked) {
                 inner.responder.has_acknowledged();
             }
             step
@@ -108,19 +117,21 @@ impl QueuePair {
         &self,
         inner: &mut Inner,
         link: &Link,
-        mut header: Header,
+        total: u32,
         source: &[SharedSlice<'_>],
+        request: impl Fn(Extent) -> Request,
     ) -> Step {
-        let total = u64::from(header.total);
+        let (base, length, total) = (self.base(inner), total, u64::from(total));
         loop {
             let offset = inner.requester.sent;
             assert!(offset <= total, "{offset} bytes are sent of a message of {total}");
             let count = (total - offset).min(FRAGMENT as u64);
-            header.offset = offset as u32;
+            let extent = Extent { total: length, offset: offset as u32 };
+            let message = Message { base, body: Body::Request(request(extent)) };
             let pushed = if count == total {
-                link.push(&header, source)
+                link.push(&message, source)
             } else {
-                link.push(&header, &cut(source, offset as usize, count as usize))
+                link.push(&message, &cut(source, offset as usize, count as usize))
             };
             if pushed.is_err() {
                 return self.blocked(link);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
-use nonic_queue::{Operation, QpNumber, Status};
-use nonic_transport::{Link, MessageKind};
+use nonic_protocol::{BaseHeader, Body, Datagram, Message, QpNumber};
+use nonic_queue::{Operation, Status};
+use nonic_transport::Link;
 
 use super::Step;
 use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
@@ -40,22 +41,20 @@ impl QueuePair {
         let step = self.with_source(inner, number, slot, |inner, source| {
             // Datagrams to nowhere are lost, which their sender does not learn.
             let Some(link) = &link else { return Step::Finished };
-            let mut header = self.header(inner, MessageKind::Datagram, slot);
-            header.destination = destination.qp_number;
-            header.immediate = immediate;
             let own_key = destination.q_key & TOP_BIT != 0;
-            header.key = nonic_memory::Key(if own_key { inner.attributes.q_key } else { destination.q_key });
-            header.operand = u64::from(port.lid());
+            let q_key = if own_key { inner.attributes.q_key } else { destination.q_key };
             let mut global =
                 destination.vector.global.map(|route| port.global_header(&route, slot.total as u32));
             let mut payload = ArrayVec::<SharedSlice<'_>, { PIECES_MAX + 1 }>::new();
+            let global_header = global.is_some();
             if let Some(bytes) = &mut global {
-                header.global_header = true;
                 payload.push(SharedSlice::of_private(bytes));
             }
             payload.extend(source.iter().copied());
-            header.total = payload.iter().map(SharedSlice::length).sum::<usize>() as u32;
-            match link.push(&header, &payload) {
+            let (source_lid, solicited) = (port.lid(), slot.flags.solicited);
+            let body = Body::Datagram(Datagram { q_key, source_lid, global_header, immediate, solicited });
+            let base = BaseHeader { destination: destination.qp_number, ..self.base(inner) };
+            match link.push(&Message { base, body }, &payload) {
                 Ok(()) => Step::Finished,
                 Err(_) => self.blocked(link),
             }

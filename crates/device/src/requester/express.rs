@@ -82,10 +82,7 @@ impl QueuePair {
         }
         let psn = inner.requester.next;
         let send = ShortSend {
-            destination: inner.attributes.destination_qp,
-            source: self.number,
-            psn,
-            attempt: inner.requester.attempt,
+            base: self.base(inner),
             solicited: request.flags.solicited,
             acknowledges: inner.responder.acknowledge(),
         };

@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
+use nonic_protocol::Psn;
 use nonic_queue::{Operation, QpAttributes, QpState, QpType, Status};
-use nonic_transport::{FRAGMENT, Link, Psn};
+use nonic_transport::{FRAGMENT, Link};
 
 use crate::async_event::AsyncEventKind;
 use crate::limits::PIECES_MAX;

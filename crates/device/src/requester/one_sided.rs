@@ -1,8 +1,11 @@
 //! One-sided requests: directly on the peer's memory where that is allowed beyond doubt, else through its responder.
 
 use nonic_memory::{Access, AddressRange, SharedSlice};
-use nonic_queue::{Operation, QpType, RemoteRange, Status};
-use nonic_transport::{DirectAccess, DirectRequest, FRAGMENT, Header, Link, MessageKind};
+use nonic_protocol::{
+    AtomicChange, AtomicRequest, ReadRequest, RemoteRange, Request, WriteFragment, WriteNotify,
+};
+use nonic_queue::{Operation, QpType, Status};
+use nonic_transport::{DirectAccess, DirectRequest, FRAGMENT, Link};
 
 use super::local::{cut, scatter};
 use super::{FAULT_WAIT, FAULTS_MAX, Slices, Step, WaitReason};
@@ -46,16 +49,17 @@ impl QueuePair {
         remote: RemoteRange,
         immediate: Option<u32>,
     ) -> Step {
+        let (total, solicited) = (slot.total as u32, slot.flags.solicited);
         let step = self.with_source(inner, number, slot, |inner, source| {
             // Once a fragment is in the ring the rest must follow it there.
             if inner.requester.sent == 0 && slot.total > 0 {
                 if self.may_go_directly(inner, &path.link) {
                     match self.write_directly(path, remote, slot.total, source) {
-                        Direct::Done if immediate.is_none() => return Step::Finished,
                         Direct::Done => {
-                            let mut header = self.header(inner, MessageKind::WriteNotify, slot);
-                            header.immediate = immediate;
-                            return match path.link.push(&header, &[]) {
+                            let Some(immediate) = immediate else { return Step::Finished };
+                            let notice = WriteNotify { total, immediate, solicited };
+                            let message = self.message(inner, Request::WriteNotify(notice));
+                            return match path.link.push(&message, &[]) {
                                 Ok(()) => self.sent(),
                                 Err(_) => self.blocked(&path.link),
                             };
@@ -72,10 +76,9 @@ impl QueuePair {
                     return if reliable { Step::Later } else { self.blocked(&path.link) };
                 }
             }
-            let mut header = self.header(inner, MessageKind::Write, slot);
-            header.immediate = immediate;
-            (header.address, header.key) = (remote.address, remote.key);
-            self.push_fragments(inner, &path.link, header, source)
+            self.push_fragments(inner, &path.link, total, source, |extent| {
+                Request::Write(WriteFragment { extent, remote, immediate, solicited })
+            })
         });
         step.unwrap_or(Step::Failed(Status::LocalProtection))
     }
@@ -152,16 +155,15 @@ impl QueuePair {
                 return Step::Later;
             }
         }
-        let mut header = self.header(inner, MessageKind::Read, slot);
-        (header.address, header.key) = (remote.address, remote.key);
-        self.push_read(inner, &path.link, &header)
+        let read = ReadRequest { remote, total: slot.total as u32 };
+        self.push_read(inner, &path.link, Request::Read(read))
     }
 
-    pub(super) fn push_read(&self, inner: &Inner, link: &Link, header: &Header) -> Step {
+    pub(super) fn push_read(&self, inner: &Inner, link: &Link, request: Request) -> Step {
         if inner.requester.reads >= inner.attributes.max_rd_atomic {
             return Step::Later;
         }
-        match link.push(header, &[]) {
+        match link.push(&self.message(inner, request), &[]) {
             Ok(()) => Step::InFlight,
             Err(_) => self.blocked(link),
         }
@@ -239,16 +241,14 @@ impl QueuePair {
             self.engine().party().memory.device_wrote(&target);
             return Step::Finished;
         }
-        let mut header = self.header(inner, MessageKind::Atomic, slot);
-        (header.address, header.key) = (remote.address, remote.key);
-        (header.operand, header.swap) = match slot.operation {
+        let change = match slot.operation {
             // The peer judges first, and then this side has no place for the result: the word must not change.
-            _ if !self.takes_result(inner, number) => (0, None),
-            Operation::CompareSwap { compare, swap, .. } => (compare, Some(swap)),
-            Operation::FetchAdd { add, .. } => (add, None),
+            _ if !self.takes_result(inner, number) => AtomicChange::FetchAdd { add: 0 },
+            Operation::CompareSwap { compare, swap, .. } => AtomicChange::CompareSwap { compare, swap },
+            Operation::FetchAdd { add, .. } => AtomicChange::FetchAdd { add },
             _ => return Step::Failed(Status::LocalQpOperation),
         };
-        self.push_read(inner, &path.link, &header)
+        self.push_read(inner, &path.link, Request::Atomic(AtomicRequest { remote, change }))
     }
 
     /// Whether the local keys of a request let its result be placed.

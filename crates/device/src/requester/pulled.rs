@@ -2,8 +2,9 @@
 
 use arrayvec::ArrayVec;
 use nonic_memory::{AddressRange, SharedSlice};
+use nonic_protocol::{Request, SendPull};
 use nonic_queue::{QpType, ScatterGather};
-use nonic_transport::{Header, Link, MessageKind, PullPiece};
+use nonic_transport::{Link, PullPiece};
 
 use super::Step;
 use crate::limits::PIECES_MAX;
@@ -25,8 +26,7 @@ impl QueuePair {
     }
 
     /// Pushes a message whose payload is the list of the sender's pieces.
-    pub(super) fn push_list(&self, inner: &Inner, link: &Link, mut header: Header, number: u64) -> Step {
-        header.kind = MessageKind::SendPull;
+    pub(super) fn push_list(&self, inner: &Inner, link: &Link, send: SendPull, number: u64) -> Step {
         let mut list = ArrayVec::<u8, { PIECES_MAX * PullPiece::LENGTH }>::new();
         for piece in inner.send.pieces(number, &self.capabilities) {
             if piece.length > 0 {
@@ -34,7 +34,8 @@ impl QueuePair {
                 let _ = list.try_extend_from_slice(&piece.to_bytes());
             }
         }
-        match link.push(&header, &[SharedSlice::of_private(&mut list)]) {
+        let message = self.message(inner, Request::Pull(send));
+        match link.push(&message, &[SharedSlice::of_private(&mut list)]) {
             Ok(()) => self.sent(),
             Err(_) => self.blocked(link),
         }

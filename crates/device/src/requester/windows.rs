@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use nonic_memory::Key;
+use nonic_protocol::{InvalidateFragment, Request};
 use nonic_queue::{Operation, Status};
-use nonic_transport::MessageKind;
 
 use super::{Step, WaitReason};
 use crate::error::WindowError;
@@ -94,9 +94,10 @@ impl QueuePair {
             return Step::Later;
         }
         let sent = self.with_source(inner, number, slot, |inner, source| {
-            let mut header = self.header(inner, MessageKind::SendInvalidate, slot);
-            header.immediate = Some(key.0);
-            self.push_fragments(inner, &path.link, header, source)
+            let solicited = slot.flags.solicited;
+            self.push_fragments(inner, &path.link, slot.total as u32, source, |extent| {
+                Request::SendInvalidate(InvalidateFragment { extent, key, solicited })
+            })
         });
         sent.unwrap_or(Step::Failed(Status::LocalProtection))
     }

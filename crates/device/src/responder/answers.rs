@@ -1,8 +1,8 @@
 //! What is owed to the peer: data in order, then the acknowledgement or refusal.
 
 use nonic_memory::{Access, AddressRange, SharedSlice};
-use nonic_queue::QpNumber;
-use nonic_transport::{FRAGMENT, Header, Link, MessageKind, Psn, Refusal};
+use nonic_protocol::{Answer, BaseHeader, Body, Extent, Message, Psn, QpNumber, Refusal, RemoteRange};
+use nonic_transport::{FRAGMENT, Link};
 
 use super::Response;
 use crate::async_event::AsyncEventKind;
@@ -11,25 +11,22 @@ use crate::queue_pair::{Inner, QueuePair};
 impl QueuePair {
     /// Answers a reliable request whose queue pair does not exist. Whether there is something in the ring for which its bell
     /// must be rung.
-    pub(crate) fn refuse_unknown(link: &Link, header: &Header) -> bool {
-        let request = matches!(
-            header.kind,
-            MessageKind::Send
-                | MessageKind::SendPull
-                | MessageKind::SendInvalidate
-                | MessageKind::Write
-                | MessageKind::WriteNotify
-                | MessageKind::Read
-                | MessageKind::Atomic
-        );
-        if !request || !header.is_first() {
-            return false;
-        }
-        let mut answer =
-            Header::new(MessageKind::Refuse, header.source, header.destination, header.psn, header.attempt);
-        answer.immediate = Some(Refusal::NoAnswer.to_number());
+    pub(crate) fn refuse_unknown(link: &Link, message: &Message) -> bool {
+        matches!(&message.body, Body::Request(request) if request.is_first())
+            && Self::refuse_request(link, message.base)
+    }
+
+    /// The same for the first fragment of a request.
+    pub(super) fn refuse_request(link: &Link, base: BaseHeader) -> bool {
+        let body = Body::Answer(Answer::Refuse(Refusal::NoAnswer));
         // A full ring drops it; the requester then waits until this process is gone or it is told to stop.
-        link.push(&answer, &[]).is_ok()
+        link.push(&Message { base: base.answer(), body }, &[]).is_ok()
+    }
+
+    /// An answer of this queue pair to its peer.
+    fn answer_of(&self, peer: QpNumber, psn: Psn, attempt: u8, answer: Answer) -> Message {
+        let base = BaseHeader { destination: peer, source: self.number, psn, attempt };
+        Message { base, body: Body::Answer(answer) }
     }
 
     /// Sends what is owed: answers with data in their order, then the acknowledgement or refusal that is newer.
@@ -84,16 +81,13 @@ impl QueuePair {
     /// Sends the acknowledgement or refusal that is owed; whether there was room for it.
     fn send_verdict(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> bool {
         if let Some(psn) = inner.responder.acknowledge {
-            let header = Header::new(MessageKind::Acknowledge, peer, self.number, psn, 0);
-            if link.push(&header, &[]).is_err() {
+            if link.push(&self.answer_of(peer, psn, 0, Answer::Acknowledge), &[]).is_err() {
                 return false;
             }
             inner.responder.acknowledge = None;
         }
         if let Some((psn, attempt, refusal)) = inner.responder.refuse {
-            let mut header = Header::new(MessageKind::Refuse, peer, self.number, psn, attempt);
-            header.immediate = Some(refusal.to_number());
-            if link.push(&header, &[]).is_err() {
+            if link.push(&self.answer_of(peer, psn, attempt, Answer::Refuse(refusal)), &[]).is_err() {
                 return false;
             }
             inner.responder.refuse = None;
@@ -110,18 +104,15 @@ impl QueuePair {
     ) -> Result<Option<Response>, (Psn, u8)> {
         match response {
             Response::Atomic { psn, attempt, old } => {
-                let mut header = Header::new(MessageKind::AtomicResponse, peer, self.number, psn, attempt);
-                header.operand = old;
-                Ok(link.push(&header, &[]).is_err().then_some(response))
+                let answer = self.answer_of(peer, psn, attempt, Answer::AtomicResponse { old });
+                Ok(link.push(&answer, &[]).is_err().then_some(response))
             }
-            Response::Read { psn, attempt, address, key, total, mut sent } => {
-                let mut header = Header::new(MessageKind::ReadResponse, peer, self.number, psn, attempt);
-                header.total = total;
+            Response::Read { psn, attempt, remote, total, mut sent } => {
+                let RemoteRange { address, key } = remote;
                 loop {
                     let count = (total - sent).min(FRAGMENT as u32);
                     let guard = self.engine().party().memory.enter();
                     let range = AddressRange::new(address.wrapping_add(sent.into()), count.into());
-                    header.offset = sent;
                     let mut shadow;
                     let source = match self.remote_bytes(&guard, key, range, Access::REMOTE_READ) {
                         Some(source) => source,
@@ -131,8 +122,9 @@ impl QueuePair {
                             SharedSlice::of_private(&mut shadow)
                         }
                     };
-                    if link.push(&header, &[source]).is_err() {
-                        return Ok(Some(Response::Read { psn, attempt, address, key, total, sent }));
+                    let answer = Answer::ReadResponse(Extent { total, offset: sent });
+                    if link.push(&self.answer_of(peer, psn, attempt, answer), &[source]).is_err() {
+                        return Ok(Some(Response::Read { psn, attempt, remote, total, sent }));
                     }
                     sent += count;
                     if sent == total {

@@ -2,26 +2,32 @@
 
 use std::sync::atomic::Ordering;
 
+use nonic_memory::SharedSlice;
+use nonic_protocol::{BaseHeader, Datagram};
 use nonic_queue::{CompletionOpcode, QpType, Status};
-use nonic_transport::Incoming;
 
-use super::{Outcome, inbound};
+use super::Outcome;
 use crate::completion_queue::SendCredit;
 use crate::queue_pair::{Delivery, Inner, QueuePair};
 use crate::receive_queue::Receive;
 
 impl QueuePair {
-    pub(crate) fn take_datagram(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Delivery {
-        let header = &incoming.header;
+    pub(crate) fn take_datagram(
+        &self,
+        inner: &mut Inner,
+        base: BaseHeader,
+        datagram: Datagram,
+        payload: SharedSlice<'_>,
+    ) -> Delivery {
         if self.transport != QpType::UnreliableDatagram || !inner.state().receives() {
             return Delivery::Quiet;
         }
-        if header.key.0 != inner.attributes.q_key {
+        if datagram.q_key != inner.attributes.q_key {
             self.context().port_state().qkey_violations.fetch_add(1, Ordering::Relaxed);
             return Delivery::Quiet;
         }
-        let head = if header.global_header { GLOBAL_HEADER } else { 0 };
-        let Some(length) = incoming.payload.length().checked_sub(head) else { return Delivery::Quiet };
+        let head = if datagram.global_header { GLOBAL_HEADER } else { 0 };
+        let Some(length) = payload.length().checked_sub(head) else { return Delivery::Quiet };
         let fits = |receive: &Receive| (length + GLOBAL_HEADER) as u64 <= receive.pieces.length();
         let receive = match self.take_receive(inner) {
             Ok(receive) => receive,
@@ -29,25 +35,24 @@ impl QueuePair {
             Err(_) => return Delivery::Quiet,
         };
         if !fits(&receive) {
-            inner.responder.inbound = Some(inbound(header, 0, Some(receive)));
-            self.give_back_inbound(inner);
+            self.give_back_receive(inner, receive);
             return Delivery::Quiet;
         }
-        let placed = (head == 0 || self.place(&receive, 0, incoming.payload.part(0, GLOBAL_HEADER)))
-            && self.place(&receive, GLOBAL_HEADER as u64, incoming.payload.part(head, length));
+        let placed = (head == 0 || self.place(&receive, 0, payload.part(0, GLOBAL_HEADER)))
+            && self.place(&receive, GLOBAL_HEADER as u64, payload.part(head, length));
         if !placed {
             self.complete_receive(&receive, Status::LocalProtection);
             self.enter_error(inner);
             return Delivery::Filled;
         }
         self.receive_is_over();
-        self.receive_completions.push(SendCredit::NONE, header.solicited, |completion| {
+        self.receive_completions.push(SendCredit::NONE, datagram.solicited, |completion| {
             completion.set_bare(receive.id, CompletionOpcode::Receive, Status::Success, self.number);
             completion.byte_length = (length + GLOBAL_HEADER) as u32;
-            completion.immediate = header.immediate;
-            completion.source_qp = header.source;
-            completion.has_global_header = header.global_header;
-            completion.source_lid = header.operand as u16;
+            completion.immediate = datagram.immediate;
+            completion.source_qp = base.source;
+            completion.has_global_header = datagram.global_header;
+            completion.source_lid = datagram.source_lid;
         });
         Delivery::Filled
     }

@@ -18,9 +18,9 @@ impl QueuePair {
         let IncomingShort { send, payload } = incoming;
         let mut inner = self.lock();
         let inner = &mut *inner;
-        let from_peer = inner.attributes.destination_qp == send.source
+        let from_peer = inner.attributes.destination_qp == send.base.source
             && inner.path.as_ref().is_some_and(|path| Arc::ptr_eq(&path.link, link));
-        let next = inner.responder.expected == send.psn && inner.responder.inbound.is_none();
+        let next = inner.responder.expected == send.base.psn && inner.responder.inbound.is_none();
         let plain = self.express && self.shared_receives.is_none();
         let ready = match inner.state() {
             QpState::ReadyToSend => true,
@@ -49,7 +49,7 @@ impl QueuePair {
         inner.receives.pass_first();
         let responder = &mut inner.responder;
         (responder.held_since, responder.refused) = (None, None);
-        (responder.expected, responder.acknowledge) = (send.psn.next(), Some(send.psn));
+        (responder.expected, responder.acknowledge) = (send.base.psn.next(), Some(send.base.psn));
         // The requests it answers end before the receive does, as their acknowledgement by itself would have them do.
         if let Some(psn) = send.acknowledges {
             self.take_acknowledge(inner, psn);
@@ -57,7 +57,7 @@ impl QueuePair {
         self.receive_completions.push(SendCredit::NONE, send.solicited, |completion| {
             completion.set_bare(id, CompletionOpcode::Receive, Status::Success, self.number);
             completion.byte_length = length;
-            completion.source_qp = send.source;
+            completion.source_qp = send.base.source;
         });
         if send.acknowledges.is_some() && inner.awaits_answers() {
             self.pump(inner);

@@ -10,12 +10,14 @@ mod receives;
 mod sends;
 
 use std::collections::VecDeque;
+use std::mem::Discriminant;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nonic_memory::Key;
+use nonic_memory::SharedSlice;
+use nonic_protocol::{BaseHeader, Psn, Refusal, RemoteRange, Request};
 use nonic_queue::{QpState, QpType};
-use nonic_transport::{Header, Incoming, Link, MessageKind, Psn, Refusal};
+use nonic_transport::Link;
 
 use crate::async_event::AsyncEventKind;
 use crate::limits::MESSAGE_MAX;
@@ -25,14 +27,14 @@ use crate::receive_queue::Receive;
 /// An answer that carries data.
 #[derive(Clone, Copy, Debug)]
 enum Response {
-    Read { psn: Psn, attempt: u8, address: u64, key: Key, total: u32, sent: u32 },
+    Read { psn: Psn, attempt: u8, remote: RemoteRange, total: u32, sent: u32 },
     Atomic { psn: Psn, attempt: u8, old: u64 },
 }
 
 /// A message of which fragments are still to come.
 #[derive(Debug)]
 struct Inbound {
-    kind: MessageKind,
+    kind: Discriminant<Request>,
     psn: Psn,
     attempt: u8,
     received: u32,
@@ -102,8 +104,8 @@ impl Responder {
 
 /// How a request ended.
 enum Outcome {
-    /// More fragments come.
-    More,
+    /// So many bytes have come, and more fragments follow; the receive that is being filled.
+    More(u32, Option<Receive>),
     /// Done; whether a receive was filled.
     Done(bool),
     /// Nothing was done; the peer may try again.
@@ -127,11 +129,13 @@ impl QueuePair {
         &self,
         inner: &mut Inner,
         link: &Arc<Link>,
-        incoming: &Incoming<'_>,
+        base: BaseHeader,
+        request: &Request,
+        payload: SharedSlice<'_>,
     ) -> Delivery {
-        let header = &incoming.header;
+        let BaseHeader { psn, attempt, .. } = base;
         let reliable = self.transport == QpType::ReliableConnection;
-        if !inner.state().receives() || !self.is_peer(inner, link, header.source) {
+        if !inner.state().receives() || !self.is_peer(inner, link, base.source) {
             if reliable {
                 // Behind what was already said to this peer, if it is the peer.
                 let own = inner
@@ -141,7 +145,7 @@ impl QueuePair {
                     // A link that has ended carries nothing any more, though another to the same process may live.
                     .filter(|own| !own.is_dead() && own.leads_where(link));
                 let link = own.unwrap_or(link);
-                if Self::refuse_unknown(link, header) {
+                if request.is_first() && Self::refuse_request(link, base) {
                     link.ring_bell();
                 }
             }
@@ -151,32 +155,36 @@ impl QueuePair {
             inner.established = true;
             self.raise(AsyncEventKind::CommunicationEstablished);
         }
-        if let Some(psn) = header.acknowledges {
-            self.take_acknowledge(inner, psn);
+        if let Some(acknowledged) = request.acknowledges() {
+            self.take_acknowledge(inner, acknowledged);
         }
-        if !self.is_next(inner, header) {
+        if !self.is_next(inner, base, request) {
             return Delivery::Quiet;
         }
-        let outcome = self.execute(inner, link, incoming);
+        let outcome = self.execute(inner, link, base, request, payload);
         match outcome {
-            Outcome::More => Delivery::Quiet,
+            Outcome::More(received, receive) => {
+                let kind = request.kind();
+                inner.responder.inbound = Some(Inbound { kind, psn, attempt, received, receive });
+                Delivery::Quiet
+            }
             Outcome::Done(filled) => {
                 inner.responder.inbound = None;
                 inner.responder.refused = None;
                 if reliable {
-                    inner.responder.expected = header.psn.next();
-                    let answered = matches!(header.kind, MessageKind::Read | MessageKind::Atomic);
-                    inner.responder.acknowledge = if answered { None } else { Some(header.psn) };
+                    inner.responder.expected = psn.next();
+                    let answered = request.is_answered_with_data();
+                    inner.responder.acknowledge = if answered { None } else { Some(psn) };
                 }
                 if filled { Delivery::Filled } else { Delivery::Quiet }
             }
             Outcome::Hold => Delivery::Held,
             Outcome::Retry(refusal) if reliable => {
-                inner.responder.refuse(header.psn, header.attempt, refusal);
+                inner.responder.refuse(psn, attempt, refusal);
                 Delivery::Quiet
             }
             Outcome::Fatal(refusal, event) if reliable => {
-                inner.responder.refuse(header.psn, header.attempt, refusal);
+                inner.responder.refuse(psn, attempt, refusal);
                 self.answer(inner);
                 self.end_refused(inner, event);
                 Delivery::Quiet
@@ -201,11 +209,12 @@ impl QueuePair {
     }
 
     /// Whether a message is the one that is due: the expected number, or the next fragment of the one under way.
-    fn is_next(&self, inner: &mut Inner, header: &Header) -> bool {
-        if !header.is_first() {
+    fn is_next(&self, inner: &mut Inner, base: BaseHeader, request: &Request) -> bool {
+        let BaseHeader { psn, attempt, .. } = base;
+        if !request.is_first() {
             return inner.responder.inbound.as_ref().is_some_and(|inbound| {
-                (inbound.kind, inbound.psn, inbound.attempt) == (header.kind, header.psn, header.attempt)
-                    && inbound.received == header.offset
+                (inbound.kind, inbound.psn, inbound.attempt) == (request.kind(), psn, attempt)
+                    && inbound.received == request.offset()
             });
         }
         self.give_back_inbound(inner);
@@ -213,14 +222,13 @@ impl QueuePair {
             return true;
         }
         let expected = inner.responder.expected;
-        match header.psn.ahead_of(expected) {
+        match psn.ahead_of(expected) {
             0 => true,
             1.. => {
                 // After a refusal the messages behind it were on their way already.
-                let known =
-                    matches!(inner.responder.refused, Some((_, attempt)) if attempt == header.attempt);
+                let known = matches!(inner.responder.refused, Some((_, refused)) if refused == attempt);
                 if !known {
-                    inner.responder.refuse(header.psn, header.attempt, Refusal::OutOfSequence);
+                    inner.responder.refuse(psn, attempt, Refusal::OutOfSequence);
                 }
                 false
             }
@@ -237,33 +245,29 @@ impl QueuePair {
     /// A message that broke off leaves its receive to the next.
     fn give_back_inbound(&self, inner: &mut Inner) {
         if let Some(Inbound { receive: Some(receive), .. }) = inner.responder.inbound.take() {
-            match &self.shared_receives {
-                Some(queue) => queue.give_back(receive),
-                None => inner.receives.give_back(receive),
-            }
+            self.give_back_receive(inner, receive);
         }
     }
 
-    fn execute(&self, inner: &mut Inner, link: &Arc<Link>, incoming: &Incoming<'_>) -> Outcome {
-        let header = &incoming.header;
-        if header.total > MESSAGE_MAX {
+    fn execute(
+        &self,
+        inner: &mut Inner,
+        link: &Arc<Link>,
+        base: BaseHeader,
+        request: &Request,
+        payload: SharedSlice<'_>,
+    ) -> Outcome {
+        if request.total() > MESSAGE_MAX {
             return Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpRequestError));
         }
-        match header.kind {
-            MessageKind::Send => self.take_send(inner, incoming),
-            MessageKind::SendPull => self.take_pull(inner, link, incoming),
-            MessageKind::SendInvalidate => self.take_send_invalidate(inner, incoming),
-            MessageKind::Write => self.take_write(inner, incoming),
-            MessageKind::WriteNotify => match self.take_receive(inner) {
-                Ok(receive) => self.complete_write(receive.id, header),
-                Err(outcome) => outcome,
-            },
-            MessageKind::Read => self.take_read(inner, header),
-            _ => self.take_atomic(inner, header),
+        match request {
+            Request::Send(send) => self.take_send(inner, base, send, payload),
+            Request::Pull(send) => self.take_pull(inner, link, base, send, payload),
+            Request::SendInvalidate(send) => self.take_send_invalidate(inner, base, send, payload),
+            Request::Write(write) => self.take_write(inner, base, write, payload),
+            Request::WriteNotify(write) => self.take_notice(inner, base, write),
+            Request::Read(read) => self.take_read(inner, base, read),
+            Request::Atomic(atomic) => self.take_atomic(inner, base, atomic),
         }
     }
-}
-
-fn inbound(header: &Header, received: u32, receive: Option<Receive>) -> Inbound {
-    Inbound { kind: header.kind, psn: header.psn, attempt: header.attempt, received, receive }
 }

@@ -1,35 +1,44 @@
 //! One-sided requests of a peer.
 
 use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, ShadowBytes, SharedSlice};
-use nonic_queue::{QpType, Status};
-use nonic_transport::{Header, Incoming, Refusal};
+use nonic_protocol::{
+    AtomicChange, AtomicRequest, BaseHeader, ReadRequest, Refusal, WriteFragment, WriteNotify,
+};
+use nonic_queue::{CompletionOpcode, QpType, Status};
 
-use super::{Outcome, Response, inbound};
+use super::receives::Arrived;
+use super::{Outcome, Response};
 use crate::async_event::AsyncEventKind;
 use crate::queue_pair::{Inner, QueuePair};
 
 impl QueuePair {
-    pub(super) fn take_write(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Outcome {
-        let header = &incoming.header;
-        if header.is_first() {
+    pub(super) fn take_write(
+        &self,
+        inner: &mut Inner,
+        base: BaseHeader,
+        write: &WriteFragment,
+        payload: SharedSlice<'_>,
+    ) -> Outcome {
+        let WriteFragment { extent, remote, immediate, solicited } = *write;
+        if extent.offset == 0 {
             if !inner.attributes.access.contains(Access::REMOTE_WRITE) {
                 return Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpAccessError));
             }
-            if header.immediate.is_some() && !self.has_receive(inner) {
+            if immediate.is_some() && !self.has_receive(inner) {
                 return self.without_receive(inner);
             }
         }
         let guard = self.engine().party().memory.enter();
         // The whole range is judged with every fragment: the region may go at any time.
-        let range = AddressRange::new(header.address, header.total.into());
-        let target = self.remote_bytes(&guard, header.key, range, Access::REMOTE_WRITE);
-        let (at, payload) = (header.offset as usize, incoming.payload);
+        let range = AddressRange::new(remote.address, extent.total.into());
+        let target = self.remote_bytes(&guard, remote.key, range, Access::REMOTE_WRITE);
+        let at = extent.offset as usize;
         if let Some(target) = target {
             target.part(at, payload.length()).copy_near_from(payload);
-        } else if let Some(shadow) = self.remote_shadow(&guard, header.key, range, Access::REMOTE_WRITE) {
+        } else if let Some(shadow) = self.remote_shadow(&guard, remote.key, range, Access::REMOTE_WRITE) {
             shadow.write(at, payload);
         } else {
-            if header.immediate.is_some()
+            if immediate.is_some()
                 && self.transport == QpType::ReliableConnection
                 && let Ok(receive) = self.take_receive(inner)
             {
@@ -38,18 +47,23 @@ impl QueuePair {
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         }
         drop(guard);
-        let received = header.offset + incoming.payload.length() as u32;
-        if received < header.total {
-            inner.responder.inbound = Some(inbound(header, received, None));
-            return Outcome::More;
+        let received = extent.offset + payload.length() as u32;
+        if received < extent.total {
+            return Outcome::More(received, None);
         }
-        if header.immediate.is_none() {
-            return Outcome::Done(false);
-        }
-        match self.take_receive(inner) {
-            Ok(receive) => self.complete_write(receive.id, header),
-            Err(outcome) => outcome,
-        }
+        let Some(immediate) = immediate else { return Outcome::Done(false) };
+        self.take_notice(inner, base, &WriteNotify { total: extent.total, immediate, solicited })
+    }
+
+    /// The bytes of a write are there; its immediate data take a receive.
+    pub(super) fn take_notice(&self, inner: &mut Inner, base: BaseHeader, write: &WriteNotify) -> Outcome {
+        let WriteNotify { total, immediate, solicited } = *write;
+        let receive = match self.take_receive(inner) {
+            Ok(receive) => receive,
+            Err(outcome) => return outcome,
+        };
+        let (opcode, immediate) = (CompletionOpcode::ReceiveWriteWithImmediate, Some(immediate));
+        self.complete_message(receive.id, base, Arrived { opcode, total, immediate, solicited })
     }
 
     /// Bytes of this process that a peer names, unless they are a shadow's.
@@ -91,39 +105,40 @@ impl QueuePair {
         Ok(())
     }
 
-    pub(super) fn take_read(&self, inner: &mut Inner, header: &Header) -> Outcome {
+    pub(super) fn take_read(&self, inner: &mut Inner, base: BaseHeader, read: &ReadRequest) -> Outcome {
+        let ReadRequest { remote, total } = *read;
         if let Err(outcome) = self.check_read(inner, Access::REMOTE_READ) {
             return outcome;
         }
         let guard = self.engine().party().memory.enter();
-        let range = AddressRange::new(header.address, header.total.into());
-        let (key, want) = (header.key, Access::REMOTE_READ);
+        let range = AddressRange::new(remote.address, total.into());
+        let (key, want) = (remote.key, Access::REMOTE_READ);
         if self.remote_bytes(&guard, key, range, want).is_none()
             && self.remote_shadow(&guard, key, range, want).is_none()
         {
             return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
         }
-        let (psn, attempt) = (header.psn, header.attempt);
-        let (address, key, total) = (header.address, header.key, header.total);
-        self.owe(inner, Response::Read { psn, attempt, address, key, total, sent: 0 });
+        let BaseHeader { psn, attempt, .. } = base;
+        self.owe(inner, Response::Read { psn, attempt, remote, total, sent: 0 });
         Outcome::Done(false)
     }
 
-    pub(super) fn take_atomic(&self, inner: &mut Inner, header: &Header) -> Outcome {
+    pub(super) fn take_atomic(&self, inner: &mut Inner, base: BaseHeader, atomic: &AtomicRequest) -> Outcome {
+        let AtomicRequest { remote, change } = *atomic;
         let misaligned = Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpRequestError));
-        if !header.address.is_multiple_of(8) {
+        if !remote.address.is_multiple_of(AtomicRequest::LENGTH.into()) {
             return misaligned;
         }
         if let Err(outcome) = self.check_read(inner, Access::REMOTE_ATOMIC) {
             return outcome;
         }
         let guard = self.engine().party().memory.enter();
-        let range = AddressRange::new(header.address, 8);
-        let change = |word: SharedSlice<'_>| match header.swap {
-            Some(swap) => word.compare_swap(header.operand, swap),
-            None => word.fetch_add(header.operand),
+        let range = AddressRange::new(remote.address, AtomicRequest::LENGTH.into());
+        let change = |word: SharedSlice<'_>| match change {
+            AtomicChange::CompareSwap { compare, swap } => word.compare_swap(compare, swap),
+            AtomicChange::FetchAdd { add } => word.fetch_add(add),
         };
-        let (key, want) = (header.key, Access::REMOTE_ATOMIC);
+        let (key, want) = (remote.key, Access::REMOTE_ATOMIC);
         let old = if let Some(word) = self.remote_bytes(&guard, key, range, want) {
             word.is_word().then(|| change(word))
         } else if let Some(shadow) = self.remote_shadow(&guard, key, range, want) {
@@ -133,7 +148,7 @@ impl QueuePair {
         };
         drop(guard);
         let Some(old) = old else { return misaligned };
-        self.owe(inner, Response::Atomic { psn: header.psn, attempt: header.attempt, old });
+        self.owe(inner, Response::Atomic { psn: base.psn, attempt: base.attempt, old });
         Outcome::Done(false)
     }
 

@@ -3,14 +3,24 @@
 use std::time::{Duration, Instant};
 
 use nonic_memory::{Access, AddressRange, KeyUse, OperationGuard, SharedSlice, ZoneId};
+use nonic_protocol::{BaseHeader, Refusal};
 use nonic_queue::{CompletionOpcode, QpType, ScatterGather, Status};
-use nonic_transport::{Header, Refusal};
 
 use super::Outcome;
 use crate::completion_queue::SendCredit;
 use crate::queue_pair::{Inner, QueuePair};
 use crate::receive_queue::Receive;
 use crate::requester::Slices;
+
+/// What is shown of a message that has arrived.
+pub(super) struct Arrived {
+    pub(super) opcode: CompletionOpcode,
+    /// Length in bytes.
+    pub(super) total: u32,
+    /// Immediate data, or the key that was taken out of use.
+    pub(super) immediate: Option<u32>,
+    pub(super) solicited: bool,
+}
 
 impl QueuePair {
     /// The next receive, or what to do without one.
@@ -24,6 +34,14 @@ impl QueuePair {
             return Ok(receive);
         }
         Err(self.without_receive(inner))
+    }
+
+    /// A receive is the next again: what it was taken for did not come.
+    pub(super) fn give_back_receive(&self, inner: &mut Inner, receive: Receive) {
+        match &self.shared_receives {
+            Some(queue) => queue.give_back(receive),
+            None => inner.receives.give_back(receive),
+        }
     }
 
     pub(super) fn has_receive(&self, inner: &Inner) -> bool {
@@ -99,22 +117,14 @@ impl QueuePair {
         Outcome::Fatal(refusal, None)
     }
 
-    pub(super) fn complete_send(&self, id: u64, header: &Header) -> Outcome {
-        self.complete_message(id, header, CompletionOpcode::Receive)
-    }
-
-    pub(super) fn complete_write(&self, id: u64, header: &Header) -> Outcome {
-        self.complete_message(id, header, CompletionOpcode::ReceiveWriteWithImmediate)
-    }
-
     #[inline]
-    pub(super) fn complete_message(&self, id: u64, header: &Header, opcode: CompletionOpcode) -> Outcome {
+    pub(super) fn complete_message(&self, id: u64, base: BaseHeader, arrived: Arrived) -> Outcome {
         self.receive_is_over();
-        self.receive_completions.push(SendCredit::NONE, header.solicited, |completion| {
-            completion.set_bare(id, opcode, Status::Success, self.number);
-            completion.byte_length = header.total;
-            completion.immediate = header.immediate;
-            completion.source_qp = header.source;
+        self.receive_completions.push(SendCredit::NONE, arrived.solicited, |completion| {
+            completion.set_bare(id, arrived.opcode, Status::Success, self.number);
+            completion.byte_length = arrived.total;
+            completion.immediate = arrived.immediate;
+            completion.source_qp = base.source;
         });
         Outcome::Done(true)
     }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use nonic_memory::SharedSlice;
-use nonic_queue::{QpType, Status};
-use nonic_transport::{Header, Incoming, Link, PullError, PullPiece, Refusal};
+use nonic_protocol::{BaseHeader, Refusal, SendFragment, SendPull};
+use nonic_queue::{CompletionOpcode, QpType, Status};
+use nonic_transport::{Link, PullError, PullPiece};
 
-use super::{Inbound, Outcome, inbound};
+use super::receives::Arrived;
+use super::{Inbound, Outcome};
 use crate::async_event::AsyncEventKind;
 use crate::limits::PIECES_MAX;
 use crate::queue_pair::{Inner, QueuePair};
@@ -14,52 +16,64 @@ use crate::receive_queue::Receive;
 use crate::requester::{DIRECT_CHUNK, Slices};
 
 impl QueuePair {
-    pub(super) fn take_send(&self, inner: &mut Inner, incoming: &Incoming<'_>) -> Outcome {
-        let header = &incoming.header;
-        let receive = match self.receive_under_way(inner, header) {
+    pub(super) fn take_send(
+        &self,
+        inner: &mut Inner,
+        base: BaseHeader,
+        send: &SendFragment,
+        payload: SharedSlice<'_>,
+    ) -> Outcome {
+        let SendFragment { extent, immediate, solicited, .. } = *send;
+        let receive = match self.receive_under_way(inner, extent.total) {
             Ok(receive) => receive,
             Err(outcome) => return outcome,
         };
-        if !self.place(&receive, header.offset.into(), incoming.payload) {
+        if !self.place(&receive, extent.offset.into(), payload) {
             return self.fail_receive(&receive, Status::LocalProtection, Refusal::Operation);
         }
-        let received = header.offset + incoming.payload.length() as u32;
-        if received < header.total {
-            inner.responder.inbound = Some(inbound(header, received, Some(receive)));
-            return Outcome::More;
+        let received = extent.offset + payload.length() as u32;
+        if received < extent.total {
+            return Outcome::More(received, Some(receive));
         }
-        self.complete_send(receive.id, header)
+        let (opcode, total) = (CompletionOpcode::Receive, extent.total);
+        self.complete_message(receive.id, base, Arrived { opcode, total, immediate, solicited })
     }
 
     /// The receive that the message's earlier fragments went to, or a new one if this is the first.
-    pub(super) fn receive_under_way(&self, inner: &mut Inner, header: &Header) -> Result<Receive, Outcome> {
+    pub(super) fn receive_under_way(&self, inner: &mut Inner, total: u32) -> Result<Receive, Outcome> {
         match inner.responder.inbound.take() {
             Some(Inbound { receive: Some(receive), .. }) => Ok(receive),
-            _ => self.receive_for(inner, header),
+            _ => self.receive_for(inner, total),
         }
     }
 
     /// Takes a receive that is long enough for the message.
-    pub(super) fn receive_for(&self, inner: &mut Inner, header: &Header) -> Result<Receive, Outcome> {
+    pub(super) fn receive_for(&self, inner: &mut Inner, total: u32) -> Result<Receive, Outcome> {
         let receive = self.take_receive(inner)?;
-        if u64::from(header.total) <= receive.pieces.length() {
+        if u64::from(total) <= receive.pieces.length() {
             return Ok(receive);
         }
         if self.transport == QpType::ReliableConnection {
             return Err(self.fail_receive(&receive, Status::LocalLength, Refusal::InvalidRequest));
         }
-        inner.responder.inbound = Some(inbound(header, 0, Some(receive)));
-        self.give_back_inbound(inner);
+        self.give_back_receive(inner, receive);
         Err(Outcome::Dropped)
     }
 
     /// A send whose bytes are still in the sender's memory.
-    pub(super) fn take_pull(&self, inner: &mut Inner, link: &Arc<Link>, incoming: &Incoming<'_>) -> Outcome {
-        let header = &incoming.header;
-        let Some(list) = parse_list(incoming.payload, header.total) else {
+    pub(super) fn take_pull(
+        &self,
+        inner: &mut Inner,
+        link: &Arc<Link>,
+        base: BaseHeader,
+        send: &SendPull,
+        payload: SharedSlice<'_>,
+    ) -> Outcome {
+        let SendPull { total, immediate, solicited, .. } = *send;
+        let Some(list) = parse_list(payload, total) else {
             return Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpRequestError));
         };
-        let sender = link.view().and_then(|view| view.segment.slot_place(header.source));
+        let sender = link.view().and_then(|view| view.segment.slot_place(base.source));
         let Some(sender) = sender else { return Outcome::Retry(Refusal::CannotPull) };
         match link.can_pull(sender, &list) {
             Ok(()) => {}
@@ -68,14 +82,14 @@ impl QueuePair {
                 return Outcome::Fatal(Refusal::RequesterMemory, None);
             }
         }
-        let receive = match self.receive_for(inner, header) {
+        let receive = match self.receive_for(inner, total) {
             Ok(receive) => receive,
             Err(outcome) => return outcome,
         };
-        let (total, mut offset) = (u64::from(header.total), 0);
-        while offset < total {
+        let mut offset = 0;
+        while offset < u64::from(total) {
             // A part at a time, so that nobody who takes memory back waits for all of them.
-            let count = (total - offset).min(DIRECT_CHUNK);
+            let count = (u64::from(total) - offset).min(DIRECT_CHUNK);
             let guard = self.engine().party().memory.enter();
             let mut slices = Slices::new();
             if !self.receive_bytes(&guard, &receive, offset, count, &mut slices) {
@@ -88,7 +102,8 @@ impl QueuePair {
             }
             offset += count;
         }
-        self.complete_send(receive.id, header)
+        let opcode = CompletionOpcode::Receive;
+        self.complete_message(receive.id, base, Arrived { opcode, total, immediate, solicited })
     }
 }
 

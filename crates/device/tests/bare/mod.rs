@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use nonic_device::QpNumber;
 use nonic_memory::AdoptionPolicy;
-use nonic_transport::{BLOCK_SIZE, Block, Header, Link, Party, Tier, TrustedUsers, claim_block};
+use nonic_protocol::Message;
+use nonic_transport::{BLOCK_SIZE, Block, Link, Party, Tier, TrustedUsers, claim_block};
 
 pub(crate) struct BarePeer {
     pub(crate) block: Block,
@@ -40,12 +41,12 @@ impl BarePeer {
 }
 
 /// The next message and the length of its payload.
-pub(crate) fn next_message(link: &Link) -> (Header, usize) {
+pub(crate) fn next_message(link: &Link) -> (Message, usize) {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         assert!(Instant::now() < deadline, "no message came");
         let Some(mut ring) = link.try_receive() else { continue };
-        let found = ring.peek().unwrap().map(|incoming| (incoming.header, incoming.payload.length()));
+        let found = ring.peek().unwrap().map(|incoming| (incoming.message, incoming.payload.length()));
         if let Some(found) = found {
             if ring.advance() | ring.report() {
                 drop(ring);

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use nonic_memory::{Inside, KeyTableView, OperationGuard, OperationSlots, SharedSlice};
-use nonic_queue::QpNumber;
+use nonic_protocol::{Message, QpNumber};
 use nonic_sys::{
     AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, FenceReach, PacketSocket, PeerMemory,
     SharedMapping,
@@ -26,14 +26,13 @@ use nonic_trust::{Challenge, Peer};
 pub use self::attention::Attention;
 pub use self::resting::BeginsRest;
 use crate::calls::{CallNumber, PeerCalls};
+use crate::codec::ShortSend;
 use crate::control::ProcessToken;
 use crate::layout::{RING_SLOTS, direction};
 use crate::link_record::{LinkFacts, LinkRecord};
-use crate::message::Header;
 use crate::party::Party;
 use crate::ring::{Bell, Consumer, Producer, RingFull, RingMemory};
 use crate::segment::SegmentView;
-use crate::short_send::ShortSend;
 use crate::windows::Windows;
 
 /// Who is at the other end: what the kernel says and what it says itself. Both must match for two links to lead to one
@@ -293,8 +292,8 @@ impl Link {
 
     /// Puts a message into the ring; [`Link::ring_bell`] afterwards, once for several.
     #[inline]
-    pub fn push(&self, header: &Header, payload: &[SharedSlice<'_>]) -> Result<(), RingFull> {
-        self.transmit.lock().push(header, payload)
+    pub fn push(&self, message: &Message, payload: &[SharedSlice<'_>]) -> Result<(), RingFull> {
+        self.transmit.lock().push(message, payload)
     }
 
     /// Puts a short send into the ring, if that is done in a few steps. False: nothing was done, [`Link::push`] does it.

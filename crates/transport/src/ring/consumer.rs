@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use nonic_memory::SharedSlice;
+use nonic_protocol::Message;
 
 use super::{Bell, RingMemory, Sleeper, cells_of, stamp};
+use crate::codec::{Entry, FRAGMENT, HEADER_WORDS, ShortSend, parse, words_of};
 use crate::layout::{CELLS, RING_HEAD, RING_PRODUCER_WAITS};
-use crate::message::{FRAGMENT, HEADER_WORDS, Header, MessageKind};
-use crate::short_send::ShortSend;
 
 /// Cells the consumer frees before it tells the producer, if it does not pause earlier.
 const REPORT_EVERY: u64 = CELLS / 8;
@@ -25,8 +25,8 @@ pub struct RingCorrupt {
 /// A message that was found; its payload stands until [`Consumer::advance`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
-    /// A checked copy of the header.
-    pub header: Header,
+    /// A checked copy of what it says.
+    pub message: Message,
     /// The bytes. The producer can still change them: copy once, then look.
     pub payload: SharedSlice<'a>,
 }
@@ -98,7 +98,7 @@ impl Consumer {
             }
             let corrupt = RingCorrupt { position: self.head, word: first };
             // No word more than the header has: what stands behind it may be in a line that is being written.
-            let count = Header::words_of(first).ok_or(corrupt)?;
+            let count = words_of(first).ok_or(corrupt)?;
             if cells_of(count, 0) > CELLS - self.head % CELLS {
                 return Err(corrupt);
             }
@@ -107,9 +107,8 @@ impl Consumer {
             for (i, word) in words.iter_mut().enumerate().take(count).skip(1) {
                 *word = self.memory.word(self.head, i).load(Ordering::Relaxed);
             }
-            let (header, count, length) = Header::parse(&words).ok_or(corrupt)?;
-            let padding = header.kind == MessageKind::Padding;
-            if length as usize > FRAGMENT && !padding {
+            let (entry, count, length) = parse(&words).ok_or(corrupt)?;
+            if length as usize > FRAGMENT && entry != Entry::Padding {
                 return Err(corrupt);
             }
             let cells = cells_of(count, length as usize);
@@ -117,12 +116,12 @@ impl Consumer {
                 return Err(corrupt);
             }
             self.current = cells;
-            if padding {
+            let Entry::Message(message) = entry else {
                 self.advance();
                 continue;
-            }
+            };
             let payload = self.memory.payload(self.head, count, length as usize).ok_or(corrupt)?;
-            return Ok(Some(Incoming { header, payload }));
+            return Ok(Some(Incoming { message, payload }));
         }
     }
 

@@ -83,12 +83,10 @@ pub struct RingFull;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::{FRAGMENT, Kind, ShortSend};
     use crate::layout::DIRECTION_LENGTH;
     use crate::layout::{RING_HEAD, RING_PRODUCER_WAITS};
-    use crate::message::{FRAGMENT, Header, MessageKind};
-    use crate::psn::Psn;
-    use crate::short_send::ShortSend;
-    use nonic_queue::QpNumber;
+    use nonic_protocol::{BaseHeader, Message, Psn, QpNumber};
     use proptest::prelude::*;
     use std::sync::atomic::Ordering;
 
@@ -98,10 +96,8 @@ mod tests {
         (Producer::new(memory.clone()), Consumer::new(memory.clone()), memory)
     }
 
-    fn header(psn: u32, total: usize) -> Header {
-        let mut header = Header::new(MessageKind::Send, QpNumber(2), QpNumber(3), Psn(psn), 0);
-        header.total = total as u32;
-        header
+    fn message(psn: u32, total: usize) -> Message {
+        short_send(psn).to_message(total as u32)
     }
 
     proptest! {
@@ -132,28 +128,22 @@ mod tests {
     }
 
     fn short_send(psn: u32) -> ShortSend {
-        ShortSend {
-            destination: QpNumber(2),
-            source: QpNumber(3),
-            psn: Psn(psn),
-            attempt: 0,
-            solicited: false,
-            acknowledges: None,
-        }
+        let base = BaseHeader { destination: QpNumber(2), source: QpNumber(3), psn: Psn(psn), attempt: 0 };
+        ShortSend { base, solicited: false, acknowledges: None }
     }
 
     fn push(producer: &mut Producer, psn: u32, bytes: &mut [u8]) -> Result<(), RingFull> {
         // SAFETY: the slice lives through the call.
         #[allow(unsafe_code)]
         let payload = unsafe { SharedSlice::from_raw(bytes.as_mut_ptr(), bytes.len()) };
-        producer.push(&header(psn, bytes.len()), &[payload])
+        producer.push(&message(psn, bytes.len()), &[payload])
     }
 
     fn pop(consumer: &mut Consumer) -> Option<(u32, Vec<u8>)> {
         let incoming = consumer.peek().unwrap()?;
         let mut bytes = vec![0; incoming.payload.length()];
         incoming.payload.read(&mut bytes);
-        let psn = incoming.header.psn.0;
+        let psn = incoming.message.base.psn.0;
         consumer.advance();
         Some((psn, bytes))
     }
@@ -206,7 +196,7 @@ mod tests {
         let (mut producer, mut consumer, _) = ring();
         // Payload that looks like a stamped first word in every cell, for every lap that follows.
         for lap in 1..20u64 {
-            let word = lap | (MessageKind::Send as u64) << 16 | 4 << 24;
+            let word = lap | (Kind::Send as u64) << 16 | 4 << 24;
             let mut bytes: Vec<u8> = word.to_le_bytes().repeat(1000);
             for psn in 0..40 {
                 push(&mut producer, psn, &mut bytes).unwrap();

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use nonic_memory::SharedSlice;
+use nonic_protocol::Message;
 
 use super::{RingFull, RingMemory, cells_of, stamp};
+use crate::codec::{FRAGMENT, HEADER_WORDS, ShortSend, emit, padding, words_for};
 use crate::layout::{CELL, CELLS, RING_HEAD, RING_PRODUCER_WAITS};
-use crate::message::{FRAGMENT, HEADER_WORDS, Header, MessageKind};
-use crate::short_send::ShortSend;
 
 /// The writing end; one thread at a time.
 #[derive(Debug)]
@@ -86,18 +86,17 @@ impl Producer {
     /// # Panics
     /// If the payload is longer than [`FRAGMENT`].
     #[inline]
-    pub fn push(&mut self, header: &Header, payload: &[SharedSlice<'_>]) -> Result<(), RingFull> {
+    pub fn push(&mut self, message: &Message, payload: &[SharedSlice<'_>]) -> Result<(), RingFull> {
         let length: usize = payload.iter().map(SharedSlice::length).sum();
         assert!(length <= FRAGMENT, "{length} bytes in one message");
-        let cells = cells_of(header.words(length as u32), length);
+        let cells = cells_of(words_for(message, length as u32), length);
         let left = CELLS - self.tail % CELLS;
         if cells > left {
             self.reserve(left + cells)?;
-            let padding = Header::new(MessageKind::Padding, header.destination, header.source, header.psn, 0);
-            self.publish(&padding, &[], left, (left as usize * CELL - 24) as u32);
+            self.pad(left);
         }
         self.reserve(cells)?;
-        self.publish(header, payload, cells, length as u32);
+        self.publish(message, payload, cells, length as u32);
         Ok(())
     }
 
@@ -131,11 +130,11 @@ impl Producer {
     }
 
     #[inline]
-    fn publish(&mut self, header: &Header, payload: &[SharedSlice<'_>], cells: u64, length: u32) {
-        let first = header.emit(stamp(self.tail), length, |at, word| {
+    fn publish(&mut self, message: &Message, payload: &[SharedSlice<'_>], cells: u64, length: u32) {
+        let first = emit(message, stamp(self.tail), length, |at, word| {
             self.memory.word(self.tail, at).store(word, Ordering::Relaxed);
         });
-        if let Some(place) = self.memory.payload(self.tail, header.words(length), length as usize) {
+        if let Some(place) = self.memory.payload(self.tail, words_for(message, length), length as usize) {
             let mut at = 0;
             for piece in payload {
                 place.part(at, piece.length()).copy_from(*piece);
@@ -143,6 +142,16 @@ impl Producer {
             }
         }
         self.settle(cells, first);
+    }
+
+    /// Fills the cells that are left before the ring starts again.
+    fn pad(&mut self, cells: u64) {
+        const WORDS: usize = 3;
+        for number in 1..WORDS {
+            self.memory.word(self.tail, number).store(0, Ordering::Relaxed);
+        }
+        let payload = cells as usize * CELL - WORDS * 8;
+        self.settle(cells, padding(stamp(self.tail), payload as u32));
     }
 
     /// Whether a message of the largest size would fit.

@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nonic_memory::SharedSlice;
-use nonic_queue::QpNumber;
+use nonic_protocol::{BaseHeader, Body, Message, Psn, QpNumber, Request};
 use nonic_sys::SharedMapping;
 use proptest::prelude::*;
 
 use super::{Consumer, Producer, RingCorrupt, RingFull, RingMemory, cells_of, stamp};
+use crate::codec::{ACKNOWLEDGES, FRAGMENT, Kind, SOLICITED, ShortSend, WHOLE};
 use crate::layout::{CELL, CELLS, DIRECTION_LENGTH, RING_HEAD};
-use crate::message::{ACKNOWLEDGES, FRAGMENT, Header, MessageKind, SOLICITED, WHOLE};
-use crate::psn::Psn;
-use crate::short_send::ShortSend;
 
 /// A ring with both its ends.
 struct Ring {
@@ -21,8 +19,8 @@ struct Ring {
     memory: RingMemory,
 }
 
-/// A message as the consumer finds it: its header, and where its payload stands.
-type Found = (Header, usize, usize);
+/// A message as the consumer finds it: what it says, and where its payload stands.
+type Found = (Message, usize, usize);
 
 impl Ring {
     fn new() -> Self {
@@ -45,7 +43,7 @@ impl Ring {
 
     fn push(&mut self, send: ShortSend, bytes: &mut [u8]) -> Result<(), RingFull> {
         let payload = SharedSlice::of_private(bytes);
-        self.producer.push(&header_of(send, payload.length()), &[payload])
+        self.producer.push(&send.to_message(payload.length() as u32), &[payload])
     }
 
     /// Looks the short way.
@@ -53,14 +51,14 @@ impl Ring {
         let start = self.start();
         let found = self.consumer.peek_short()?;
         let length = found.payload.length();
-        Some((header_of(found.send, length), found.payload.address() - start, length))
+        Some((found.send.to_message(length as u32), found.payload.address() - start, length))
     }
 
     /// Looks the general way.
     fn peek(&mut self) -> Result<Option<Found>, RingCorrupt> {
         let start = self.start();
         let found = self.consumer.peek()?;
-        Ok(found.map(|found| (found.header, found.payload.address() - start, found.payload.length())))
+        Ok(found.map(|found| (found.message, found.payload.address() - start, found.payload.length())))
     }
 
     /// Takes everything out and says so, and has the producer know it.
@@ -97,21 +95,9 @@ impl Ring {
 }
 
 fn send(psn: u32, solicited: bool, acknowledges: Option<u32>) -> ShortSend {
-    ShortSend {
-        destination: QpNumber(2),
-        source: QpNumber(3),
-        psn: Psn(psn),
-        attempt: psn as u8,
-        solicited,
-        acknowledges: acknowledges.map(Psn),
-    }
-}
-
-fn header_of(send: ShortSend, length: usize) -> Header {
-    let mut header = Header::new(MessageKind::Send, send.destination, send.source, send.psn, send.attempt);
-    (header.total, header.solicited, header.acknowledges) =
-        (length as u32, send.solicited, send.acknowledges);
-    header
+    let base =
+        BaseHeader { destination: QpNumber(2), source: QpNumber(3), psn: Psn(psn), attempt: psn as u8 };
+    ShortSend { base, solicited, acknowledges: acknowledges.map(Psn) }
 }
 
 /// Lengths around everything that is decided by one: a cell, the end of the ring, a fragment.
@@ -196,7 +182,7 @@ proptest! {
             8 => lengths(left).prop_map(|length| length as u32),
             1 => any::<u32>(),
         ])),
-        kind in prop_oneof![8 => Just(MessageKind::Send as u64), 1 => 0u64..16],
+        kind in prop_oneof![8 => Just(Kind::Send as u64), 1 => 0u64..16],
         flags in prop_oneof![
             prop::sample::select(&[0, SOLICITED, ACKNOWLEDGES, SOLICITED | ACKNOWLEDGES][..])
                 .prop_map(|flags| WHOLE | flags),
@@ -220,10 +206,11 @@ proptest! {
         let (found, also) = (short.peek_short(), general.peek());
         if found.is_some() {
             prop_assert_eq!(Ok(found), also);
-        } else if let Ok(Some((header, at, length))) = also {
+        } else if let Ok(Some((message, at, length))) = also {
             // What it leaves to the other is no send that says all it has to in three words.
-            let alone = at % CELL == 24 && header.kind == MessageKind::Send && header.total as usize == length;
-            prop_assert!(!alone || flags & !(WHOLE | SOLICITED | ACKNOWLEDGES) != 0, "{header:?}");
+            let all = matches!(message.body, Body::Request(Request::Send(send)) if send.extent.total as usize == length);
+            let alone = at % CELL == 24 && all;
+            prop_assert!(!alone || flags & !(WHOLE | SOLICITED | ACKNOWLEDGES) != 0, "{message:?}");
         }
         // And where the next one stands.
         if found.is_some() {

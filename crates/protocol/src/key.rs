@@ -1,6 +1,6 @@
 //! Keys: how a local or remote party names a region.
 
-use std::fmt;
+use core::fmt;
 
 /// A 32-bit key: 24 bits of index into the key table of the process that registered the memory, 8 bits of tag.
 ///
@@ -42,6 +42,16 @@ impl fmt::Display for Key {
 /// Number of a zone (protection domain) within its process. Never 0, never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ZoneId(pub u32);
+
+/// Stands in the zone of a window that serves one queue pair, with the pair's number of 24 bits. No zone has such a number.
+const OF_ONE_PAIR: u32 = 1 << 31;
+
+impl ZoneId {
+    /// What stands in place of a zone where a window serves one queue pair only: its number.
+    pub const fn of_one_pair(number: u32) -> Self {
+        Self(OF_ONE_PAIR | number)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,29 @@
-//! Packet sequence numbers.
+//! What is counted and named in 24 bits, and where remote memory is.
 
-use nonic_queue::QpNumber;
+use crate::key::Key;
+
+/// Number of a queue pair, 24 bits; 0 and 1 are never given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QpNumber(pub u32);
+
+impl QpNumber {
+    /// The 24 bits a header carries.
+    pub const MASK: u32 = 0xff_ffff;
+
+    /// The number in the low 24 bits of `raw`.
+    pub const fn masked(raw: u32) -> Self {
+        Self(raw & Self::MASK)
+    }
+}
+
+/// Memory of a peer: an address in the space of the region `key` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteRange {
+    /// First byte.
+    pub address: u64,
+    /// The region's remote key.
+    pub key: Key,
+}
 
 /// A packet sequence number, 24 bits. On one host a packet is a whole message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

@@ -1,0 +1,80 @@
+//! The numbers of the kinds of messages.
+
+use nonic_protocol::{Answer, Body, Request};
+
+/// The numbers of the kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Padding = 1,
+    Send = 2,
+    Pull = 3,
+    Write = 4,
+    WriteNotify = 5,
+    Read = 6,
+    Atomic = 7,
+    Datagram = 8,
+    Acknowledge = 9,
+    Refuse = 10,
+    ReadResponse = 11,
+    AtomicResponse = 12,
+    SendInvalidate = 13,
+}
+
+impl Kind {
+    #[inline]
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Padding,
+            2 => Self::Send,
+            3 => Self::Pull,
+            4 => Self::Write,
+            5 => Self::WriteNotify,
+            6 => Self::Read,
+            7 => Self::Atomic,
+            8 => Self::Datagram,
+            9 => Self::Acknowledge,
+            10 => Self::Refuse,
+            11 => Self::ReadResponse,
+            12 => Self::AtomicResponse,
+            13 => Self::SendInvalidate,
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    pub(super) fn of(body: &Body) -> Self {
+        match body {
+            Body::Request(Request::Send(_)) => Self::Send,
+            Body::Request(Request::Pull(_)) => Self::Pull,
+            Body::Request(Request::SendInvalidate(_)) => Self::SendInvalidate,
+            Body::Request(Request::Write(_)) => Self::Write,
+            Body::Request(Request::WriteNotify(_)) => Self::WriteNotify,
+            Body::Request(Request::Read(_)) => Self::Read,
+            Body::Request(Request::Atomic(_)) => Self::Atomic,
+            Body::Answer(Answer::Acknowledge) => Self::Acknowledge,
+            Body::Answer(Answer::Refuse(_)) => Self::Refuse,
+            Body::Answer(Answer::ReadResponse(_)) => Self::ReadResponse,
+            Body::Answer(Answer::AtomicResponse { .. }) => Self::AtomicResponse,
+            Body::Datagram(_) => Self::Datagram,
+        }
+    }
+
+    /// Words that follow the three every header has.
+    pub(super) const fn extension_words(self, whole: bool) -> usize {
+        match self {
+            Self::Padding | Self::Acknowledge | Self::Refuse => 0,
+            // The payload's length says it.
+            Self::Send => !whole as usize,
+            Self::Pull
+            | Self::SendInvalidate
+            | Self::WriteNotify
+            | Self::Datagram
+            | Self::ReadResponse
+            | Self::AtomicResponse => 1,
+            Self::Read => 2,
+            Self::Write => 3,
+            Self::Atomic => 4,
+        }
+    }
+}
