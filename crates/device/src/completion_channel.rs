@@ -49,6 +49,11 @@ impl CompletionChannel {
         self.context.engine()
     }
 
+    /// Whether it was made on this context.
+    pub(crate) fn is_of(&self, context: &Arc<Context>) -> bool {
+        Arc::ptr_eq(&self.context, context)
+    }
+
     /// Whether a thread that wants an event may drive the device for it.
     pub(crate) fn blocks(&self) -> bool {
         self.context.is_current() && self.events.is_empty() && !self.events.is_nonblocking()

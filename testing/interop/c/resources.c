@@ -289,6 +289,10 @@ static void completion_queues_have_limits(struct node *n)
           cq->context == n->context && cq->channel == channel && cq->cq_context == &device);
     CHECK_EQ("6", "destroy_comp_channel with a completion queue on it is EBUSY", ibv_destroy_comp_channel(channel),
              EBUSY);
+    struct ibv_context *other = open_device();
+    CHECK_NULL("6", "create_cq on a channel of another context is EINVAL", ibv_create_cq(other, 8, NULL, channel, 0),
+               EINVAL);
+    REQUIRE(ibv_close_device(other) == 0);
     CHECK_EQ("6", "resize to more works", ibv_resize_cq(cq, 500), 0);
     CHECK("6", "and shows", cq->cqe >= 500);
     CHECK_EQ("6", "resize above max_cqe is EINVAL", ibv_resize_cq(cq, device.max_cqe + 1), EINVAL);

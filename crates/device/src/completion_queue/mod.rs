@@ -95,6 +95,9 @@ impl Context {
         if vector >= self.limits().completion_vectors {
             return Err(CreateError::Invalid { what: "the completion vector" });
         }
+        if channel.is_some_and(|channel| !channel.is_of(self)) {
+            return Err(CreateError::OtherContext);
+        }
         if channel.is_some_and(|channel| !channel.users.acquire()) {
             return Err(CreateError::Closed);
         }

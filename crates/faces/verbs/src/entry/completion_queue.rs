@@ -21,8 +21,8 @@ versions! {
     nonic_ibv_destroy_cq => "ibv_destroy_cq@@IBVERBS_1.1";
 }
 
-/// `ibv_create_cq(3)`: NULL with `EINVAL` (not an open device, unknown channel, size not 1 to `max_cqe`,
-/// vector not 0 to `num_comp_vectors` - 1), `ENOMEM` (no more queues).
+/// `ibv_create_cq(3)`: NULL with `EINVAL` (not an open device, unknown channel or one of another
+/// context, size not 1 to `max_cqe`, vector not 0 to `num_comp_vectors` - 1), `ENOMEM` (no more queues).
 ///
 /// # Safety
 /// None beyond the signature's: the pointers are looked up.
