@@ -514,6 +514,34 @@ static void a_bad_request_stops_the_list_and_keeps_what_came_before(struct node 
     drop_qp(n);
 }
 
+// Whatever way it takes: held back in INIT, or at once in RTS.
+static void a_request_has_room_for_one_piece_whatever_was_asked_for(struct node *n)
+{
+    struct ibv_qp_init_attr init = {.send_cq = n->send_cq, .recv_cq = n->recv_cq, .qp_type = IBV_QPT_RC,
+                                    .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_recv_sge = 1, .max_inline_data = 64}};
+    struct ibv_sge sges[2] = {piece(n->buffer, 8, n->mr->lkey), piece(n->buffer, 8, n->mr->lkey)};
+    struct ibv_send_wr wr = {.wr_id = 7, .sg_list = sges, .num_sge = 2, .opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED}, *bad;
+    wr.wr.rdma.remote_addr = (uintptr_t)n->buffer + 4096;
+    wr.wr.rdma.rkey = n->mr->rkey;
+    drop_qp(n);
+    drain(n->send_cq);
+    REQUIRE(n->qp = ibv_create_qp(n->pd, &init));
+    CHECK_EQ("7.1", "a queue pair that asked for no send SGE has one, and says so", init.cap.max_send_sge, 1);
+    struct card here = card_of(n);
+    REQUIRE(to_init(n) == 0);
+    CHECK_EQ("7.3", "two are refused before it is connected", ibv_post_send(n->qp, &wr, &bad), EINVAL);
+    wr.num_sge = 1;
+    CHECK_EQ("7.3", "one is taken", ibv_post_send(n->qp, &wr, &bad), 0);
+    REQUIRE(to_rtr(n, &here) == 0 && to_rts(n, here.psn) == 0);
+    CHECK_EQ("7.3", "and carried out", next_completion(n->send_cq).status, IBV_WC_SUCCESS);
+    CHECK_EQ("7.3", "as is one afterwards", ibv_post_send(n->qp, &wr, &bad), 0);
+    CHECK_EQ("7.3", "which is carried out", next_completion(n->send_cq).status, IBV_WC_SUCCESS);
+    wr.num_sge = 2;
+    CHECK_EQ("7.3", "two are refused then, too", ibv_post_send(n->qp, &wr, &bad), EINVAL);
+    drop_qp(n);
+}
+
 static void entries_survive_a_resize_and_hold_off_a_smaller_one(struct node *n)
 {
     connect_to_itself(n);
@@ -550,6 +578,7 @@ int main(void)
     queue_pairs_have_limits(&n);
     a_full_queue_stops_at_the_first_not_taken(&n);
     a_bad_request_stops_the_list_and_keeps_what_came_before(&n);
+    a_request_has_room_for_one_piece_whatever_was_asked_for(&n);
     entries_survive_a_resize_and_hold_off_a_smaller_one(&n);
     close_node(&n);
     return finish_alone();

@@ -76,13 +76,15 @@ impl Zone {
 }
 
 /// The sizes a queue pair really gets. Network cards round queues up to a power of two and never make tiny ones, and
-/// programs have come to lean on that (perftest's event mode leaves a completion unpolled now and then).
+/// programs have come to lean on that (perftest's event mode leaves a completion unpolled now and then). A send request has
+/// room for one piece whatever was asked for, as on cards: inline data of a builder call is one, and the express way takes one.
 fn rounded(asked: &Capabilities) -> Capabilities {
     const LEAST: u32 = 16;
     let round = |requests: u32| if requests == 0 { 0 } else { requests.next_power_of_two().max(LEAST) };
     Capabilities {
         send_requests: round(asked.send_requests),
         receive_requests: round(asked.receive_requests),
+        send_pieces: asked.send_pieces.max(1),
         ..*asked
     }
 }
