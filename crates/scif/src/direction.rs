@@ -179,6 +179,11 @@ impl Direction {
         }
     }
 
+    /// The sender's end has the small buffer from before the connection: it has the ordinary one from its first bytes on.
+    pub(crate) fn begins_lowered(&self) {
+        self.word(LOWERED).store(1, Ordering::Relaxed);
+    }
+
     #[cold]
     fn reopen_slowly(&self, signals: &impl Signals) {
         let _ = self.word(FULL).compare_exchange(FILLED, NOT_FULL, Ordering::SeqCst, Ordering::Relaxed);

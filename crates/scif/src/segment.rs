@@ -56,6 +56,8 @@ impl Segment {
         mapping.word(MAGIC_AT).store(MAGIC, Ordering::Release);
         let segment = Self { mapping };
         segment.note_fences(Side::Connector);
+        // While it connects the end of this side is hardly writable.
+        segment.direction(Side::Connector).begins_lowered();
         Ok((segment, memory.into_descriptor()))
     }
 

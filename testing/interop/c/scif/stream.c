@@ -223,11 +223,26 @@ static void threads(void)
     part();
 }
 
+// A fresh endpoint that nobody receives from, until it is full.
+static void writable_as_long_as_there_is_room(void)
+{
+    int sent = 0, writable = 0, count;
+    while ((count = scif_send(epd, bytes, 64, 0)) == 64) {
+        sent++;
+        writable += (ready(epd, SCIF_POLLOUT, 0) & SCIF_POLLOUT) != 0;
+    }
+    CHECK_EQ("scif 2.7", "an endpoint is writable after each of many messages that nobody takes", writable, sent);
+    CHECK_EQ("scif 2.6", "until it is full", sent * 64 + count, HOLDS_MOST);
+    CHECK_EQ("scif 2.7", "and then it is not", ready(epd, SCIF_POLLOUT, 0), 0);
+    REQUIRE(at_far(FAR_RECV, HOLDS_MOST, -1, 1) != -1);
+}
+
 int main(int argc, char **argv)
 {
     begin(argc, argv);
     refusals_before_a_connection();
     connect_ends();
+    writable_as_long_as_there_is_room();
     refusals();
     CHECK("scif 2.6", "the connection works after every refusal", talks());
     window();
