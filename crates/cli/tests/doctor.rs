@@ -274,6 +274,8 @@ fn a_filter_on_memfd_makes_nonic_unusable_and_the_fix_is_named() {
     assert_eq!((&report["usable"], &report["tiers"]), (&Value::Bool(false), &Value::Null));
     assert_eq!(line(&report, "memfd_create")["mark"], "problem");
     says(&report, "memfd_create", "\"fix\"");
+    // Which call failed, and not that nobody answered.
+    says(&report, "libscif.so.0", "scif_connect");
 }
 
 /// Lets the command's system calls of these numbers fail with EPERM, as a container's seccomp profile would.

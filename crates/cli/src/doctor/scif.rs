@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc;
 
 use serde::{Deserialize, Serialize};
 
@@ -70,27 +71,44 @@ pub(super) fn load_and_tell(file: &Path) -> ExitCode {
 }
 
 fn look(file: &Path) -> Result<Seen, String> {
-    let words = |error: ScifError| error.to_string();
-    let library = ScifLibrary::load(file).map_err(words)?;
-    let (nodes, own) = library.nodes().map_err(words)?;
-    let listener = Endpoint::open(&library).map_err(words)?;
-    let port = listener.listen().map_err(words)?;
-    let target = PortId { node: own, port };
-    // The caller of a connect waits until it is accepted, so the other end has a thread of its own.
-    let file = file.to_owned();
-    let connecting = std::thread::spawn(move || -> Result<(), String> {
-        let connector = Endpoint::open(&ScifLibrary::load(&file).map_err(words)?).map_err(words)?;
-        connector.connect(target).map_err(words)?;
-        connector.send(GREETING).map_err(words)
-    });
-    let (accepted, _) = listener.accept().map_err(words)?;
-    let mut heard = [0; GREETING.len()];
-    accepted.receive(&mut heard).map_err(words)?;
-    connecting.join().map_err(|_| "the thread that connects ended".to_owned())??;
+    // Who accepts waits for ever if nobody can connect, so it is the other end that has a thread of its own.
+    let (tell, told) = mpsc::channel();
+    let accepting = {
+        let file = file.to_owned();
+        std::thread::spawn(move || accept_greeting(&file, &tell))
+    };
+    let ended = || "the thread that accepts ended".to_owned();
+    let Ok((nodes, target)) = told.recv() else {
+        return Err(accepting.join().map_err(|_| ended())?.err().unwrap_or_else(ended));
+    };
+    let connector = Endpoint::open(&ScifLibrary::load(file).map_err(words)?).map_err(words)?;
+    connector.connect(target).map_err(words)?;
+    connector.send(GREETING).map_err(words)?;
+    let heard = accepting.join().map_err(|_| ended())??;
     if &heard != GREETING {
         return Err(format!("sent {GREETING:?}, received {heard:?}"));
     }
-    Ok(Seen { nodes, own, port, error: None })
+    Ok(Seen { nodes, own: target.node, port: target.port, error: None })
+}
+
+/// Listens, tells all nodes and where it listens, and takes the bytes of who connects.
+fn accept_greeting(
+    file: &Path,
+    tell: &mpsc::Sender<(Vec<u16>, PortId)>,
+) -> Result<[u8; GREETING.len()], String> {
+    let library = ScifLibrary::load(file).map_err(words)?;
+    let (nodes, node) = library.nodes().map_err(words)?;
+    let listener = Endpoint::open(&library).map_err(words)?;
+    let port = listener.listen().map_err(words)?;
+    let _ = tell.send((nodes, PortId { node, port })); // Who asked may have ended.
+    let (accepted, _) = listener.accept().map_err(words)?;
+    let mut heard = [0; GREETING.len()];
+    accepted.receive(&mut heard).map_err(words)?;
+    Ok(heard)
+}
+
+fn words(error: ScifError) -> String {
+    error.to_string()
 }
 
 /// One line for each node on which ports are in use, ours first.
