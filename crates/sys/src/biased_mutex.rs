@@ -1,17 +1,14 @@
 //! A mutex that costs the thread which keeps taking it a few plain instructions: no locked one, no fence.
 //!
 //! A thread that took the mutex often without anybody else coming between becomes its *favourite* and from then on only
-//! counts when it goes in and out. Another thread that comes takes the ordinary mutex behind it, withdraws the favour,
-//! has the kernel fence all threads ([`heavy_fence_for_grants`]), and waits until the count is even. A mutex whose favour is
+//! raises a flag while it is inside. Another thread that comes takes the ordinary mutex behind it, withdraws the favour,
+//! has the kernel fence all threads ([`heavy_fence_for_grants`]), and waits until the flag is down. A mutex whose favour is
 //! withdrawn again and again takes longer and longer to grant it.
-//!
-//! A favourite may be held up for any time between its look at the favour and its count. What it then counts must not be taken
-//! for another favourite's going out, so each has a count of its own, until it is known to be elsewhere.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::asymmetric::{FenceReach, heavy_fence_for_grants, light_fence, light_fences_are_free};
@@ -23,10 +20,6 @@ const FIRST_PATIENCE: u32 = 16;
 /// The most that grows to.
 const LAST_PATIENCE: u32 = 1 << 20;
 const NOBODY: usize = 0;
-/// Favourites that each have a count.
-const COUNTS: usize = 4;
-/// Where the favour says which count is its favourite's: bits that are 0 in every mark, the address of a word.
-const COUNT: usize = COUNTS - 1;
 /// Looks at a favourite inside before the thread that waits sleeps between two.
 const YIELDS: u32 = 64 * 1000;
 const NAP: Duration = Duration::from_micros(50);
@@ -37,17 +30,14 @@ struct Habit {
     last: usize,
     times: u32,
     patience: u32,
-    /// Whose each count is.
-    owners: [usize; COUNTS],
 }
 
 /// A mutex for data that one thread uses nearly always. It does not poison: who panics inside leaves what is there.
 #[derive(Debug)]
 pub struct BiasedMutex<T> {
-    /// The favourite's mark, and the number of its count.
     favourite: AtomicUsize,
-    /// How often each favourite went in or came out: odd while it is inside.
-    steps: [AtomicU32; COUNTS],
+    /// The favourite is inside.
+    inside: AtomicBool,
     ordinary: RawLock,
     habit: UnsafeCell<Habit>,
     data: UnsafeCell<T>,
@@ -63,8 +53,7 @@ unsafe impl<T: Send> Sync for BiasedMutex<T> {}
 #[must_use]
 pub struct BiasedGuard<'a, T> {
     mutex: &'a BiasedMutex<T>,
-    /// The count of the favourite, if that has it.
-    steps: Option<&'a AtomicU32>,
+    as_favourite: bool,
     /// Stays on the thread that took it.
     not_send: PhantomData<*mut ()>,
 }
@@ -77,14 +66,9 @@ impl<T> BiasedMutex<T> {
     pub const fn new(data: T) -> Self {
         Self {
             favourite: AtomicUsize::new(NOBODY),
-            steps: [const { AtomicU32::new(0) }; COUNTS],
+            inside: AtomicBool::new(false),
             ordinary: RawLock::new(),
-            habit: UnsafeCell::new(Habit {
-                last: NOBODY,
-                times: 0,
-                patience: FIRST_PATIENCE,
-                owners: [NOBODY; COUNTS],
-            }),
+            habit: UnsafeCell::new(Habit { last: NOBODY, times: 0, patience: FIRST_PATIENCE }),
             data: UnsafeCell::new(data),
         }
     }
@@ -92,49 +76,39 @@ impl<T> BiasedMutex<T> {
     /// Waits for the mutex and takes it. A thread that holds it already waits for ever.
     #[inline]
     pub fn lock(&self) -> BiasedGuard<'_, T> {
-        let steps = self.enter_as_favourite();
-        if steps.is_none() {
+        let as_favourite = self.enter_as_favourite();
+        if !as_favourite {
             self.lock_slowly();
         }
-        BiasedGuard { mutex: self, steps, not_send: PhantomData }
+        BiasedGuard { mutex: self, as_favourite, not_send: PhantomData }
     }
 
     /// Takes the mutex if nobody has it now.
     #[inline]
     pub fn try_lock(&self) -> Option<BiasedGuard<'_, T>> {
-        let steps = self.enter_as_favourite();
-        if steps.is_none() && !self.try_lock_slowly() {
+        let as_favourite = self.enter_as_favourite();
+        if !as_favourite && !self.try_lock_slowly() {
             return None;
         }
-        Some(BiasedGuard { mutex: self, steps, not_send: PhantomData })
-    }
-
-    /// Whether the favourite is inside, or one that was it until just now.
-    fn is_favourite_inside(&self) -> bool {
-        self.steps.iter().any(|steps| !steps.load(Ordering::Acquire).is_multiple_of(2))
+        Some(BiasedGuard { mutex: self, as_favourite, not_send: PhantomData })
     }
 
     #[inline]
-    fn enter_as_favourite(&self) -> Option<&AtomicU32> {
+    fn enter_as_favourite(&self) -> bool {
         let favourite = self.favourite.load(Ordering::Relaxed);
-        if favourite & !COUNT != thread_mark() {
-            return None;
+        // Inside already: a signal handler of this thread. It waits like anybody else, which is for ever.
+        if favourite == NOBODY || favourite != thread_mark() || self.inside.load(Ordering::Relaxed) {
+            return false;
         }
-        let steps = &self.steps[favourite & COUNT];
-        let before = steps.load(Ordering::Relaxed);
-        if !before.is_multiple_of(2) {
-            // Inside already: a signal handler of this thread. It waits like anybody else, which is for ever.
-            return None;
-        }
-        steps.store(before.wrapping_add(1), Ordering::Relaxed);
-        // Between the count and the look at the favour: whoever withdraws it fences this thread before looking at the
-        // count, so one of the two sees the other. A favour exists only where light fences are free.
+        self.inside.store(true, Ordering::Relaxed);
+        // Between the flag and the look at the favour: whoever withdraws it fences this thread before looking at the
+        // flag, so one of the two sees the other. A favour exists only where light fences are free.
         light_fence(|| true);
         if self.favourite.load(Ordering::Acquire) == favourite {
-            return Some(steps);
+            return true;
         }
-        steps.store(before.wrapping_add(2), Ordering::Release);
-        None
+        self.inside.store(false, Ordering::Release);
+        false
     }
 
     #[cold]
@@ -142,7 +116,7 @@ impl<T> BiasedMutex<T> {
         self.ordinary.lock();
         self.withdraw();
         let mut rounds = 0u32;
-        while self.is_favourite_inside() {
+        while self.inside.load(Ordering::Acquire) {
             rounds = rounds.saturating_add(1);
             if rounds > YIELDS {
                 // The favourite may be of a lower priority, for which a real-time thread that only yields leaves no CPU.
@@ -162,9 +136,9 @@ impl<T> BiasedMutex<T> {
             return false;
         }
         // Not worth withdrawing a favour for, if it is in use.
-        if !self.is_favourite_inside() {
+        if !self.inside.load(Ordering::Relaxed) {
             self.withdraw();
-            if !self.is_favourite_inside() {
+            if !self.inside.load(Ordering::Acquire) {
                 self.count();
                 return true;
             }
@@ -192,17 +166,11 @@ impl<T> BiasedMutex<T> {
         let habit = unsafe { &mut *self.habit.get() };
         if habit.last != me {
             (habit.last, habit.times) = (me, 0);
-            // It is here, and not about to count.
-            habit.owners.iter_mut().filter(|owner| **owner == me).for_each(|owner| *owner = NOBODY);
         }
-        habit.times = habit.times.saturating_add(1);
-        if habit.times >= habit.patience
-            && light_fences_are_free()
-            && let Some(count) = habit.owners.iter().position(|owner| *owner == NOBODY)
-        {
-            habit.owners[count] = me;
+        habit.times += 1;
+        if habit.times >= habit.patience && light_fences_are_free() {
             // In force from the next time on; whoever comes before finds the ordinary lock taken.
-            self.favourite.store(me | count, Ordering::Release);
+            self.favourite.store(me, Ordering::Release);
         }
     }
 }
@@ -227,8 +195,8 @@ impl<T> DerefMut for BiasedGuard<'_, T> {
 impl<T> Drop for BiasedGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(steps) = self.steps {
-            steps.store(steps.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        if self.as_favourite {
+            self.mutex.inside.store(false, Ordering::Release);
         } else {
             self.mutex.ordinary.unlock();
         }
@@ -236,4 +204,82 @@ impl<T> Drop for BiasedGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::prepare_light_fences;
+    use std::sync::Arc;
+
+    /// Two numbers that are equal whenever nobody is inside.
+    fn twice(pair: &mut (u64, u64)) {
+        // Volatile: the compiler must not make one step of two.
+        // SAFETY: both are exclusively borrowed.
+        unsafe {
+            let first = std::ptr::read_volatile(&raw const pair.0);
+            std::ptr::write_volatile(&raw mut pair.0, first + 1);
+            let second = std::ptr::read_volatile(&raw const pair.1);
+            std::ptr::write_volatile(&raw mut pair.1, second + 1);
+            assert_eq!(first, second, "two threads were inside");
+        }
+    }
+
+    #[test]
+    fn a_favourite_and_its_rivals_are_never_inside_together() {
+        prepare_light_fences();
+        let mutex = Arc::new(BiasedMutex::new((0u64, 0u64)));
+        std::thread::scope(|scope| {
+            for rival in 0..3u32 {
+                let mutex = Arc::clone(&mutex);
+                scope.spawn(move || {
+                    for round in 0..60_000u32 {
+                        // The rivals come in turns, so that favours are granted and withdrawn over and over.
+                        let rare = rival > 0 && !round.is_multiple_of(500);
+                        if rare {
+                            cpu_relax();
+                        } else if rival == 2 {
+                            if let Some(mut guard) = mutex.try_lock() {
+                                twice(&mut guard);
+                            }
+                        } else {
+                            twice(&mut mutex.lock());
+                        }
+                    }
+                });
+            }
+        });
+        let seen = *mutex.lock();
+        assert!(seen.0 >= 60_000 && seen.0 == seen.1, "{seen:?}");
+    }
+
+    #[test]
+    fn a_thread_alone_becomes_the_favourite_where_light_fences_are_free() {
+        let free = prepare_light_fences();
+        let mutex = BiasedMutex::new(0);
+        for _ in 0..=FIRST_PATIENCE {
+            *mutex.lock() += 1;
+        }
+        assert_eq!(mutex.favourite.load(Ordering::Relaxed) == thread_mark(), free);
+        assert_eq!(mutex.lock().as_favourite, free);
+        std::thread::scope(|scope| {
+            scope.spawn(|| *mutex.lock() += 1);
+        });
+        assert_eq!(mutex.favourite.load(Ordering::Relaxed), NOBODY);
+        assert_eq!(*mutex.lock(), FIRST_PATIENCE + 2);
+    }
+
+    #[test]
+    fn nobody_gets_in_while_the_favourite_is_inside() {
+        prepare_light_fences();
+        let mutex = BiasedMutex::new(());
+        for _ in 0..=FIRST_PATIENCE {
+            drop(mutex.lock());
+        }
+        let guard = mutex.lock();
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(mutex.try_lock().is_none()));
+        });
+        drop(guard);
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(mutex.try_lock().is_some()));
+        });
+    }
+}
