@@ -15,7 +15,7 @@
 #define ROOM 131072
 #define COUNTER (ROOM - 64)
 #define STANDSTILL_MS 40000
-#define RUNS 3            // so often a disturbed measurement is made
+#define RUNS 20           // so often a disturbed measurement is made
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
