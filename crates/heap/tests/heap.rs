@@ -158,7 +158,8 @@ fn what_was_freed_goes_back_to_the_kernel() {
     let small: Vec<Box<[u8]>> = (0..60_000).map(|_| vec![1; 1000].into_boxed_slice()).collect();
     let large: Vec<Box<[u8]>> = (0..8).map(|_| vec![1; 4 << 20].into_boxed_slice()).collect();
     let full = resident();
-    assert!(full > before + 80_000, "{before} to {full} KiB");
+    // 91 MiB in all; what other tests freed and the heap keeps for the next may be among it.
+    assert!(full > before + 60_000, "{before} to {full} KiB");
     drop((small, large));
     let after = resident();
     assert!(after < before + 20_000, "{before} to {full} to {after} KiB");
