@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use loom::sync::atomic::AtomicU64;
 use loom::sync::atomic::Ordering;
+use loom::sync::{Condvar, Mutex};
 
 /// Stands in for a mapping of shared memory.
 #[derive(Debug)]
@@ -88,4 +89,45 @@ impl<T> SetOnce<T> {
         self.is_set.store(1, Ordering::Release);
         Ok(())
     }
+}
+
+/// A lock without data: see `raw_lock.rs`.
+#[derive(Debug)]
+pub(crate) struct RawLock {
+    taken: Mutex<bool>,
+    freed: Condvar,
+}
+
+impl RawLock {
+    pub(crate) fn new() -> Self {
+        Self { taken: Mutex::new(false), freed: Condvar::new() }
+    }
+
+    pub(crate) fn try_lock(&self) -> bool {
+        !std::mem::replace(&mut *self.taken.lock().unwrap(), true)
+    }
+
+    pub(crate) fn lock(&self) {
+        let mut taken = self.taken.lock().unwrap();
+        while *taken {
+            taken = self.freed.wait(taken).unwrap();
+        }
+        *taken = true;
+    }
+
+    pub(crate) fn unlock(&self) {
+        *self.taken.lock().unwrap() = false;
+        self.freed.notify_one();
+    }
+}
+
+loom::thread_local! {
+    static MARK: usize = NEXT_MARK.fetch_add(1 << 6, Ordering::Relaxed);
+}
+/// Of no interest to the model, so not a part of it.
+static NEXT_MARK: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1 << 6);
+
+/// A number that no other thread of the model has; all threads of a model are one to the machine.
+pub(crate) fn thread_mark() -> usize {
+    MARK.with(|mark| *mark)
 }

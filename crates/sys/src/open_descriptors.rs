@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 /// Sockets that keep pages of the program: AF_RDS (memory registered for RDMA) and AF_XDP (its umem).
 const HOLDING_SOCKETS: [libc::c_int; 2] = [21, 44];
@@ -74,24 +74,26 @@ impl OpenDescriptors {
     fn holds(&self, number: RawFd) -> Option<bool> {
         // SAFETY: a number that may be closed at any time, and is only asked about: then the answer is `EBADF`.
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-        let stat = rustix::fs::fstat(descriptor).ok()?;
-        let (device, file) = (stat.st_rdev, (stat.st_dev, stat.st_ino));
-        let harmless = match FileType::from_raw_mode(stat.st_mode) {
+        let mut stat = rustix::fs::fstat(descriptor).ok()?;
+        while !self.is_harmless(descriptor, &stat) {
+            // Another thread may have closed it between the questions, which then had no answer, or one about something else.
+            let again = rustix::fs::fstat(descriptor).ok()?;
+            if (again.st_dev, again.st_ino) == (stat.st_dev, stat.st_ino) {
+                return Some(true);
+            }
+            stat = again;
+        }
+        Some(false)
+    }
+
+    fn is_harmless(&self, descriptor: BorrowedFd<'_>, stat: &Stat) -> bool {
+        match FileType::from_raw_mode(stat.st_mode) {
             FileType::CharacterDevice => {
-                is_harmless_device(rustix::fs::major(device), rustix::fs::minor(device))
-                    || self.is_harmless_name(number)
+                is_harmless_device(rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev))
+                    || self.is_harmless_name(descriptor.as_raw_fd())
             }
             FileType::Socket => is_harmless_socket(descriptor),
             _ => true,
-        };
-        if harmless {
-            return Some(false);
-        }
-        // Another thread may have closed it between the questions, which then had no answer, or one about something else.
-        match rustix::fs::fstat(descriptor) {
-            Ok(again) if (again.st_dev, again.st_ino) == file => Some(true),
-            Ok(_) => self.holds(number),
-            Err(_) => None,
         }
     }
 

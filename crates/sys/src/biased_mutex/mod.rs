@@ -4,22 +4,37 @@
 //! raises a flag while it is inside. Another thread that comes takes the ordinary mutex behind it, withdraws the favour,
 //! has the kernel fence all threads ([`heavy_fence_for_grants`]), and waits until the flag is down. A mutex whose favour is
 //! withdrawn again and again takes longer and longer to grant it.
+//!
+//! A favourite may be held up for any time between its look at the favour and its flag. When it goes on, the favour may be
+//! another thread's, whose flag it must not take down: so each favourite has a flag of its own, which nobody else gets
+//! before that thread was seen to be elsewhere.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::asymmetric::{FenceReach, heavy_fence_for_grants, light_fence, light_fences_are_free};
-use crate::raw_lock::RawLock;
-use crate::{cpu_relax, nap, thread_mark, yield_now};
+#[cfg(loom)]
+use crate::model::{RawLock, thread_mark};
+#[cfg(not(loom))]
+use crate::{raw_lock::RawLock, thread_mark};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Times in a row that a thread takes a mutex before it becomes its favourite.
-const FIRST_PATIENCE: u32 = 16;
+use crate::asymmetric::{FenceReach, heavy_fence_for_grants, light_fence, light_fences_are_free};
+use crate::{cpu_relax, nap, yield_now};
+
+/// Times in a row that a thread takes a mutex before it becomes its favourite. A model has no time for many.
+const FIRST_PATIENCE: u32 = if cfg!(loom) { 1 } else { 16 };
 /// The most that grows to.
-const LAST_PATIENCE: u32 = 1 << 20;
+const LAST_PATIENCE: u32 = if cfg!(loom) { 1 } else { 1 << 20 };
 const NOBODY: usize = 0;
+/// Favourites, of now and before, that each have a flag.
+const FLAGS: usize = 4;
+/// The bits of a favour that number its flag. They are 0 in every thread's mark, which is the address of a word.
+const FLAG: usize = FLAGS - 1;
 /// Looks at a favourite inside before the thread that waits sleeps between two.
 const YIELDS: u32 = 64 * 1000;
 const NAP: Duration = Duration::from_micros(50);
@@ -30,14 +45,19 @@ struct Habit {
     last: usize,
     times: u32,
     patience: u32,
+    /// Whose each flag is.
+    owners: [usize; FLAGS],
+    /// The flag of the favourite before, as long as that may be inside.
+    leaving: Option<usize>,
 }
 
 /// A mutex for data that one thread uses nearly always. It does not poison: who panics inside leaves what is there.
 #[derive(Debug)]
 pub struct BiasedMutex<T> {
+    /// The favour: the mark of the thread that has it, and the number of its flag.
     favourite: AtomicUsize,
-    /// The favourite is inside.
-    inside: AtomicBool,
+    /// The favourite of each flag is inside.
+    inside: [AtomicBool; FLAGS],
     ordinary: RawLock,
     habit: UnsafeCell<Habit>,
     data: UnsafeCell<T>,
@@ -53,7 +73,8 @@ unsafe impl<T: Send> Sync for BiasedMutex<T> {}
 #[must_use]
 pub struct BiasedGuard<'a, T> {
     mutex: &'a BiasedMutex<T>,
-    as_favourite: bool,
+    /// The flag to take down, if a favourite has it.
+    flag: Option<&'a AtomicBool>,
     /// Stays on the thread that took it.
     not_send: PhantomData<*mut ()>,
 }
@@ -63,12 +84,18 @@ unsafe impl<T: Sync> Sync for BiasedGuard<'_, T> {}
 
 impl<T> BiasedMutex<T> {
     /// A mutex nobody is the favourite of.
-    pub const fn new(data: T) -> Self {
+    pub fn new(data: T) -> Self {
         Self {
             favourite: AtomicUsize::new(NOBODY),
-            inside: AtomicBool::new(false),
+            inside: std::array::from_fn(|_| AtomicBool::new(false)),
             ordinary: RawLock::new(),
-            habit: UnsafeCell::new(Habit { last: NOBODY, times: 0, patience: FIRST_PATIENCE }),
+            habit: UnsafeCell::new(Habit {
+                last: NOBODY,
+                times: 0,
+                patience: FIRST_PATIENCE,
+                owners: [NOBODY; FLAGS],
+                leaving: None,
+            }),
             data: UnsafeCell::new(data),
         }
     }
@@ -76,39 +103,43 @@ impl<T> BiasedMutex<T> {
     /// Waits for the mutex and takes it. A thread that holds it already waits for ever.
     #[inline]
     pub fn lock(&self) -> BiasedGuard<'_, T> {
-        let as_favourite = self.enter_as_favourite();
-        if !as_favourite {
+        let flag = self.enter_as_favourite();
+        if flag.is_none() {
             self.lock_slowly();
         }
-        BiasedGuard { mutex: self, as_favourite, not_send: PhantomData }
+        BiasedGuard { mutex: self, flag, not_send: PhantomData }
     }
 
     /// Takes the mutex if nobody has it now.
     #[inline]
     pub fn try_lock(&self) -> Option<BiasedGuard<'_, T>> {
-        let as_favourite = self.enter_as_favourite();
-        if !as_favourite && !self.try_lock_slowly() {
+        let flag = self.enter_as_favourite();
+        if flag.is_none() && !self.try_lock_slowly() {
             return None;
         }
-        Some(BiasedGuard { mutex: self, as_favourite, not_send: PhantomData })
+        Some(BiasedGuard { mutex: self, flag, not_send: PhantomData })
     }
 
     #[inline]
-    fn enter_as_favourite(&self) -> bool {
-        let favourite = self.favourite.load(Ordering::Relaxed);
-        // Inside already: a signal handler of this thread. It waits like anybody else, which is for ever.
-        if favourite == NOBODY || favourite != thread_mark() || self.inside.load(Ordering::Relaxed) {
-            return false;
+    fn enter_as_favourite(&self) -> Option<&AtomicBool> {
+        let favour = self.favourite.load(Ordering::Relaxed);
+        if favour & !FLAG != thread_mark() {
+            return None;
         }
-        self.inside.store(true, Ordering::Relaxed);
+        let flag = &self.inside[favour & FLAG];
+        // Inside already: a signal handler of this thread. It waits like anybody else, which is for ever.
+        if flag.load(Ordering::Relaxed) {
+            return None;
+        }
+        flag.store(true, Ordering::Relaxed);
         // Between the flag and the look at the favour: whoever withdraws it fences this thread before looking at the
         // flag, so one of the two sees the other. A favour exists only where light fences are free.
         light_fence(|| true);
-        if self.favourite.load(Ordering::Acquire) == favourite {
-            return true;
+        if self.favourite.load(Ordering::Acquire) == favour {
+            return Some(flag);
         }
-        self.inside.store(false, Ordering::Release);
-        false
+        flag.store(false, Ordering::Release);
+        None
     }
 
     #[cold]
@@ -116,7 +147,7 @@ impl<T> BiasedMutex<T> {
         self.ordinary.lock();
         self.withdraw();
         let mut rounds = 0u32;
-        while self.inside.load(Ordering::Acquire) {
+        while !self.has_left() {
             rounds = rounds.saturating_add(1);
             if rounds > YIELDS {
                 // The favourite may be of a lower priority, for which a real-time thread that only yields leaves no CPU.
@@ -136,9 +167,9 @@ impl<T> BiasedMutex<T> {
             return false;
         }
         // Not worth withdrawing a favour for, if it is in use.
-        if !self.inside.load(Ordering::Relaxed) {
+        if !self.inside[self.favourite.load(Ordering::Relaxed) & FLAG].load(Ordering::Relaxed) {
             self.withdraw();
-            if !self.inside.load(Ordering::Acquire) {
+            if self.has_left() {
                 self.count();
                 return true;
             }
@@ -149,28 +180,47 @@ impl<T> BiasedMutex<T> {
 
     /// Takes the favour from whoever has it. The caller holds the ordinary lock.
     fn withdraw(&self) {
-        if self.favourite.load(Ordering::Relaxed) != NOBODY {
+        let favour = self.favourite.load(Ordering::Relaxed);
+        if favour != NOBODY {
             self.favourite.store(NOBODY, Ordering::SeqCst);
             heavy_fence_for_grants(FenceReach::Process);
             // SAFETY: the caller holds the ordinary lock.
             let habit = unsafe { &mut *self.habit.get() };
             habit.patience = (habit.patience * 4).min(LAST_PATIENCE);
             (habit.last, habit.times) = (NOBODY, 0);
+            habit.leaving = Some(favour & FLAG);
         }
     }
 
-    /// Notes who has the mutex, and makes a favourite of who keeps coming. The caller holds the ordinary lock.
+    /// Whether whoever had the favour is outside, and stays there. The caller holds the ordinary lock, and has withdrawn the
+    /// favour.
+    fn has_left(&self) -> bool {
+        // SAFETY: the caller holds the ordinary lock.
+        let habit = unsafe { &mut *self.habit.get() };
+        // Looked at after the fence: a flag that is raised after this look is raised by who then finds the favour gone.
+        habit.leaving = habit.leaving.filter(|flag| self.inside[*flag].load(Ordering::Acquire));
+        habit.leaving.is_none()
+    }
+
+    /// Notes who has the mutex, and makes a favourite of who keeps coming. The caller holds the ordinary lock, and nobody is
+    /// inside.
     fn count(&self) {
         let me = thread_mark();
         // SAFETY: the caller holds the ordinary lock.
         let habit = unsafe { &mut *self.habit.get() };
         if habit.last != me {
             (habit.last, habit.times) = (me, 0);
+            // It is here, so not about to raise a flag of before.
+            habit.owners.iter_mut().filter(|owner| **owner == me).for_each(|owner| *owner = NOBODY);
         }
-        habit.times += 1;
-        if habit.times >= habit.patience && light_fences_are_free() {
+        habit.times = habit.times.saturating_add(1);
+        if habit.times >= habit.patience
+            && light_fences_are_free()
+            && let Some(flag) = habit.owners.iter().position(|owner| *owner == NOBODY)
+        {
+            habit.owners[flag] = me;
             // In force from the next time on; whoever comes before finds the ordinary lock taken.
-            self.favourite.store(me, Ordering::Release);
+            self.favourite.store(me | flag, Ordering::Release);
         }
     }
 }
@@ -195,91 +245,12 @@ impl<T> DerefMut for BiasedGuard<'_, T> {
 impl<T> Drop for BiasedGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.as_favourite {
-            self.mutex.inside.store(false, Ordering::Release);
-        } else {
-            self.mutex.ordinary.unlock();
+        match self.flag {
+            Some(flag) => flag.store(false, Ordering::Release),
+            None => self.mutex.ordinary.unlock(),
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::prepare_light_fences;
-    use std::sync::Arc;
-
-    /// Two numbers that are equal whenever nobody is inside.
-    fn twice(pair: &mut (u64, u64)) {
-        // Volatile: the compiler must not make one step of two.
-        // SAFETY: both are exclusively borrowed.
-        unsafe {
-            let first = std::ptr::read_volatile(&raw const pair.0);
-            std::ptr::write_volatile(&raw mut pair.0, first + 1);
-            let second = std::ptr::read_volatile(&raw const pair.1);
-            std::ptr::write_volatile(&raw mut pair.1, second + 1);
-            assert_eq!(first, second, "two threads were inside");
-        }
-    }
-
-    #[test]
-    fn a_favourite_and_its_rivals_are_never_inside_together() {
-        prepare_light_fences();
-        let mutex = Arc::new(BiasedMutex::new((0u64, 0u64)));
-        std::thread::scope(|scope| {
-            for rival in 0..3u32 {
-                let mutex = Arc::clone(&mutex);
-                scope.spawn(move || {
-                    for round in 0..60_000u32 {
-                        // The rivals come in turns, so that favours are granted and withdrawn over and over.
-                        let rare = rival > 0 && !round.is_multiple_of(500);
-                        if rare {
-                            cpu_relax();
-                        } else if rival == 2 {
-                            if let Some(mut guard) = mutex.try_lock() {
-                                twice(&mut guard);
-                            }
-                        } else {
-                            twice(&mut mutex.lock());
-                        }
-                    }
-                });
-            }
-        });
-        let seen = *mutex.lock();
-        assert!(seen.0 >= 60_000 && seen.0 == seen.1, "{seen:?}");
-    }
-
-    #[test]
-    fn a_thread_alone_becomes_the_favourite_where_light_fences_are_free() {
-        let free = prepare_light_fences();
-        let mutex = BiasedMutex::new(0);
-        for _ in 0..=FIRST_PATIENCE {
-            *mutex.lock() += 1;
-        }
-        assert_eq!(mutex.favourite.load(Ordering::Relaxed) == thread_mark(), free);
-        assert_eq!(mutex.lock().as_favourite, free);
-        std::thread::scope(|scope| {
-            scope.spawn(|| *mutex.lock() += 1);
-        });
-        assert_eq!(mutex.favourite.load(Ordering::Relaxed), NOBODY);
-        assert_eq!(*mutex.lock(), FIRST_PATIENCE + 2);
-    }
-
-    #[test]
-    fn nobody_gets_in_while_the_favourite_is_inside() {
-        prepare_light_fences();
-        let mutex = BiasedMutex::new(());
-        for _ in 0..=FIRST_PATIENCE {
-            drop(mutex.lock());
-        }
-        let guard = mutex.lock();
-        std::thread::scope(|scope| {
-            scope.spawn(|| assert!(mutex.try_lock().is_none()));
-        });
-        drop(guard);
-        std::thread::scope(|scope| {
-            scope.spawn(|| assert!(mutex.try_lock().is_some()));
-        });
-    }
-}
+#[cfg(all(test, not(loom)))]
+mod tests;
