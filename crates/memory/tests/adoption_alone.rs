@@ -11,22 +11,13 @@ use std::sync::atomic::Ordering;
 use common::{Anonymous, PAGE, file_bytes, mapped_as, mappings_of, shared_view, tells_holes_that_were_read};
 use nonic_memory::{Adopter, AdoptionPolicy, Purpose};
 
-/// Runs `test` in a child with one thread; its failure is this test's.
-fn alone(test: impl FnOnce() + std::panic::UnwindSafe) {
-    // SAFETY: the C library's and the adopter's locks are free in the child; it leaves by `_exit`.
-    unsafe {
-        let pid = libc::fork();
-        assert!(pid >= 0);
-        if pid == 0 {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            // A huge page has no holes.
-            libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
-            libc::_exit(i32::from(std::panic::catch_unwind(test).is_err()));
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);
-        assert_eq!(status, 0, "the child failed");
-    }
+/// Runs `test` in a child with one thread and small pages only: a huge page has no holes.
+fn alone(test: impl FnOnce()) {
+    common::alone(|| {
+        // SAFETY: a setting of the child.
+        unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+        test();
+    });
 }
 
 /// Runs of pages with data between holes, of many lengths: they begin, end and go on across every piece of a switch.

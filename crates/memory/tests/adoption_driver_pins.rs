@@ -9,36 +9,31 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{Anonymous, PAGE, mapped_as, shared_view};
+use common::{Anonymous, PAGE, end_of, fork_child, mapped_as, shared_view};
 use nonic_memory::{Adopter, AdoptionPolicy, PlainReason, Purpose};
 
 /// What a child ends with where it cannot make such sockets.
-const SKIPPED: i32 = 2;
+const SKIPPED: u8 = 2;
 
 /// Runs `test` in a child with one thread and a network of its own; its failure is this test's.
-fn in_own_network(test: impl FnOnce() + std::panic::UnwindSafe) {
-    // SAFETY: the C library's and the adopter's locks are free in the child; it leaves by `_exit`.
-    unsafe {
-        let pid = libc::fork();
-        assert!(pid >= 0);
-        if pid == 0 {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            let apart = libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) == 0;
-            if !apart || Holder::open().is_none() {
-                libc::_exit(SKIPPED);
-            }
-            libc::_exit(i32::from(std::panic::catch_unwind(test).is_err()));
+fn in_own_network(test: impl FnOnce()) {
+    let child = fork_child(|| {
+        // SAFETY: the child has one thread, as the call demands.
+        let apart = unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) } == 0;
+        if !apart || Holder::open().is_none() {
+            return SKIPPED;
         }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);
-        if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == SKIPPED {
-            println!(
-                "SKIPPED: pages that a driver holds: no AF_XDP socket, or no network of one's own, is to be had"
-            );
-            return;
-        }
-        assert_eq!(status, 0, "the child failed");
+        test();
+        0
+    });
+    let status = end_of(child);
+    if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == i32::from(SKIPPED) {
+        println!(
+            "SKIPPED: pages that a driver holds: no AF_XDP socket, or no network of one's own, is to be had"
+        );
+        return;
     }
+    assert_eq!(status, 0, "the child failed");
 }
 
 /// An AF_XDP socket.

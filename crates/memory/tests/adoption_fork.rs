@@ -6,26 +6,16 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{Anonymous, PAGE, mapped_as, shared_view};
+use common::{Anonymous, PAGE, end_of, fork_child, mapped_as, shared_view};
 use nonic_memory::{Adopter, AdoptionPolicy, Purpose};
 
 /// Forks; the child runs `child` and ends with what it returns. Waits for it and returns that.
 fn in_child(child: impl FnOnce() -> u8, parent: impl FnOnce()) -> i32 {
-    // SAFETY: the child only uses atomics and async-signal-safe calls, and leaves by `_exit`.
-    unsafe {
-        let pid = libc::fork();
-        assert!(pid >= 0);
-        if pid == 0 {
-            // A test that fails in the parent must not leave its child waiting.
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::_exit(i32::from(child()));
-        }
-        parent();
-        let mut status = 0;
-        assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);
-        assert!(libc::WIFEXITED(status), "the child died: {status:#x}");
-        libc::WEXITSTATUS(status)
-    }
+    let pid = fork_child(child);
+    parent();
+    let status = end_of(pid);
+    assert!(libc::WIFEXITED(status), "the child died: {status:#x}");
+    libc::WEXITSTATUS(status)
 }
 
 /// Words that two processes use to wait for each other.

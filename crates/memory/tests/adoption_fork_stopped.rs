@@ -7,7 +7,7 @@ mod common;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Anonymous, PAGE, mapped_as};
+use common::{Anonymous, PAGE, end_of, fork_child, mapped_as};
 use nonic_memory::{Adopter, AdoptionPolicy, Purpose};
 
 /// Stops a child before anything else happens in it.
@@ -26,22 +26,18 @@ fn a_child_that_was_stopped_while_its_parent_went_on_misses_pages_and_sees_no_la
     let adoption = adopter.adopt(memory.address(), PAGES * PAGE, Purpose::Remote);
     assert!(adoption.pages.is_some(), "{:?}", adoption.reason);
     adopter.set_fork_patience(Duration::from_millis(50));
-    // SAFETY: the child asks what is mapped and leaves by `_exit`.
+    let child = fork_child(|| {
+        let shared = (0..PAGES).any(|page| !mapped_as(memory.address() + page * PAGE).contains("---p"));
+        u8::from(shared)
+    });
+    (0..PAGES).for_each(|page| memory.word(page, 0).store(2, Ordering::Relaxed));
+    // SAFETY: a child of this process.
     unsafe {
-        let pid = libc::fork();
-        assert!(pid >= 0);
-        if pid == 0 {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            let shared = (0..PAGES).any(|page| !mapped_as(memory.address() + page * PAGE).contains("---p"));
-            libc::_exit(i32::from(shared));
-        }
-        (0..PAGES).for_each(|page| memory.word(page, 0).store(2, Ordering::Relaxed));
         let mut status = 0;
-        assert_eq!(libc::waitpid(pid, &raw mut status, libc::WUNTRACED), pid);
+        assert_eq!(libc::waitpid(child, &raw mut status, libc::WUNTRACED), child);
         assert!(libc::WIFSTOPPED(status), "{status:#x}");
-        assert_eq!(libc::kill(pid, libc::SIGCONT), 0);
-        assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);
-        assert_eq!(status, 0, "the child sees what is its parent's");
+        assert_eq!(libc::kill(child, libc::SIGCONT), 0);
     }
+    assert_eq!(end_of(child), 0, "the child sees what is its parent's");
     adopter.give_back(adoption, false);
 }

@@ -6,23 +6,12 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{Anonymous, PAGE, mapped_as, shared_view};
+use common::{Anonymous, PAGE, end_of, fork_child, mapped_as, shared_view};
 use nonic_memory::{Adopter, AdoptionPolicy, PlainReason, Purpose};
 
 /// Forks; whether `child` says so in the child.
 fn in_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child has one thread and only uses atomics, reads files, and leaves by `_exit`.
-    unsafe {
-        let pid = libc::fork();
-        assert!(pid >= 0);
-        if pid == 0 {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::_exit(i32::from(!child()));
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-    }
+    end_of(fork_child(|| u8::from(!child()))) == 0
 }
 
 fn advise(memory: &Anonymous, (from, to): (usize, usize), advice: libc::c_int) {

@@ -9,31 +9,9 @@ mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{PAGE, mapped_as};
+use common::{PAGE, alone, end_of, mapped_as};
 use nonic_memory::{Adopter, AdoptionPolicy, Purpose, watch_offspring};
 use nonic_sys::{AsFd, OwnedFd, Protection, SharedMemory, file_identity};
-
-/// Runs `test` in a child with one thread; its failure is this test's.
-fn alone(test: impl FnOnce() + std::panic::UnwindSafe) {
-    // SAFETY: the C library's and the library's locks are free in the child; it leaves by `_exit`.
-    unsafe {
-        let pid = libc::fork();
-        assert!(pid >= 0);
-        if pid == 0 {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::_exit(i32::from(std::panic::catch_unwind(test).is_err()));
-        }
-        assert_eq!(end_of(pid), 0, "the child failed");
-    }
-}
-
-fn end_of(pid: libc::pid_t) -> i32 {
-    let mut status = 0;
-    // SAFETY: a child of this process.
-    let ended = unsafe { libc::waitpid(pid, &raw mut status, 0) };
-    assert!(ended == pid || (pid == -1 && ended > 0));
-    status
-}
 
 /// A child that waits for its end.
 struct Child(libc::pid_t);
@@ -258,7 +236,7 @@ fn a_grandchild_counts_also_when_its_parent_has_ended() {
             assert_eq!(end_of(pid), 0);
             refused(&adopter, &memory, "a grandchild has it");
             drop(writing);
-            end_of(-1);
+            assert!(libc::waitpid(-1, std::ptr::null_mut(), 0) > 0);
         }
         assert!(adopter.name_shared(memory.start).is_some());
     });

@@ -531,10 +531,7 @@ static struct ibv_mr *mr_apart;
 
 static void a_sequence(void)
 {
-    static const struct {
-        uint32_t weight;
-        void (*call)(void);
-    } calls[] = {
+    static const struct weighted_call calls[] = {
         {1, open_context}, {1, alloc_pd}, {2, create_channel}, {2, create_ah}, {6, reg_mr}, {2, alloc_dm}, {4, copy_dm},
         {2, reg_dm_mr}, {3, alloc_mw}, {3, create_cq}, {2, resize_cq}, {2, create_srq}, {2, modify_srq}, {6, create_qp},
         {8, destroy_some}, {12, modify_qp}, {20, connect_pair}, {40, post_send}, {12, post_recv}, {6, post_srq_recv},
@@ -556,16 +553,8 @@ static void a_sequence(void)
         create_cq();
         reg_mr();
     }
-    uint32_t all = 0, count = 100 + random_below(300);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        all += calls[i].weight;
-    for (uint32_t n = 0; n < count; n++) {
-        uint32_t chosen = random_below(all);
-        size_t i = 0;
-        while (chosen >= calls[i].weight)
-            chosen -= calls[i++].weight;
-        errno = 0;
-        calls[i].call();
+    for (uint32_t left = 100 + random_below(300); left > 0; left--) {
+        make_one_of(calls, sizeof calls / sizeof *calls);
         if (!some(CONTEXT))
             open_context();
     }

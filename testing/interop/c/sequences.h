@@ -58,6 +58,8 @@ static UNUSED __attribute__((format(printf, 1, 2))) void next_call(const char *f
     va_end(list);
 }
 
+static UNUSED const char *last_call(void) { return last_calls[(calls_made - 1) % LAST_CALLS]; }
+
 // Async-signal-safe, but for the numbers.
 static UNUSED void print_last_calls(void)
 {
@@ -105,7 +107,7 @@ static UNUSED void expect_either(long long got, long long one, long long other)
     calls_refused += got != 0 && got != -1 && (one != 0 || other != 0);
     if (got != one && got != other)
         wrong("it answered %lld (%s); %lld or %lld is due: %s", got, got > 0 ? strerror((int)got) : "", one, other,
-              last_calls[(calls_made - 1) % LAST_CALLS]);
+              last_call());
 }
 
 static UNUSED void expect(long long got, long long due) { expect_either(got, due, due); }
@@ -116,11 +118,10 @@ static UNUSED bool expect_object(const void *object, int due)
     int error = errno;
     calls_refused += !object;
     if (object && due)
-        wrong("it made an object; errno %d (%s) is due: %s", due, strerror(due),
-              last_calls[(calls_made - 1) % LAST_CALLS]);
+        wrong("it made an object; errno %d (%s) is due: %s", due, strerror(due), last_call());
     if (!object && error != due)
         wrong("it answered errno %d (%s); %s is due: %s", error, strerror(error), due ? strerror(due) : "an object",
-              last_calls[(calls_made - 1) % LAST_CALLS]);
+              last_call());
     return object != NULL;
 }
 
@@ -136,6 +137,24 @@ static UNUSED void print_descriptors(void)
 }
 
 // ---- the sequences -------------------------------------------------------------------------------------------------
+
+struct weighted_call {
+    uint32_t weight;
+    void (*call)(void);
+};
+
+// Makes one of the calls, each as often as it weighs.
+static UNUSED void make_one_of(const struct weighted_call *calls, size_t count)
+{
+    uint32_t all = 0;
+    for (size_t i = 0; i < count; i++)
+        all += calls[i].weight;
+    uint32_t chosen = random_below(all);
+    while (chosen >= calls->weight)
+        chosen -= calls++->weight;
+    errno = 0;
+    calls->call();
+}
 
 // Runs them. What the process holds must not have grown since the first half.
 static UNUSED int run_sequences(int argc, char **argv, void (*sequence)(void))

@@ -13,6 +13,7 @@ mod job;
 mod lab;
 mod machine;
 mod markdown;
+mod options;
 #[allow(unsafe_code)] // Shared memory, stores past the caches, the time-stamp counter; each with its reason.
 mod physical;
 mod picture;
@@ -36,11 +37,12 @@ pub(crate) use scale::{
 };
 pub(crate) use worker::{PeerArguments, main as peer_main};
 
-use crate::demo::failure::{Failure, Outcome, ensure};
+use crate::demo::failure::{Failure, Outcome};
 use crate::device_options::parse_size;
 use crate::library::LibraryFolder;
 use job::Verb;
 use lab::{Lab, Tier};
+use options::{CommonOptions, write_files};
 use programs::{Programs, Suite};
 use report::Report;
 use results::{Calibration, Machine, Results};
@@ -102,13 +104,8 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     rounds: Option<u8>,
 
-    /// The two processors, by number [default: the first two this process may use]
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
-    processors: Vec<usize>,
-
-    /// Write everything that was measured to FILE, as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    common: CommonOptions,
 
     /// Write a picture of the comparison by size to FILE
     #[arg(long, value_name = "FILE", conflicts_with = "no_sweep")]
@@ -117,10 +114,6 @@ pub(crate) struct BenchArguments {
     /// Write the table of the goals to FILE, as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-
-    /// A word that goes with the results, such as the commit
-    #[arg(long, value_name = "TEXT")]
-    label: Option<String>,
 }
 
 const AFTER_HELP: &str = "\
@@ -168,14 +161,14 @@ pub(crate) fn main(arguments: &BenchArguments) -> ExitCode {
 fn measure(arguments: &BenchArguments) -> Outcome<Results> {
     let begun = Instant::now();
     let folder = LibraryFolder::find().map_err(|error| Failure::new(error.to_string()))?;
-    let (processors, all) = processors(&arguments.processors)?;
+    let (processors, all) = arguments.common.processors()?;
     let programs = Programs::find(!arguments.no_peers, processors, all);
     let choice = usize::from(arguments.quick);
     let rounds = arguments.rounds.map_or(ROUNDS[choice], usize::from);
     let mut lab = Lab::new(folder.verbs_library(), processors, BUDGET[choice], arguments.quick, programs)?;
     let mut results = Results {
         nonic: env!("CARGO_PKG_VERSION"),
-        label: arguments.label.clone(),
+        label: arguments.common.label.clone(),
         machine: Machine::here(processors),
         peers: !arguments.no_peers,
         programs: lab.programs.list().to_vec(),
@@ -228,32 +221,10 @@ fn goals(arguments: &BenchArguments, lab: &Lab) -> Vec<goals::Goal> {
     all.into_iter().filter(|goal| goal.name.contains(text)).collect()
 }
 
-/// Where the two run, and where this process may.
-fn processors(wanted: &[usize]) -> Outcome<([usize; 2], Vec<usize>)> {
-    let set = rustix::thread::sched_getaffinity(None)
-        .map_err(|error| Failure::new(format!("cannot tell where this process may run: {error}")))?;
-    let all: Vec<_> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect();
-    let chosen = if wanted.is_empty() { all.get(..2).unwrap_or(&all) } else { wanted };
-    let [left, right] = *chosen else {
-        let words = "two processors are needed, one for each process; this process may use";
-        return Err(Failure::new(format!("{words} {all:?}, and chosen were {chosen:?}")));
-    };
-    ensure(left != right && all.contains(&left) && all.contains(&right), || {
-        format!("the processors must be two of {all:?}, and chosen were {chosen:?}")
-    })?;
-    Ok(([left, right], all))
-}
-
 fn write(arguments: &BenchArguments, results: &Results) -> Outcome<()> {
-    let files: [(&Option<PathBuf>, &dyn Fn() -> String); 3] = [
-        (&arguments.json, &|| results.to_json()),
+    write_files(&[
+        (&arguments.common.json, &|| results.to_json()),
         (&arguments.svg, &|| picture::picture(results)),
         (&arguments.markdown, &|| markdown::table(results)),
-    ];
-    for (path, text) in files {
-        if let Some(path) = path {
-            Results::write(path, &text()).map_err(Failure::new)?;
-        }
-    }
-    Ok(())
+    ])
 }

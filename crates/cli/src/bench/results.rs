@@ -1,7 +1,5 @@
 //! Everything that was measured and where, for machines.
 
-use std::path::Path;
-
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -106,11 +104,6 @@ impl Results {
             value => format!("  \"{name}\": {value}"),
         });
         format!("{{\n{}\n}}\n", members.collect::<Vec<_>>().join(",\n"))
-    }
-
-    /// Writes a text to a file; the error is a sentence.
-    pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
-        std::fs::write(path, text).map_err(|error| format!("{} cannot be written: {error}", path.display()))
     }
 }
 

@@ -1,8 +1,9 @@
-//! Memory to try adoption on, and looking at how it is mapped.
+//! Memory to try adoption on, looking at how it is mapped, and children.
 
 // Each test program uses its part of it.
 #![allow(dead_code)]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 
 use nonic_memory::{AdoptedPages, Adopter};
@@ -194,4 +195,36 @@ pub(crate) fn tells_holes_that_were_read() -> bool {
     // SAFETY: no memory is named: a kernel that knows the request finds none.
     let answer = unsafe { libc::ioctl(pages.as_raw_fd(), 0xc060_6610, 0) };
     answer == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+}
+
+/// Forks a child with one thread, which ends with what `child` returns, or with 101 if that panics.
+pub(crate) fn fork_child(child: impl FnOnce() -> u8) -> libc::pid_t {
+    // SAFETY: the C library's and the adopter's locks are free in the child; it leaves by `_exit`.
+    unsafe {
+        let pid = libc::fork();
+        assert!(pid >= 0);
+        if pid == 0 {
+            // A test that fails in the parent must not leave its child waiting.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::_exit(catch_unwind(AssertUnwindSafe(child)).map_or(101, i32::from));
+        }
+        pid
+    }
+}
+
+/// Waits for a child; returns its status as the kernel tells it.
+pub(crate) fn end_of(pid: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: a child of this process.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    status
+}
+
+/// Runs `test` in a child with one thread; its failure is this test's.
+pub(crate) fn alone(test: impl FnOnce()) {
+    let child = fork_child(|| {
+        test();
+        0
+    });
+    assert_eq!(end_of(child), 0, "the child failed");
 }

@@ -158,7 +158,7 @@ static const char *words(DAT_RETURN code)
 // page lists; of what is no handle (`first`) nothing else is looked at.
 static bool judged(DAT_RETURN code, bool first, bool handles, int listed)
 {
-    const char *call = last_calls[(calls_made - 1) % LAST_CALLS];
+    const char *call = last_call();
     calls_refused += code != DAT_SUCCESS;
     if (code == DAT_SUCCESS) {
         if (!first)
@@ -950,10 +950,7 @@ static void close_home(void)
 
 static void a_sequence(void)
 {
-    static const struct {
-        uint32_t weight;
-        void (*call)(void);
-    } calls[] = {
+    static const struct weighted_call calls[] = {
         {3, create_pz}, {2, create_cno}, {5, create_evd}, {2, create_srq}, {6, create_lmr}, {3, create_rmr},
             {5, create_ep},
         {3, create_service_point}, {10, free_some}, {4, join}, {8, change_connection}, {40, post}, {6, synchronize},
@@ -971,16 +968,8 @@ static void a_sequence(void)
     memset(objects, 0, sizeof objects);
     memset(gone_count, 0, sizeof gone_count);
     open_home();
-    uint32_t all = 0, count = 100 + random_below(300);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        all += calls[i].weight;
-    for (uint32_t n = 0; n < count; n++) {
-        uint32_t picked = random_below(all);
-        size_t i = 0;
-        while (picked >= calls[i].weight)
-            picked -= calls[i++].weight;
-        calls[i].call();
-    }
+    for (uint32_t left = 100 + random_below(300); left > 0; left--)
+        make_one_of(calls, sizeof calls / sizeof *calls);
     check_memory();
     close_home();
     check_memory();

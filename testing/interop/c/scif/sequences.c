@@ -75,8 +75,7 @@ static bool judged(long long result)
     int error = errno;
     if (result != -1) {
         if (due_count && !unsure)
-            wrong("it answered %lld; -1 with %s is due: %s", result, strerror(due[0]),
-                  last_calls[(calls_made - 1) % LAST_CALLS]);
+            wrong("it answered %lld; -1 with %s is due: %s", result, strerror(due[0]), last_call());
         return true;
     }
     calls_refused++;
@@ -84,7 +83,7 @@ static bool judged(long long result)
         if (due[i] == error)
             return false;
     wrong("it is refused with %s; %s is due: %s", strerror(error), due_count ? strerror(due[0]) : "success",
-          last_calls[(calls_made - 1) % LAST_CALLS]);
+          last_call());
 }
 
 // ---- endpoints -----------------------------------------------------------------------------------------------------
@@ -402,7 +401,7 @@ static void transfer_stream(void)
         return;
     int want = length < room ? length : room;
     if (result != want)
-        wrong("it answered %d bytes; %d are due: %s", result, want, last_calls[(calls_made - 1) % LAST_CALLS]);
+        wrong("it answered %d bytes; %d are due: %s", result, want, last_call());
     if (sends && result > 0) {
         memcpy(e->peer->stream + e->peer->waiting, bytes, (size_t)result);
         e->peer->waiting += result;
@@ -870,10 +869,7 @@ static void make_memory(void)
 
 static void a_sequence(void)
 {
-    static const struct {
-        uint32_t weight;
-        void (*call)(void);
-    } calls[] = {
+    static const struct weighted_call calls[] = {
         {3, open_one}, {4, bind_one}, {3, listen_on}, {3, connect_to_nobody}, {4, accept_at}, {6, join}, {4, close_one},
         {16, transfer_stream}, {12, register_one}, {6, unregister_some}, {30, copy_bytes}, {8, map_one}, {6, unmap_one},
         {8, mark_or_wait}, {6, signal_one}, {6, poll_some}, {2, ask_nodes},
@@ -889,17 +885,8 @@ static void a_sequence(void)
     listener->state = LISTENING;
     listener->holds_port = true;
     join();
-    uint32_t all = 0, count = 100 + random_below(200);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        all += calls[i].weight;
-    for (uint32_t n = 0; n < count; n++) {
-        uint32_t picked = random_below(all);
-        size_t i = 0;
-        while (picked >= calls[i].weight)
-            picked -= calls[i++].weight;
-        errno = 0;
-        calls[i].call();
-    }
+    for (uint32_t left = 100 + random_below(200); left > 0; left--)
+        make_one_of(calls, sizeof calls / sizeof *calls);
     check_rooms();
     for (int i = 0; i < MAPPINGS; i++)
         if (mappings[i].at)

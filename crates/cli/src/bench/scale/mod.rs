@@ -21,7 +21,8 @@ use clap::Args;
 
 pub(crate) use process::{PeerArguments, main as peer_main};
 
-use super::results::{Machine, Results as Files};
+use super::options::{CommonOptions, write_files};
+use super::results::Machine;
 use crate::demo::failure::{Failure, Outcome};
 use crate::library::LibraryFolder;
 use plan::{Part, Plan, Series};
@@ -55,21 +56,12 @@ pub(crate) struct ScaleArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     rounds: Option<u8>,
 
-    /// The two processors, by number [default: the first two this process may use]
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
-    processors: Vec<usize>,
-
-    /// Write everything that was measured to FILE, as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    common: CommonOptions,
 
     /// Write a picture of it to FILE
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-
-    /// A word that goes with the results, such as the commit
-    #[arg(long, value_name = "TEXT")]
-    label: Option<String>,
 }
 
 const AFTER_HELP: &str = "\
@@ -162,12 +154,12 @@ pub(crate) fn main(arguments: &ScaleArguments) -> ExitCode {
 fn measure(arguments: &ScaleArguments) -> Outcome<Results> {
     let begun = Instant::now();
     let folder = LibraryFolder::find().map_err(|error| Failure::new(error.to_string()))?;
-    let (processors, _) = super::processors(&arguments.processors)?;
+    let (processors, _) = arguments.common.processors()?;
     process::raise_descriptor_limit()?;
     let place = Place { library: folder.verbs_library(), scif: folder.scif_library(), processors };
     let choice = usize::from(arguments.quick);
     let mut results = Results {
-        label: arguments.label.clone(),
+        label: arguments.common.label.clone(),
         machine: Machine::here(processors),
         rounds: arguments.rounds.map_or(ROUNDS[choice], usize::from),
         series: Vec::new(),
@@ -214,12 +206,8 @@ fn carry_out(
 }
 
 fn write(arguments: &ScaleArguments, results: &Results) -> Outcome<()> {
-    let files: [(&Option<PathBuf>, &dyn Fn() -> String); 2] =
-        [(&arguments.json, &|| report::to_json(results)), (&arguments.svg, &|| picture::picture(results))];
-    for (path, text) in files {
-        if let Some(path) = path {
-            Files::write(path, &text()).map_err(Failure::new)?;
-        }
-    }
-    Ok(())
+    write_files(&[
+        (&arguments.common.json, &|| report::to_json(results)),
+        (&arguments.svg, &|| picture::picture(results)),
+    ])
 }
