@@ -3,11 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use nonic_memory::{Access, SharedSlice};
-use nonic_protocol::{Answer, BaseHeader, Extent, Psn, Refusal};
-use nonic_queue::{Operation, Status};
+use nonic_protocol::{Answer, BaseHeader, Extent, Psn, Refusal, Refused, ResponseStep, Status, WaitReason};
 
 use crate::queue_pair::{Inner, QueuePair};
-use crate::requester::{Slices, WaitReason, cut, rnr_wait};
+use crate::requester::{Slices, cut};
 
 impl QueuePair {
     /// Handles an acknowledgement, a refusal or a response of the peer.
@@ -33,131 +32,63 @@ impl QueuePair {
         self.pump(inner);
     }
 
-    /// Whether `psn` is of a message under way, or of the one that is being sent in fragments.
-    fn is_under_way(inner: &Inner, psn: Psn) -> bool {
-        let requester = &inner.requester;
-        let last = if requester.sent > 0 { 0 } else { -1 };
-        psn.ahead_of(requester.unanswered) >= 0 && psn.ahead_of(requester.next) <= last
-    }
-
     /// Everything before `psn` is done: an answer to a later message says so too. Stops at a request that waits for
     /// data.
     fn finish_before(&self, inner: &mut Inner, psn: Psn) {
-        while inner.send.finished < inner.send.started {
-            let slot = inner.send.slot(inner.send.finished);
-            if slot.psn.ahead_of(psn) >= 0 || slot.awaits_data() {
-                break;
-            }
-            self.finish_answered(inner, slot.psn);
+        while inner.passes_oldest(psn) {
+            self.finish(inner, Status::Success);
         }
-    }
-
-    fn finish_answered(&self, inner: &mut Inner, psn: Psn) {
-        inner.requester.unanswered = psn.next();
-        let Inner { requester, attributes, .. } = &mut *inner;
-        requester.refill(attributes);
-        self.finish(inner, Status::Success);
     }
 
     #[inline]
     pub(crate) fn take_acknowledge(&self, inner: &mut Inner, psn: Psn) {
         // One that was repeated is harmless.
-        if !inner.send.nothing_in_flight() && Self::is_under_way(inner, psn) {
+        if inner.is_under_way(psn) {
             self.finish_before(inner, psn.next());
         }
     }
 
     fn take_refusal(&self, inner: &mut Inner, base: BaseHeader, refusal: Refusal) -> bool {
-        let psn = base.psn;
-        if base.attempt != inner.requester.attempt || !Self::is_under_way(inner, psn) {
-            // Of an attempt that was given up already.
+        if !inner.is_refused(base) {
             return true;
         }
-        if matches!(refusal, Refusal::NoAnswer | Refusal::OutOfSequence) {
-            // These say nothing of earlier messages: they are no judgement of the one they name.
-            if inner.requester.wait.is_none() {
-                Self::take_back(inner);
-                self.wait_for_answer(inner);
+        if refusal.is_judgement() {
+            self.finish_before(inner, base.psn);
+        }
+        match inner.take_refusal(base.psn, refusal) {
+            Refused::Nothing => {}
+            Refused::Nonsense => return false,
+            Refused::WaitForAnswer => self.wait_for_answer(inner),
+            Refused::WaitForReceive(wait) => self.wait(inner, wait, WaitReason::NotReady),
+            Refused::RepeatWithBytes => {
+                if let Some(path) = &inner.path {
+                    path.link.stop_pulls();
+                }
             }
-            return true;
+            Refused::Fail(status) => self.fail_oldest(inner, status),
         }
-        self.finish_before(inner, psn);
-        if inner.requester.unanswered != psn {
-            return false;
-        }
-        if let Refusal::NotReady { timer } = refusal {
-            if inner.requester.wait.is_none() {
-                self.take_not_ready(inner, timer);
-            }
-            return true;
-        }
-        if refusal == Refusal::CannotPull {
-            // At once, and with its bytes.
-            if let Some(path) = &inner.path {
-                path.link.stop_pulls();
-            }
-            Self::take_back(inner);
-            inner.requester.restart();
-            return true;
-        }
-        Self::take_back(inner);
-        inner.requester.wait = None;
-        let status = match refusal {
-            Refusal::InvalidRequest => Status::RemoteInvalidRequest,
-            Refusal::Access => Status::RemoteAccess,
-            Refusal::RequesterMemory => Status::LocalProtection,
-            _ => Status::RemoteOperation,
-        };
-        self.fail_oldest(inner, status);
         true
-    }
-
-    /// Nothing from the refused message on was done: all of it is repeated, or fails.
-    fn take_back(inner: &mut Inner) {
-        inner.take_back();
-        (inner.requester.sent, inner.requester.reads, inner.requester.read_received) = (0, 0, 0);
-    }
-
-    fn take_not_ready(&self, inner: &mut Inner, timer: u8) {
-        const FOR_EVER: u8 = 7;
-        Self::take_back(inner);
-        if inner.requester.rnr_retries == 0 {
-            self.fail_oldest(inner, Status::RnrRetryExceeded);
-            return;
-        }
-        if inner.attributes.rnr_retry != FOR_EVER {
-            inner.requester.rnr_retries -= 1;
-        }
-        self.wait(inner, rnr_wait(timer), WaitReason::NotReady);
-    }
-
-    /// Whether a response is of an attempt that was given up already, so that nothing is to be done with it.
-    fn is_outdated(inner: &Inner, base: BaseHeader) -> bool {
-        base.attempt != inner.requester.attempt || inner.requester.wait.is_some()
     }
 
     /// Whether a response is to the oldest request, when those before it are done.
     fn answers_oldest(&self, inner: &mut Inner, psn: Psn) -> bool {
-        if !Self::is_under_way(inner, psn) {
+        if !inner.is_under_way(psn) {
             return false;
         }
         self.finish_before(inner, psn);
-        !inner.send.nothing_in_flight() && inner.send.slot(inner.send.finished).psn == psn
+        inner.answers_oldest(psn)
     }
 
     fn take_atomic_response(&self, inner: &mut Inner, base: BaseHeader, old: u64) -> bool {
-        if Self::is_outdated(inner, base) {
+        if inner.is_outdated(base) {
             return true;
         }
         if !self.answers_oldest(inner, base.psn) {
             return false;
         }
-        let slot = inner.send.slot(inner.send.finished);
-        if !slot.awaits_data() || matches!(slot.operation, Operation::Read { .. }) {
-            return false;
-        }
+        let step = inner.take_atomic_response();
         let mut old = old.to_ne_bytes();
-        self.place_response(inner, base.psn, 0, SharedSlice::of_private(&mut old), true)
+        self.take_response(inner, base.psn, step, 0, SharedSlice::of_private(&mut old))
     }
 
     fn take_read_response(
@@ -167,41 +98,39 @@ impl QueuePair {
         extent: Extent,
         payload: SharedSlice<'_>,
     ) -> bool {
-        if Self::is_outdated(inner, base) {
+        if inner.is_outdated(base) {
             return true;
         }
         if !self.answers_oldest(inner, base.psn) {
             return false;
         }
-        let slot = inner.send.slot(inner.send.finished);
-        if !matches!(slot.operation, Operation::Read { .. }) {
-            return false;
-        }
-        if u64::from(extent.total) != slot.total || extent.offset != inner.requester.read_received {
-            self.fail_oldest(inner, Status::BadResponse);
-            return false;
-        }
-        let received = extent.offset + payload.length() as u32;
-        inner.requester.read_received = received;
-        let last = received == extent.total;
-        self.place_response(inner, base.psn, extent.offset as usize, payload, last)
+        let step = inner.take_read_response(extent, payload.length() as u32);
+        self.take_response(inner, base.psn, step, extent.offset as usize, payload)
     }
 
-    /// Places data where the oldest request wants it.
-    fn place_response(
+    /// Does what is to be done about data for the oldest request; false if they make no sense.
+    fn take_response(
         &self,
         inner: &mut Inner,
         psn: Psn,
+        step: ResponseStep,
         offset: usize,
         data: SharedSlice<'_>,
-        last: bool,
     ) -> bool {
-        if !self.copy_response(inner, offset, data) {
-            self.fail_oldest(inner, Status::LocalProtection);
-        } else if last {
-            inner.requester.read_received = 0;
-            inner.requester.reads = inner.requester.reads.saturating_sub(1);
-            self.finish_answered(inner, psn);
+        match step {
+            ResponseStep::Nonsense => return false,
+            ResponseStep::Bad => {
+                self.fail_oldest(inner, Status::BadResponse);
+                return false;
+            }
+            ResponseStep::Place { .. } if !self.copy_response(inner, offset, data) => {
+                self.fail_oldest(inner, Status::LocalProtection);
+            }
+            ResponseStep::Place { last: true } => {
+                inner.has_its_data(psn);
+                self.finish(inner, Status::Success);
+            }
+            ResponseStep::Place { last: false } => {}
         }
         true
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 use nonic_memory::{Access, AddressRange, ArenaError, Key, LedgerError};
-use nonic_queue::TransitionError;
+use nonic_protocol::TransitionError;
 
 /// Error returned by [`crate::Device::open`].
 #[derive(Debug, thiserror::Error)]

@@ -31,12 +31,9 @@ mod port;
 mod presence;
 mod program_memory;
 mod queue_pair;
-mod receive_queue;
 mod region;
 mod requester;
 mod responder;
-mod ring;
-mod send_queue;
 mod shadow;
 mod shared_receive_queue;
 mod turns;
@@ -62,7 +59,11 @@ pub use limits::Limits;
 pub use logging::log_to_standard_error;
 pub use memory_window::{MemoryWindow, WindowKind};
 pub use nonic_memory::*;
-pub use nonic_queue::*;
+pub use nonic_protocol::{
+    AddressVector, AttributeMask, Capabilities, Completion, CompletionOpcode, DatagramDestination,
+    GlobalRoute, Operation, PostError, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest, RemoteRange,
+    ScatterGather, SendFlags, SendRequest, Status, TransitionError, WindowId, check_transition,
+};
 pub use nonic_transport::Tier;
 pub use own_thread::{OwnThread, Starter};
 pub use port::{GidEntry, GidKind, PortAttributes};

@@ -1,5 +1,7 @@
 //! What the device holds. The numbers are real: that many can be created.
 
+use nonic_protocol::MESSAGE_MAX;
+
 /// Pieces in a work request at most.
 pub(crate) const PIECES_MAX: usize = 32;
 /// Entries of a completion queue at most.
@@ -12,8 +14,6 @@ pub(crate) const INLINE_MAX: u32 = 1024;
 pub(crate) const READS_MAX: u8 = 16;
 /// Queue pairs of a process at most.
 pub(crate) const QUEUE_PAIRS_MAX: u32 = 65_536;
-/// Bytes of a message at most (IBTA vol. 1, 9.4.1).
-pub(crate) const MESSAGE_MAX: u32 = 1 << 31;
 /// Bytes of a datagram at most: one packet of the largest MTU.
 pub(crate) const DATAGRAM_MAX: u32 = 4096;
 /// Objects of the kinds that cost little more than their memory.

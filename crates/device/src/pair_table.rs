@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nonic_queue::QpNumber;
+use nonic_protocol::QpNumber;
 use nonic_transport::BLOCK_SIZE;
 
 use crate::queue_pair::QueuePair;

@@ -4,11 +4,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nonic_queue::{AddressVector, GlobalRoute};
+use nonic_protocol::{AddressVector, GlobalRoute, MESSAGE_MAX};
 use nonic_sys::{InterfaceAddress, interface_addresses};
 
 use crate::config::Config;
-use crate::limits::MESSAGE_MAX;
 
 /// Entries of the GID table, valid or not.
 const GIDS: usize = 64;

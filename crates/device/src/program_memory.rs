@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use nonic_memory::SharedSlice;
-use nonic_queue::SendRequest;
+use nonic_protocol::SendRequest;
 
 /// Copies the bytes of an inline request; the keys are not looked at.
 pub(crate) fn copy_inline(request: &SendRequest<'_>, bytes: &mut [u8]) {

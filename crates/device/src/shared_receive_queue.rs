@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use nonic_queue::{PostError, ReceiveRequest};
+use nonic_protocol::{PostError, Receive, ReceiveQueue, ReceiveRequest};
 
 use crate::async_event::{AsyncElement, AsyncEventKind};
 use crate::context::Context;
 use crate::error::{Busy, CreateError};
 use crate::events::EventAccount;
 use crate::limits::{PIECES_MAX, REQUESTS_MAX};
-use crate::receive_queue::{Receive, ReceiveQueue};
 use crate::use_count::UseCount;
 use crate::zone::Zone;
 

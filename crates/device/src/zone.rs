@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nonic_memory::ZoneId;
-use nonic_queue::AddressVector;
+use nonic_protocol::AddressVector;
 
 use crate::context::Context;
 use crate::error::{Busy, CreateError};

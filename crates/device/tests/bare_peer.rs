@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bare::{BarePeer, next_message};
 use nonic_device::{
-    Access, AsyncElement, AsyncEventKind, Operation, QpState, RegionMemory, RegionRequest, Status,
+    Access, AsyncElement, AsyncEventKind, Operation, QpNumber, QpState, RegionMemory, RegionRequest, Status,
 };
 use nonic_protocol::{
     Answer, BaseHeader, Body, Extent, Message, Psn, ReadRequest, Refusal, RemoteRange, Request, SendFragment,
@@ -145,6 +145,48 @@ fn a_region_that_goes_while_it_is_read_ends_the_connection_as_every_refusal_does
 /// A part of the answer to a read.
 fn response(request: BaseHeader, total: u32, offset: u32) -> Message {
     Message { base: request.answer(), body: Body::Answer(Answer::ReadResponse(Extent { total, offset })) }
+}
+
+#[test]
+fn a_request_that_nobody_takes_is_refused_once_there_is_room_to_say_so() {
+    let end = common::End::new();
+    let peer = BarePeer::new(Tier::Kernel);
+    end.connect(peer.number());
+    // Far more than the ring holds.
+    for id in 0..40 {
+        end.post(id, Operation::Send { immediate: None }, &[end.piece(0, 4096); 4]);
+    }
+    let link = peer.accept();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while link.is_stranger() || !link.peer_can_reach() {
+        assert!(Instant::now() < deadline, "the device does not answer");
+        link.handle_socket();
+    }
+    // To a queue pair that is not there: of one so many that the last room is used up, then of two, of which one tries again
+    // before it hears of it.
+    let nobody = QpNumber(end.pair.number().0 ^ 0x20);
+    let asks = |source, psn, attempt| BaseHeader { destination: nobody, source, psn: Psn(psn), attempt };
+    let [one, other] = [peer.number(), QpNumber(peer.number().0 + 1)];
+    let extent = Extent::whole(0);
+    let send = SendFragment { extent, immediate: None, solicited: false, acknowledges: None };
+    let many = (0..400).map(|psn| asks(QpNumber(one.0 + 2), psn, 0));
+    for base in many.chain([asks(one, 3, 0), asks(one, 4, 0), asks(other, 9, 0), asks(one, 3, 1)]) {
+        link.push(&Message { base, body: Body::Request(Request::Send(send)) }, &[]).unwrap();
+    }
+    link.ring_bell_now();
+    while !link.everything_was_read() {
+        assert!(Instant::now() < deadline, "the device does not read");
+        std::thread::yield_now();
+    }
+    let mut refused = Vec::new();
+    while refused.len() < 2 {
+        let (message, _) = next_message(&link);
+        if let Body::Answer(answer) = message.body {
+            assert_eq!(answer, Answer::Refuse(Refusal::NoAnswer));
+            refused.extend([one, other].contains(&message.base.destination).then_some(message.base));
+        }
+    }
+    assert_eq!(refused, [asks(one, 3, 1).answer(), asks(other, 9, 0).answer()]);
 }
 
 #[test]

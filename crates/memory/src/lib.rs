@@ -2,7 +2,6 @@
 
 #![deny(unsafe_code)]
 
-mod access;
 mod address;
 mod adopted_pages;
 #[cfg(not(loom))]
@@ -24,7 +23,6 @@ mod shadow;
 mod shared_files;
 mod shared_slice;
 
-pub use access::Access;
 pub use address::{AddressRange, RegionAddress};
 pub use adopted_pages::{AdoptedPages, LAYER_BITS, PlainReason};
 #[cfg(not(loom))]
@@ -35,7 +33,7 @@ pub use gate::{AccessError, KeyUse, Place, admit, resolve};
 pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};
 #[cfg(not(loom))]
 pub use ledger::{Claim, Cookie, LedgerError, MemoryFile, SharedMemoryRange, claim_cookie};
-pub use nonic_protocol::{Key, ZoneId};
+pub use nonic_protocol::{Access, Key, ZoneId};
 pub use operation_slots::{Inside, OperationGuard, OperationSlots, OwnSlots};
 #[cfg(not(loom))]
 pub use own_memory::OwnMemory;

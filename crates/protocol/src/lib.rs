@@ -1,4 +1,6 @@
-//! What queue pairs say to each other, and the rules by which they say it, whatever carries it.
+//! What programs ask of queue pairs, what these say to each other, and the rules by which they do, whatever carries it.
+//!
+//! [`Connection`] is the state of a queue pair with its rules: it says what is to be done, and is told what was.
 //!
 //! Nothing here knows a lock, a clock, a system call or how bytes travel: the crate is built without the standard library,
 //! so the compiler proves it. Time is what the caller says it is, memory is only named.
@@ -6,15 +8,41 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
+mod access;
+mod attributes;
+mod completion;
+mod connection;
 mod key;
 mod message;
 mod number;
+mod receive_queue;
 mod refusal;
+mod requester;
+mod responder;
+mod ring;
+mod send_queue;
+mod state;
+mod timer;
+mod work_request;
 
+pub use access::Access;
+pub use attributes::{Capabilities, QpAttributes};
+pub use completion::{Completion, Status};
+pub use connection::{AfterWait, Connection, Refused, ResponseStep};
 pub use key::{Key, ZoneId};
 pub use message::{
     Answer, AtomicChange, AtomicRequest, BaseHeader, Body, Datagram, Extent, InvalidateFragment, Message,
     ReadRequest, Request, SendFragment, SendPull, WriteFragment, WriteNotify,
 };
 pub use number::{Psn, QpNumber, RemoteRange};
+pub use receive_queue::{Pieces, Receive, ReceiveQueue};
 pub use refusal::Refusal;
+pub use requester::{Requester, WaitReason};
+pub use responder::{AffiliatedError, Conclusion, MESSAGE_MAX, Outcome, OwedRefusal, Responder, Response};
+pub use ring::Ring;
+pub use send_queue::{SendQueue, Slot};
+pub use state::{AttributeMask, QpState, QpType, TransitionError, check_transition};
+pub use timer::Moment;
+pub use work_request::*;

@@ -130,6 +130,26 @@ impl Request {
         self.offset() == 0
     }
 
+    /// Whether a fragment of so many bytes is the last of its message. What is not cut into fragments always is.
+    #[inline]
+    pub fn is_last(&self, payload: u32) -> bool {
+        match self {
+            Self::Send(SendFragment { extent, .. })
+            | Self::SendInvalidate(InvalidateFragment { extent, .. })
+            | Self::Write(WriteFragment { extent, .. }) => {
+                u64::from(extent.offset) + u64::from(payload) >= u64::from(extent.total)
+            }
+            Self::Pull(_) | Self::WriteNotify(_) | Self::Read(_) | Self::Atomic(_) => true,
+        }
+    }
+
+    /// Whether somebody is to be told if nobody takes this fragment of so many bytes. Not of every one: a message may have many.
+    /// The first, so that no more of them come; and the last, for a message that nobody takes any more since it began.
+    #[inline]
+    pub fn is_declined_aloud(&self, payload: u32) -> bool {
+        self.is_first() || self.is_last(payload)
+    }
+
     /// What all fragments of one message have in common.
     #[inline]
     pub fn kind(&self) -> Discriminant<Self> {
@@ -298,6 +318,19 @@ mod tests {
         assert!(extent.holds(10) && extent.holds(0) && !extent.holds(11));
         assert!(!Extent { total: u32::MAX, offset: u32::MAX }.holds(u32::MAX));
         assert!(!extent.is_whole(100) && Extent::whole(7).is_whole(7) && !Extent::whole(7).is_whole(6));
+    }
+
+    #[test]
+    fn of_a_message_that_nobody_takes_the_first_and_the_last_fragment_are_declined() {
+        let fragment = |offset| {
+            let extent = Extent { total: 100, offset };
+            Request::Send(SendFragment { extent, immediate: None, solicited: false, acknowledges: None })
+        };
+        assert!(fragment(0).is_declined_aloud(40) && !fragment(0).is_last(40));
+        assert!(!fragment(40).is_declined_aloud(40) && !fragment(40).is_declined_aloud(59));
+        assert!(fragment(40).is_declined_aloud(60));
+        let read = Request::Read(ReadRequest { remote: RemoteRange { address: 0, key: Key(1) }, total: 100 });
+        assert!(read.is_declined_aloud(0) && read.is_last(0));
     }
 
     #[test]

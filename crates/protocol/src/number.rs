@@ -36,6 +36,12 @@ impl Psn {
         Self(self.0.wrapping_add(1) & QpNumber::MASK)
     }
 
+    /// The number before this one.
+    #[inline]
+    pub fn before(self) -> Self {
+        Self(self.0.wrapping_sub(1) & QpNumber::MASK)
+    }
+
     /// How far this number is ahead of `other`: negative if behind (IBTA vol. 1, 9.7.2: half the space each way).
     #[inline]
     pub fn ahead_of(self, other: Self) -> i32 {
@@ -50,6 +56,7 @@ mod tests {
     #[test]
     fn numbers_wrap_at_24_bits() {
         assert_eq!(Psn(0xff_ffff).next(), Psn(0));
+        assert_eq!(Psn(0).before(), Psn(0xff_ffff));
         assert_eq!(Psn(1).ahead_of(Psn(0xff_ffff)), 2);
         assert_eq!(Psn(0xff_ffff).ahead_of(Psn(1)), -2);
         assert_eq!(Psn(5).ahead_of(Psn(5)), 0);

@@ -23,3 +23,10 @@ pub enum Refusal {
     /// The target has no way to the requester's memory: the bytes must travel in the message.
     CannotPull,
 }
+
+impl Refusal {
+    /// Whether it judges the message it names, so that everything before that was done. The others are silence.
+    pub fn is_judgement(self) -> bool {
+        !matches!(self, Self::NoAnswer | Self::OutOfSequence)
+    }
+}

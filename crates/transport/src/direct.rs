@@ -4,7 +4,7 @@
 use std::io;
 
 use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, SharedSlice, admit, resolve};
-use nonic_queue::{QpNumber, QpType};
+use nonic_protocol::{QpNumber, QpType};
 
 use crate::kernel_copy::Way;
 use crate::link::{Entered, Link};

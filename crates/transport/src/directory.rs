@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use nonic_queue::QpNumber;
+use nonic_protocol::QpNumber;
 use nonic_sys::{Credentials, PacketSocket, listen_abstract, nap, random_u64};
 
 use crate::layout::{BLOCK_SIZE, VERSION};

@@ -29,7 +29,7 @@ pub use control::{ControlMessage, Introduction, Malformed, ProcessToken, Shown};
 pub use direct::{DirectAccess, DirectRequest};
 pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
-pub use link::{Attention, BeginsRest, Link, LinkEvent, PeerIdentity, PeerView};
+pub use link::{Attention, BeginsRest, Link, LinkEvent, PeerIdentity, PeerView, Stalled};
 pub use link_record::{Answered, LinkFacts, Probe, Standing};
 pub use nonic_trust::{Route, TrustedUsers, UnknownUser};
 pub use party::Party;

@@ -12,6 +12,7 @@ use nonic_trust::{Question, TrustedUsers};
 
 use crate::calls::{CallNumber, Calls};
 use crate::control::{Introduction, ProcessToken, Shown};
+use crate::ring::Sleeper;
 use crate::segment::Segment;
 use crate::segment_copy::Settings;
 pub(crate) use crate::tier::Tier;
@@ -90,6 +91,14 @@ impl Party {
     pub fn is_adopted(&self, backing: &Backing) -> bool {
         let Backing::SharedFile { device, inode, .. } = backing else { return false };
         self.adopted_file.as_ref().is_some_and(|(_, identity)| *identity == (*device, *inode))
+    }
+
+    /// Wakes one of this process's own threads.
+    pub(crate) fn wake(&self, sleeper: Sleeper) {
+        match sleeper {
+            Sleeper::Agent => self.doorbell.signal(),
+            Sleeper::Waiter => self.waiter_bell.signal(),
+        }
     }
 
     /// How this process introduces itself to anybody.

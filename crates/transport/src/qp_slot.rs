@@ -1,7 +1,7 @@
 //! What a queue pair shows its peers, so that a one-sided operation can run without its process.
 
 use nonic_memory::{Access, ZoneId};
-use nonic_queue::{QpNumber, QpType};
+use nonic_protocol::{QpNumber, QpType};
 
 /// The one word a queue pair publishes. Zero: takes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nonic_memory::{KeyTable, KeyTableView};
-use nonic_queue::QpNumber;
+use nonic_protocol::QpNumber;
 use nonic_sys::{
     AsFd, BorrowedFd, OwnedFd, Protection, SharedMapping, SharedMemory, SharedWords, light_fences_are_free,
     prepare_light_fences, show_fences,
@@ -174,7 +174,7 @@ impl SegmentView {
 mod tests {
     use super::*;
     use nonic_memory::{Access, ZoneId};
-    use nonic_queue::QpType;
+    use nonic_protocol::QpType;
 
     #[test]
     fn a_peer_reads_what_the_owner_publishes_and_cannot_write() {

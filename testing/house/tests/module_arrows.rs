@@ -41,9 +41,6 @@ const CRATES: [Crate; 7] = [
             ("engine", "presence"),
             ("engine", "queue_pair"),
             ("engine", "region"),
-            // A queue pair holds the states of both halves, whose steps are taken on the pair.
-            ("queue_pair", "responder"),
-            ("requester", "queue_pair"),
         ],
     },
     Crate {

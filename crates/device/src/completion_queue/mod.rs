@@ -5,7 +5,7 @@ mod notifying;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use nonic_queue::{Completion, CompletionOpcode, QpNumber, Status};
+use nonic_protocol::{Completion, CompletionOpcode, QpNumber, Ring, Status};
 use nonic_sys::{BiasedGuard, BiasedMutex};
 
 pub use self::notifying::CompletionObserver;
@@ -17,7 +17,6 @@ use crate::engine::Engine;
 use crate::error::{Busy, CqOverrun, CreateError};
 use crate::events::EventAccount;
 use crate::limits::COMPLETIONS_MAX;
-use crate::ring::Ring;
 use crate::use_count::UseCount;
 
 /// What polling a send completion gives back to its queue: every slot before `next`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nonic_queue::QpNumber;
+use nonic_protocol::QpNumber;
 
 use super::resting::{Resting, Watched};
 use super::stream::Stream;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use nonic_queue::QpNumber;
+use nonic_protocol::QpNumber;
 use nonic_sys::Seldom;
 use nonic_transport::{BLOCK_SIZE, Link, connect_owner};
 

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use nonic_memory::{Arena, ZoneId};
-use nonic_queue::QpNumber;
+use nonic_protocol::QpNumber;
 use nonic_sys::{
     AsFd, BiasedMutex, Epoll, PacketSocket, PerProcess, Seldom, SharedMapping, current_generation,
     fork_generation, own_user,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nonic_queue::QpNumber;
+use nonic_protocol::QpNumber;
 use nonic_sys::{BiasedGuard, Seldom, yield_now};
-use nonic_transport::{Consumer, Link, RingCorrupt, Sleeper};
+use nonic_transport::{Consumer, Link, RingCorrupt, Sleeper, Stalled};
 
 use super::Engine;
 use super::driver::Driver;
@@ -293,7 +293,7 @@ impl Engine {
             let delivery = match self.indebted_pair(driver, incoming.message.base.destination) {
                 Some(pair) => pair.deliver(link, &incoming),
                 None => {
-                    refused |= QueuePair::refuse_unknown(link, &incoming.message);
+                    refused |= QueuePair::refuse_unknown(link, &incoming);
                     Delivery::Quiet
                 }
             };
@@ -345,11 +345,18 @@ impl Engine {
         }
     }
 
-    /// Has queue pairs go on that waited for room in a ring.
+    /// Has those go on that waited for room in a ring.
     #[cold]
     fn resume_stalled(&self, link: &Link) -> Progress {
         let mut progress = Progress::default();
-        for number in link.take_stalled() {
+        let Stalled { pairs, declined } = link.take_stalled();
+        let told =
+            declined.into_iter().fold(false, |told, base| QueuePair::refuse_request(link, base) | told);
+        if told {
+            link.ring_bell();
+            progress = Progress::WORKED;
+        }
+        for number in pairs {
             if let Some(pair) = self.find_pair(number) {
                 pair.resume();
                 progress = Progress::WORKED;

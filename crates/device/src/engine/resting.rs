@@ -137,8 +137,9 @@ impl Engine {
     /// Does something with every link that polls look at; false if another thread drives, and nothing was done.
     pub(super) fn of_watched(&self, mut each: impl FnMut(&Link)) -> bool {
         let Some(mut driver) = self.driver.try_lock() else { return false };
-        // Also calls for links that do not rest any more: with one left nobody could fall asleep.
-        if self.party.calls.any() {
+        // Also calls for links that do not rest any more: with one left nobody could fall asleep. While others rest, they are
+        // answered with theirs.
+        if driver.resting.links.is_empty() && self.party.calls.any() {
             self.answer_calls(&mut driver);
         }
         self.prepare(&mut driver);

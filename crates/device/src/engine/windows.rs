@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use nonic_memory::Key;
-use nonic_queue::{QpNumber, WindowId};
+use nonic_protocol::{QpNumber, WindowId};
 
 use super::lock;
 use crate::memory_window::MemoryWindow;

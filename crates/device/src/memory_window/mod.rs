@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nonic_memory::{Access, Entry, Key, ZoneId};
-use nonic_queue::{QpNumber, WindowId};
+use nonic_protocol::{QpNumber, WindowId};
 
 use self::keys::Place;
 use crate::engine::{Engine, Leaving};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use nonic_queue::{Capabilities, QpType};
+use nonic_protocol::{Capabilities, QpType};
 use nonic_sys::BiasedMutex;
 
 use super::{Inner, QueuePair, QueuePairRequest};

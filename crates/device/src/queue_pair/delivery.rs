@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use nonic_protocol::{Body, QpNumber};
-use nonic_queue::{QpState, QpType, Status};
+use nonic_protocol::{Body, QpNumber, QpState, QpType, Status};
 use nonic_transport::{Incoming, Link};
 
 use super::{Delivery, Inner, Path, QueuePair};
@@ -89,7 +88,7 @@ impl QueuePair {
     }
 
     pub(crate) fn timer_fired(&self, now: Instant) {
-        self.wait_is_over(&mut self.lock(), now);
+        self.take_time(&mut self.lock(), now);
     }
 
     /// The process behind a link is gone. If it ended in order, what was under way to it gets no answer and fails when its

@@ -11,8 +11,9 @@ pub use posting::Posting;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
-use nonic_queue::{Capabilities, QpAttributes, QpNumber, QpState, QpType};
+use nonic_protocol::{Capabilities, Connection, QpAttributes, QpNumber, QpState, QpType};
 use nonic_sys::{BiasedGuard, BiasedMutex};
 use nonic_transport::SlotPlace;
 
@@ -22,10 +23,6 @@ use crate::context::Context;
 use crate::engine::{Engine, UsedLink};
 use crate::error::Busy;
 use crate::events::EventAccount;
-use crate::receive_queue::ReceiveQueue;
-use crate::requester::Requester;
-use crate::responder::Responder;
-use crate::send_queue::SendQueue;
 use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::zone::Zone;
 
@@ -105,18 +102,7 @@ pub(crate) struct Path {
 }
 
 /// What changes while a queue pair lives.
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) attributes: QpAttributes,
-    pub(crate) path: Option<Path>,
-    pub(crate) receives: ReceiveQueue,
-    pub(crate) send: SendQueue,
-    pub(crate) requester: Requester,
-    pub(crate) responder: Responder,
-    pub(crate) established: bool,
-    /// The peer crashed in RTR, between the two steps of connecting: the second still succeeds.
-    pub(crate) lost_in_rtr: bool,
-}
+pub(crate) type Inner = Connection<Path, Instant>;
 
 /// What delivering a message did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,64 +113,6 @@ pub(crate) enum Delivery {
     Filled,
     /// The message must wait where it is.
     Held,
-}
-
-impl Inner {
-    fn new(capabilities: &Capabilities) -> Self {
-        Self {
-            attributes: QpAttributes::default(),
-            path: None,
-            receives: ReceiveQueue::new(capabilities.receive_requests, capabilities.receive_pieces),
-            send: SendQueue::new(),
-            requester: Requester::default(),
-            responder: Responder::default(),
-            established: false,
-            lost_in_rtr: false,
-        }
-    }
-
-    pub(crate) fn state(&self) -> QpState {
-        self.attributes.state
-    }
-
-    /// Whether requests may be started now.
-    #[inline]
-    pub(crate) fn may_start(&self) -> bool {
-        (self.state() == QpState::ReadyToSend || self.drains()) && self.requester.wait.is_none()
-    }
-
-    /// Whether an answer may let requests start, or end the draining of the queue.
-    #[inline]
-    pub(crate) fn awaits_answers(&self) -> bool {
-        self.send.started < self.send.posted || self.state() == QpState::SendQueueDrain
-    }
-
-    /// Whether the queue is being drained and the next request is one that was begun before.
-    fn drains(&self) -> bool {
-        self.state() == QpState::SendQueueDrain && self.send.started < self.requester.drain_until
-    }
-
-    /// Whether the oldest request is under way, or would be if nothing had to be waited for.
-    pub(crate) fn is_sending(&self) -> bool {
-        match self.state() {
-            QpState::ReadyToSend => self.send.finished < self.send.posted,
-            QpState::SendQueueDrain => self.send.finished < self.requester.drain_until,
-            _ => false,
-        }
-    }
-
-    /// Nothing that is under way was done: all of it is repeated, or fails.
-    pub(crate) fn take_back(&mut self) {
-        self.requester.begun = self.begun();
-        self.send.started = self.send.finished;
-    }
-
-    /// The first request that was never begun: what is under way, what was and is to be repeated, and what is half sent.
-    pub(crate) fn begun(&self) -> u64 {
-        let half_sent = self.requester.sent > 0 || self.requester.wait.is_some();
-        let begun = self.send.started.max(self.requester.begun).max(self.send.started + u64::from(half_sent));
-        begun.min(self.send.posted)
-    }
 }
 
 impl QueuePair {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use nonic_memory::Access;
-use nonic_queue::{Operation, PostError, QpState, QpType, ReceiveRequest, SendRequest, Status};
+use nonic_protocol::{Operation, PostError, QpState, QpType, ReceiveRequest, SendRequest, Status};
 use nonic_sys::BiasedGuard;
 
 use super::{Inner, QueuePair};

@@ -3,7 +3,10 @@
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
-use nonic_queue::{AttributeMask, CompletionOpcode, QpAttributes, QpState, QpType, Status, check_transition};
+use nonic_protocol::{
+    AttributeMask, CompletionOpcode, Psn, QpAttributes, QpState, QpType, Receive, Responder, Status,
+    check_transition,
+};
 use nonic_transport::QpSlot;
 
 use super::{Inner, QueuePair};
@@ -12,7 +15,6 @@ use crate::completion_queue::SendCredit;
 use crate::error::ModifyError;
 use crate::limits::READS_MAX;
 use crate::port::MTU_4096;
-use crate::receive_queue::Receive;
 
 impl QueuePair {
     /// Changes state and attributes as `ibv_modify_qp(3)` does; a refused change changes nothing.
@@ -60,8 +62,7 @@ impl QueuePair {
         inner.attributes.state = to;
         match (from, to) {
             (QpState::Init, QpState::ReadyToReceive) => {
-                let psn = inner.attributes.receive_psn;
-                inner.responder.begin(psn);
+                inner.responder = Responder::new(Psn(inner.attributes.receive_psn));
                 // Looking for the peer now spares the first message the search; it may well not be there yet.
                 self.find_path(&mut inner);
             }
@@ -75,7 +76,7 @@ impl QueuePair {
             }
             (QpState::SendQueueDrain, QpState::ReadyToSend) => {
                 // What was waited for may have come meanwhile.
-                if let Some((until, _)) = inner.requester.wait {
+                if let Some(until) = inner.poll_timeout() {
                     self.engine().schedule(until, self.number);
                 }
             }

@@ -1,15 +1,15 @@
 //! Connected services: what a request becomes on the way to its one peer.
 
 use nonic_memory::SharedSlice;
-use nonic_protocol::{BaseHeader, Body, Extent, Message, Request, SendFragment, SendPull};
-use nonic_queue::{Operation, QpType, Status};
+use nonic_protocol::{
+    BaseHeader, Body, Extent, MESSAGE_MAX, Message, Operation, QpType, Request, SendFragment, SendPull, Slot,
+    Status,
+};
 use nonic_transport::{FRAGMENT, Link};
 
 use super::Step;
 use super::local::cut;
-use crate::limits::MESSAGE_MAX;
 use crate::queue_pair::{Inner, Path, QueuePair};
-use crate::send_queue::Slot;
 
 impl QueuePair {
     pub(super) fn start_connected(&self, inner: &mut Inner, number: u64, slot: &Slot) -> Step {

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
-use nonic_protocol::{BaseHeader, Body, Datagram, Message, QpNumber};
-use nonic_queue::{Operation, Status};
+use nonic_protocol::{BaseHeader, Body, Datagram, Message, Operation, QpNumber, Slot, Status};
 use nonic_transport::Link;
 
 use super::Step;
 use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
 use crate::queue_pair::{Inner, Path, QueuePair};
-use crate::send_queue::Slot;
 
 impl QueuePair {
     pub(super) fn start_datagram(

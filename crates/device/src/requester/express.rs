@@ -4,7 +4,7 @@
 //! repeated.
 
 use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
-use nonic_queue::{Operation, RemoteRange, SendRequest, Status};
+use nonic_protocol::{Operation, RemoteRange, SendRequest, Status};
 use nonic_transport::{DirectRequest, FRAGMENT, ShortSend};
 
 use super::one_sided::{DIRECT_CHUNK, WORD, change};

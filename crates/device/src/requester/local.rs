@@ -1,10 +1,10 @@
 //! The local bytes of a request, and arithmetic on slices.
 
 use nonic_memory::{Access, AccessError, AddressRange, KeyUse, OperationGuard, SharedSlice};
+use nonic_protocol::Slot;
 
 use super::Slices;
 use crate::queue_pair::{Inner, QueuePair};
-use crate::send_queue::Slot;
 
 impl QueuePair {
     /// Puts the local bytes of a request into `slices`: what its keys lead to. (Into, because the list is long and is

@@ -2,15 +2,14 @@
 
 use nonic_memory::{Access, AddressRange, SharedSlice};
 use nonic_protocol::{
-    AtomicChange, AtomicRequest, ReadRequest, RemoteRange, Request, WriteFragment, WriteNotify,
+    AtomicChange, AtomicRequest, Operation, QpType, ReadRequest, RemoteRange, Request, Slot, Status,
+    WaitReason, WriteFragment, WriteNotify,
 };
-use nonic_queue::{Operation, QpType, Status};
 use nonic_transport::{DirectAccess, DirectRequest, FRAGMENT, Link};
 
 use super::local::{cut, scatter};
-use super::{FAULT_WAIT, FAULTS_MAX, Slices, Step, WaitReason};
+use super::{Slices, Step};
 use crate::queue_pair::{Inner, Path, QueuePair};
-use crate::send_queue::Slot;
 
 impl QueuePair {
     pub(super) fn direct<'a>(
@@ -88,14 +87,11 @@ impl QueuePair {
         if self.transport == QpType::ReliableConnection { Step::Fault } else { Step::Finished }
     }
 
-    /// A direct copy failed: either the peer's process is ending, which its link will show soon, or its program has
-    /// unmapped what it registered.
+    /// A direct copy failed.
     pub(super) fn take_fault(&self, inner: &mut Inner) {
-        if inner.requester.faults < FAULTS_MAX {
-            inner.requester.faults += 1;
-            self.wait(inner, FAULT_WAIT, WaitReason::Fault);
-        } else {
-            self.fail_oldest(inner, Status::RemoteOperation);
+        match inner.requester.take_fault() {
+            Some(wait) => self.wait(inner, wait, WaitReason::Fault),
+            None => self.fail_oldest(inner, Status::RemoteOperation),
         }
     }
 

@@ -2,14 +2,12 @@
 
 use arrayvec::ArrayVec;
 use nonic_memory::{AddressRange, SharedSlice};
-use nonic_protocol::{Request, SendPull};
-use nonic_queue::{QpType, ScatterGather};
+use nonic_protocol::{QpType, Request, ScatterGather, SendPull, Slot};
 use nonic_transport::{Link, PullPiece};
 
 use super::Step;
 use crate::limits::PIECES_MAX;
 use crate::queue_pair::{Inner, QueuePair};
-use crate::send_queue::Slot;
 
 impl QueuePair {
     /// Whether the receiver may take the bytes of a send itself, and it pays.

@@ -4,14 +4,12 @@
 use std::time::Duration;
 
 use nonic_memory::Key;
-use nonic_protocol::{InvalidateFragment, Request};
-use nonic_queue::{Operation, Status};
+use nonic_protocol::{InvalidateFragment, Operation, Request, Slot, Status, WaitReason};
 
-use super::{Step, WaitReason};
+use super::Step;
 use crate::error::WindowError;
 use crate::memory_window::{Binding, Turn};
 use crate::queue_pair::{Inner, Path, QueuePair};
-use crate::send_queue::Slot;
 
 /// When to look again whether those who were inside an operation have left.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);

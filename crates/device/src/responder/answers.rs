@@ -1,26 +1,35 @@
 //! What is owed to the peer: data in order, then the acknowledgement or refusal.
 
 use nonic_memory::{Access, AddressRange, SharedSlice};
-use nonic_protocol::{Answer, BaseHeader, Body, Extent, Message, Psn, QpNumber, Refusal, RemoteRange};
-use nonic_transport::{FRAGMENT, Link};
+use nonic_protocol::{
+    AffiliatedError, Answer, BaseHeader, Body, Extent, Message, OwedRefusal, Psn, QpNumber, Refusal,
+    RemoteRange, Response,
+};
+use nonic_transport::{FRAGMENT, Incoming, Link};
 
-use super::Response;
-use crate::async_event::AsyncEventKind;
 use crate::queue_pair::{Inner, QueuePair};
+
+/// The memory that an answer is read from is there no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gone;
 
 impl QueuePair {
     /// Answers a reliable request whose queue pair does not exist. Whether there is something in the ring for which its bell
     /// must be rung.
-    pub(crate) fn refuse_unknown(link: &Link, message: &Message) -> bool {
-        matches!(&message.body, Body::Request(request) if request.is_first())
-            && Self::refuse_request(link, message.base)
+    pub(crate) fn refuse_unknown(link: &Link, incoming: &Incoming<'_>) -> bool {
+        let length = incoming.payload.length() as u32;
+        matches!(&incoming.message.body, Body::Request(request) if request.is_declined_aloud(length))
+            && Self::refuse_request(link, incoming.message.base)
     }
 
-    /// The same for the first fragment of a request.
-    pub(super) fn refuse_request(link: &Link, base: BaseHeader) -> bool {
+    /// The same for one that is to be declined aloud; if there is no room, as soon as there is.
+    pub(crate) fn refuse_request(link: &Link, base: BaseHeader) -> bool {
         let body = Body::Answer(Answer::Refuse(Refusal::NoAnswer));
-        // A full ring drops it; the requester then waits until this process is gone or it is told to stop.
-        link.push(&Message { base: base.answer(), body }, &[]).is_ok()
+        let pushed = link.push(&Message { base: base.answer(), body }, &[]).is_ok();
+        if !pushed {
+            link.decline_later(base);
+        }
+        pushed
     }
 
     /// An answer of this queue pair to its peer.
@@ -47,28 +56,25 @@ impl QueuePair {
         let Some(path) = inner.path.take() else { return false };
         let peer = inner.attributes.destination_qp;
         let sent = self.send_responses(inner, &path.link, peer);
-        if let Err((psn, attempt)) = sent {
-            // The region went while it was being read. Requests behind the read may have been carried out meanwhile.
-            inner.responder.responses.clear();
-            inner.responder.refuse(psn, attempt, Refusal::Access);
+        if sent.is_err() {
+            // The region went while it was being read.
+            inner.responder.cannot_respond();
         }
         if sent == Ok(false) || !self.send_verdict(inner, &path.link, peer) {
             path.link.add_stalled(self.number);
         }
         inner.path = Some(path);
         if sent.is_err() {
-            self.end_refused(inner, Some(AsyncEventKind::QpAccessError));
+            self.end_refused(inner, Some(AffiliatedError::AccessViolation));
         }
         true
     }
 
-    /// Sends answers with data in their order; whether all of them, or which can no longer be given.
-    fn send_responses(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> Result<bool, (Psn, u8)> {
-        while let Some(response) = inner.responder.responses.front_mut() {
+    /// Sends answers with data in their order; whether all of them. An error: the first that is left can no longer be given.
+    fn send_responses(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> Result<bool, Gone> {
+        while let Some(response) = inner.responder.first_response() {
             match self.send_response(link, peer, *response)? {
-                None => {
-                    inner.responder.responses.pop_front();
-                }
+                None => inner.responder.has_responded(),
                 Some(rest) => {
                     *response = rest;
                     return Ok(false);
@@ -80,28 +86,28 @@ impl QueuePair {
 
     /// Sends the acknowledgement or refusal that is owed; whether there was room for it.
     fn send_verdict(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> bool {
-        if let Some(psn) = inner.responder.acknowledge {
+        if let Some(psn) = inner.responder.acknowledge() {
             if link.push(&self.answer_of(peer, psn, 0, Answer::Acknowledge), &[]).is_err() {
                 return false;
             }
-            inner.responder.acknowledge = None;
+            inner.responder.has_acknowledged();
         }
-        if let Some((psn, attempt, refusal)) = inner.responder.refuse {
+        if let Some(OwedRefusal { psn, attempt, refusal }) = inner.responder.owed_refusal() {
             if link.push(&self.answer_of(peer, psn, attempt, Answer::Refuse(refusal)), &[]).is_err() {
                 return false;
             }
-            inner.responder.refuse = None;
+            inner.responder.has_refused();
         }
         true
     }
 
-    /// Sends one response; `Ok(Some)` what is left of it when the ring is full, `Err` if its memory is gone.
+    /// Sends one response; `Ok(Some)` what is left of it when the ring is full.
     fn send_response(
         &self,
         link: &Link,
         peer: QpNumber,
         response: Response,
-    ) -> Result<Option<Response>, (Psn, u8)> {
+    ) -> Result<Option<Response>, Gone> {
         match response {
             Response::Atomic { psn, attempt, old } => {
                 let answer = self.answer_of(peer, psn, attempt, Answer::AtomicResponse { old });
@@ -118,7 +124,7 @@ impl QueuePair {
                         Some(source) => source,
                         None => {
                             let found = self.remote_shadow(&guard, key, range, Access::REMOTE_READ);
-                            shadow = found.ok_or((psn, attempt))?.read();
+                            shadow = found.ok_or(Gone)?.read();
                             SharedSlice::of_private(&mut shadow)
                         }
                     };

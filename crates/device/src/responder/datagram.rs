@@ -3,13 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use nonic_memory::SharedSlice;
-use nonic_protocol::{BaseHeader, Datagram};
-use nonic_queue::{CompletionOpcode, QpType, Status};
+use nonic_protocol::{BaseHeader, CompletionOpcode, Datagram, Outcome, QpType, Receive, Status};
 
-use super::Outcome;
 use crate::completion_queue::SendCredit;
 use crate::queue_pair::{Delivery, Inner, QueuePair};
-use crate::receive_queue::Receive;
 
 impl QueuePair {
     pub(crate) fn take_datagram(

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use nonic_memory::{Access, AddressRange, KeyUse};
-use nonic_queue::{CompletionOpcode, QpState, Status};
+use nonic_protocol::{CompletionOpcode, QpState, Status};
 use nonic_transport::{IncomingShort, Link};
 
 use crate::completion_queue::SendCredit;
@@ -20,7 +20,7 @@ impl QueuePair {
         let inner = &mut *inner;
         let from_peer = inner.attributes.destination_qp == send.base.source
             && inner.path.as_ref().is_some_and(|path| Arc::ptr_eq(&path.link, link));
-        let next = inner.responder.expected == send.base.psn && inner.responder.inbound.is_none();
+        let next = inner.responder.is_next(send.base.psn);
         let plain = self.express && self.shared_receives.is_none();
         let ready = match inner.state() {
             QpState::ReadyToSend => true,
@@ -47,9 +47,7 @@ impl QueuePair {
         memory.device_wrote(&[place]);
         drop(guard);
         inner.receives.pass_first();
-        let responder = &mut inner.responder;
-        (responder.held_since, responder.refused) = (None, None);
-        (responder.expected, responder.acknowledge) = (send.base.psn.next(), Some(send.base.psn));
+        inner.responder.has_taken(send.base.psn);
         // The requests it answers end before the receive does, as their acknowledgement by itself would have them do.
         if let Some(psn) = send.acknowledges {
             self.take_acknowledge(inner, psn);

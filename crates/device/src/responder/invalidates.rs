@@ -1,10 +1,8 @@
 //! Sends of a peer that take a key of this process out of use.
 
 use nonic_memory::SharedSlice;
-use nonic_protocol::{BaseHeader, InvalidateFragment, Refusal};
-use nonic_queue::{CompletionOpcode, Status};
+use nonic_protocol::{BaseHeader, CompletionOpcode, InvalidateFragment, Outcome, Refusal, Status};
 
-use super::Outcome;
 use super::receives::Arrived;
 use crate::queue_pair::{Inner, QueuePair};
 

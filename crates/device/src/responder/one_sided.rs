@@ -2,13 +2,11 @@
 
 use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, ShadowBytes, SharedSlice};
 use nonic_protocol::{
-    AtomicChange, AtomicRequest, BaseHeader, ReadRequest, Refusal, WriteFragment, WriteNotify,
+    AffiliatedError, AtomicChange, AtomicRequest, BaseHeader, CompletionOpcode, Outcome, QpType, ReadRequest,
+    Refusal, Response, Status, WriteFragment, WriteNotify,
 };
-use nonic_queue::{CompletionOpcode, QpType, Status};
 
 use super::receives::Arrived;
-use super::{Outcome, Response};
-use crate::async_event::AsyncEventKind;
 use crate::queue_pair::{Inner, QueuePair};
 
 impl QueuePair {
@@ -20,13 +18,8 @@ impl QueuePair {
         payload: SharedSlice<'_>,
     ) -> Outcome {
         let WriteFragment { extent, remote, immediate, solicited } = *write;
-        if extent.offset == 0 {
-            if !inner.attributes.access.contains(Access::REMOTE_WRITE) {
-                return Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpAccessError));
-            }
-            if immediate.is_some() && !self.has_receive(inner) {
-                return self.without_receive(inner);
-            }
+        if extent.offset == 0 && immediate.is_some() && !self.has_receive(inner) {
+            return self.without_receive(inner);
         }
         let guard = self.engine().party().memory.enter();
         // The whole range is judged with every fragment: the region may go at any time.
@@ -44,7 +37,7 @@ impl QueuePair {
             {
                 self.complete_receive(&receive, Status::LocalAccess);
             }
-            return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
+            return Outcome::Fatal(Refusal::Access, Some(AffiliatedError::AccessViolation));
         }
         drop(guard);
         let received = extent.offset + payload.length() as u32;
@@ -91,47 +84,23 @@ impl QueuePair {
         self.engine().party().memory.resolve_shadow(guard, self.zone.id(), key, through, range, want)
     }
 
-    /// Whether one more read or atomic can be taken on.
-    pub(super) fn check_read(&self, inner: &Inner, want: Access) -> Result<(), Outcome> {
-        if self.transport != QpType::ReliableConnection {
-            return Err(Outcome::Dropped);
-        }
-        if !inner.attributes.access.contains(want) {
-            return Err(Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpAccessError)));
-        }
-        if inner.responder.responses.len() >= usize::from(inner.attributes.max_dest_rd_atomic) {
-            return Err(Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpRequestError)));
-        }
-        Ok(())
-    }
-
     pub(super) fn take_read(&self, inner: &mut Inner, base: BaseHeader, read: &ReadRequest) -> Outcome {
         let ReadRequest { remote, total } = *read;
-        if let Err(outcome) = self.check_read(inner, Access::REMOTE_READ) {
-            return outcome;
-        }
         let guard = self.engine().party().memory.enter();
         let range = AddressRange::new(remote.address, total.into());
         let (key, want) = (remote.key, Access::REMOTE_READ);
         if self.remote_bytes(&guard, key, range, want).is_none()
             && self.remote_shadow(&guard, key, range, want).is_none()
         {
-            return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
+            return Outcome::Fatal(Refusal::Access, Some(AffiliatedError::AccessViolation));
         }
         let BaseHeader { psn, attempt, .. } = base;
-        self.owe(inner, Response::Read { psn, attempt, remote, total, sent: 0 });
+        inner.responder.owe(Response::Read { psn, attempt, remote, total, sent: 0 });
         Outcome::Done(false)
     }
 
     pub(super) fn take_atomic(&self, inner: &mut Inner, base: BaseHeader, atomic: &AtomicRequest) -> Outcome {
         let AtomicRequest { remote, change } = *atomic;
-        let misaligned = Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpRequestError));
-        if !remote.address.is_multiple_of(AtomicRequest::LENGTH.into()) {
-            return misaligned;
-        }
-        if let Err(outcome) = self.check_read(inner, Access::REMOTE_ATOMIC) {
-            return outcome;
-        }
         let guard = self.engine().party().memory.enter();
         let range = AddressRange::new(remote.address, AtomicRequest::LENGTH.into());
         let change = |word: SharedSlice<'_>| match change {
@@ -144,15 +113,13 @@ impl QueuePair {
         } else if let Some(shadow) = self.remote_shadow(&guard, key, range, want) {
             shadow.change(change)
         } else {
-            return Outcome::Fatal(Refusal::Access, Some(AsyncEventKind::QpAccessError));
+            return Outcome::Fatal(Refusal::Access, Some(AffiliatedError::AccessViolation));
         };
         drop(guard);
-        let Some(old) = old else { return misaligned };
-        self.owe(inner, Response::Atomic { psn: base.psn, attempt: base.attempt, old });
+        let Some(old) = old else {
+            return Outcome::Fatal(Refusal::InvalidRequest, Some(AffiliatedError::InvalidRequest));
+        };
+        inner.responder.owe(Response::Atomic { psn: base.psn, attempt: base.attempt, old });
         Outcome::Done(false)
-    }
-
-    pub(super) fn owe(&self, inner: &mut Inner, response: Response) {
-        inner.responder.responses.push_back(response);
     }
 }

@@ -1,15 +1,12 @@
 //! Receives: taking one, placing bytes in it, and showing it to the program.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nonic_memory::{Access, AddressRange, KeyUse, OperationGuard, SharedSlice, ZoneId};
-use nonic_protocol::{BaseHeader, Refusal};
-use nonic_queue::{CompletionOpcode, QpType, ScatterGather, Status};
+use nonic_protocol::{BaseHeader, CompletionOpcode, Outcome, Receive, Refusal, ScatterGather, Status};
 
-use super::Outcome;
 use crate::completion_queue::SendCredit;
 use crate::queue_pair::{Inner, QueuePair};
-use crate::receive_queue::Receive;
 use crate::requester::Slices;
 
 /// What is shown of a message that has arrived.
@@ -30,7 +27,7 @@ impl QueuePair {
             None => inner.receives.take(),
         };
         if let Some(receive) = receive {
-            inner.responder.held_since = None;
+            inner.responder.found_receive();
             return Ok(receive);
         }
         Err(self.without_receive(inner))
@@ -52,15 +49,9 @@ impl QueuePair {
     }
 
     pub(super) fn without_receive(&self, inner: &mut Inner) -> Outcome {
-        if self.transport == QpType::ReliableConnection {
-            return Outcome::Retry(Refusal::NotReady { timer: inner.attributes.min_rnr_timer });
-        }
-        let since = *inner.responder.held_since.get_or_insert_with(Instant::now);
-        let owes_poll = self.receive_completions.has_entries();
-        if owes_poll && since.elapsed() < HOLD {
-            return Outcome::Hold;
-        }
-        Outcome::Dropped
+        let owes_poll = || self.receive_completions.has_entries();
+        let timer = inner.attributes.min_rnr_timer;
+        inner.responder.without_receive(self.transport, timer, owes_poll, Instant::now)
     }
 
     /// Puts into `slices` the parts of a receive's pieces that hold `count` bytes from `offset`. False: its keys do not
@@ -129,7 +120,3 @@ impl QueuePair {
         Outcome::Done(true)
     }
 }
-
-/// How long an unreliable message may wait for a receive while the program has completions to poll: it is about to post
-/// some. A network card would have room for as many packets; when the time is over the message is dropped.
-pub(super) const HOLD: Duration = Duration::from_millis(20);

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use nonic_memory::SharedSlice;
-use nonic_protocol::{BaseHeader, Refusal, SendFragment, SendPull};
-use nonic_queue::{CompletionOpcode, QpType, Status};
+use nonic_protocol::{
+    AffiliatedError, BaseHeader, CompletionOpcode, Outcome, QpType, Receive, Refusal, SendFragment, SendPull,
+    Status,
+};
 use nonic_transport::{Link, PullError, PullPiece};
 
 use super::receives::Arrived;
-use super::{Inbound, Outcome};
-use crate::async_event::AsyncEventKind;
 use crate::limits::PIECES_MAX;
 use crate::queue_pair::{Inner, QueuePair};
-use crate::receive_queue::Receive;
 use crate::requester::{DIRECT_CHUNK, Slices};
 
 impl QueuePair {
@@ -41,9 +40,9 @@ impl QueuePair {
 
     /// The receive that the message's earlier fragments went to, or a new one if this is the first.
     pub(super) fn receive_under_way(&self, inner: &mut Inner, total: u32) -> Result<Receive, Outcome> {
-        match inner.responder.inbound.take() {
-            Some(Inbound { receive: Some(receive), .. }) => Ok(receive),
-            _ => self.receive_for(inner, total),
+        match inner.responder.break_off() {
+            Some(receive) => Ok(receive),
+            None => self.receive_for(inner, total),
         }
     }
 
@@ -71,7 +70,7 @@ impl QueuePair {
     ) -> Outcome {
         let SendPull { total, immediate, solicited, .. } = *send;
         let Some(list) = parse_list(payload, total) else {
-            return Outcome::Fatal(Refusal::InvalidRequest, Some(AsyncEventKind::QpRequestError));
+            return Outcome::Fatal(Refusal::InvalidRequest, Some(AffiliatedError::InvalidRequest));
         };
         let sender = link.view().and_then(|view| view.segment.slot_place(base.source));
         let Some(sender) = sender else { return Outcome::Retry(Refusal::CannotPull) };

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use nonic_memory::{Inside, KeyTableView, OperationGuard, OperationSlots, SharedSlice};
-use nonic_protocol::{Message, QpNumber};
+use nonic_protocol::Message;
 use nonic_sys::{
     AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, FenceReach, PacketSocket, PeerMemory,
     SharedMapping,
@@ -25,6 +25,7 @@ use nonic_trust::{Challenge, Peer};
 
 pub use self::attention::Attention;
 pub use self::resting::BeginsRest;
+pub use self::stalled::Stalled;
 use crate::calls::{CallNumber, PeerCalls};
 use crate::codec::ShortSend;
 use crate::control::ProcessToken;
@@ -109,7 +110,7 @@ pub struct Link {
     dead: AtomicBool,
     given_up: AtomicBool,
     departed: AtomicBool,
-    stalled: Mutex<Vec<QpNumber>>,
+    stalled: Mutex<Stalled>,
     has_stalled: AtomicBool,
     /// What is shown of it; nothing of a link to this process itself.
     record: Option<Arc<LinkRecord>>,
@@ -161,7 +162,7 @@ impl Link {
             dead: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
             departed: AtomicBool::new(false),
-            stalled: Mutex::new(Vec::new()),
+            stalled: Mutex::default(),
             has_stalled: AtomicBool::new(false),
             refused_messages: AtomicU64::new(0),
             attention: Attention::default(),

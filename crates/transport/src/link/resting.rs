@@ -4,7 +4,6 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::Link;
 use crate::calls::CallNumber;
-use crate::ring::Sleeper;
 
 /// A link that begins to rest; it has to be looked at once more, after a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +61,8 @@ impl Link {
     pub(super) fn disturb(&self) {
         fence(Ordering::SeqCst);
         let Some(number) = self.call_number.filter(|_| self.rests()) else { return };
-        match self.party.calls.call(number) {
-            None => {}
-            Some(Sleeper::Agent) => self.party.doorbell.signal(),
-            Some(Sleeper::Waiter) => self.party.waiter_bell.signal(),
+        if let Some(sleeper) = self.party.calls.call(number) {
+            self.party.wake(sleeper);
         }
     }
 }

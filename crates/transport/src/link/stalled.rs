@@ -1,36 +1,70 @@
-//! Queue pairs that wait for room in a link's ring.
+//! What waits for room in a link's ring.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use nonic_queue::QpNumber;
+use nonic_protocol::{BaseHeader, QpNumber};
 
 use super::Link;
+
+/// Queue pairs of the peer's to which it is kept that nobody takes their requests, at most.
+const DECLINED_MAX: usize = 64;
+
+/// What waits for room.
+#[derive(Debug, Default)]
+pub struct Stalled {
+    /// Queue pairs that have more to send.
+    pub pairs: Vec<QpNumber>,
+    /// Requests that nobody takes, of which the peer is to be told.
+    pub declined: Vec<BaseHeader>,
+}
 
 impl Link {
     /// Remembers a queue pair that waits for room in the ring.
     pub fn add_stalled(&self, number: QpNumber) {
-        let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        if !stalled.contains(&number) {
-            stalled.push(number);
+        self.keep(|stalled| {
+            if !stalled.pairs.contains(&number) {
+                stalled.pairs.push(number);
+            }
+        });
+    }
+
+    /// Remembers a request that nobody takes, since there is no room to say so. Of each queue pair that asked the first request
+    /// of its latest attempt is kept, and of no more than 64; nothing is kept for a stranger.
+    pub fn decline_later(&self, base: BaseHeader) {
+        if self.is_stranger() {
+            return;
         }
+        self.keep(|Stalled { declined, .. }| {
+            match declined.iter().position(|known| known.source == base.source) {
+                Some(place) if declined[place].attempt == base.attempt => {}
+                Some(place) => declined[place] = base,
+                None if declined.len() < DECLINED_MAX => declined.push(base),
+                None => {}
+            }
+        });
+    }
+
+    fn keep(&self, change: impl FnOnce(&mut Stalled)) {
+        let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut stalled);
         self.has_stalled.store(true, Ordering::Release);
         drop(stalled);
         self.disturb();
     }
 
-    /// The queue pairs that wait for room, if there is room now.
+    /// What waits for room, if there is room now.
     #[inline]
-    pub fn take_stalled(&self) -> Vec<QpNumber> {
+    pub fn take_stalled(&self) -> Stalled {
         if !self.has_stalled.load(Ordering::Acquire) || !self.has_room() {
-            return Vec::new();
+            return Stalled::default();
         }
         let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         self.has_stalled.store(false, Ordering::Release);
         std::mem::take(&mut *stalled)
     }
 
-    /// Whether queue pairs wait for room.
+    /// Whether anything waits for room.
     #[inline]
     pub fn has_stalled(&self) -> bool {
         self.has_stalled.load(Ordering::Acquire)

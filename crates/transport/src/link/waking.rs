@@ -31,32 +31,23 @@ impl Link {
         }
     }
 
-    fn wake(&self, sleeper: Sleeper) {
-        match sleeper {
-            Sleeper::Agent => self.ring_bell_now(),
-            Sleeper::Waiter => self.wake_waiter(),
-        }
-    }
-
-    /// Wakes the peer's thread that waits for an event.
-    fn wake_waiter(&self) {
-        if self.is_loopback() {
-            self.party.waiter_bell.signal();
-        } else if let Some(bell) = self.peer_waiter_bell.get() {
-            bell.signal();
-        } else {
-            let _ = self.tell(&ControlMessage::Look, &[]);
-        }
-    }
-
     /// Wakes the peer's agent.
     pub fn ring_bell_now(&self) {
+        self.wake(Sleeper::Agent);
+    }
+
+    /// Wakes one of the peer's threads, which is this process's over a loopback.
+    fn wake(&self, sleeper: Sleeper) {
         if self.is_loopback() {
-            self.party.doorbell.signal();
-        } else if let Some(doorbell) = self.peer_doorbell.get() {
-            doorbell.signal();
-        } else {
-            let _ = self.tell(&ControlMessage::Look, &[]);
+            return self.party.wake(sleeper);
+        }
+        let bell = match sleeper {
+            Sleeper::Agent => &self.peer_doorbell,
+            Sleeper::Waiter => &self.peer_waiter_bell,
+        };
+        match bell.get() {
+            Some(bell) => bell.signal(),
+            None => drop(self.tell(&ControlMessage::Look, &[])),
         }
     }
 

@@ -276,6 +276,24 @@ pub(crate) fn a_peer_in_reset_init_or_error_does_not_answer(pair: &mut Pair) {
     }
 }
 
+pub(crate) fn a_peer_that_fails_in_the_middle_of_a_message_is_noticed(pair: &mut Pair) {
+    // Longer than a ring, so that it is under way for a while; and the peer fails sooner or later.
+    const LONG: u64 = 4 << 20;
+    for looks in 0..12 {
+        let (client, server) = pair.connect(&Options { timeout: 10, retry_count: 1, ..RELIABLE });
+        let near = pair.client.memory(client.zone, LONG, EVERYTHING);
+        let far = pair.server.memory(server.zone, LONG, EVERYTHING);
+        pair.client.post(&client, write(&[near.all()], far.remote(0)));
+        for _ in 0..looks {
+            assert!(pair.server.wait(server.receive_queue, 1, 0).is_empty());
+        }
+        pair.server.move_to(&server, QpState::Error);
+        let status = pair.client.sent(&client).status;
+        assert!(matches!(status, Status::Success | Status::RetryExceeded), "{status:?}");
+        pair.reset();
+    }
+}
+
 pub(crate) fn a_peer_that_becomes_ready_in_time_is_reached_by_a_retry(pair: &mut Pair) {
     let options = Options { timeout: 15, retry_count: 7, ..RELIABLE };
     let scene = pair.scene(&options);

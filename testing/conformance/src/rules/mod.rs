@@ -194,6 +194,7 @@ pub(crate) fn all() -> Vec<Rule> {
             rnr_retry_7_tries_for_ever_until_a_receive_is_posted,
             without_an_answer_the_sender_gives_up_after_its_retries_and_timeouts,
             a_peer_in_reset_init_or_error_does_not_answer,
+            a_peer_that_fails_in_the_middle_of_a_message_is_noticed,
             a_peer_that_becomes_ready_in_time_is_reached_by_a_retry,
             one_request_fails_with_its_cause_and_those_after_it_are_flushed_in_order,
             moving_to_error_flushes_what_was_posted,

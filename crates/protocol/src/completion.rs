@@ -1,6 +1,7 @@
 //! What a program learns when a request ends.
 
-use crate::work_request::{CompletionOpcode, QpNumber};
+use crate::number::QpNumber;
+use crate::work_request::CompletionOpcode;
 
 /// How a request ended. The numbers are those of `enum ibv_wc_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Who may do what to a region.
 
-use std::fmt;
-use std::ops::{BitAnd, BitOr, BitOrAssign};
+use core::fmt;
+use core::ops::{BitAnd, BitOr, BitOrAssign};
 
 /// A set of rights on registered memory. Local read needs no right: whoever registered the memory may send from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
@@ -93,6 +93,7 @@ impl fmt::Display for Access {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn remote_write_without_local_write_makes_no_sense() {

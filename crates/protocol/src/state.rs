@@ -1,6 +1,6 @@
 //! The states of a queue pair and which attributes each move takes (Linux `qp_state_table`; IBTA vol. 1, 10.3.1).
 
-use std::ops::BitOr;
+use core::ops::BitOr;
 
 /// Service type of a queue pair. The numbers are those of `enum ibv_qp_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -255,6 +255,7 @@ fn running_options(reliable: bool) -> AttributeMask {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::{vec, vec::Vec};
 
     const ALL: [QpState; 7] = [
         QpState::Reset,

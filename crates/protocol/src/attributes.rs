@@ -1,9 +1,10 @@
 //! What a queue pair is created with and modified by.
 
-use nonic_memory::Access;
+use crate::access::Access;
 
+use crate::number::QpNumber;
 use crate::state::{AttributeMask, QpState};
-use crate::work_request::{AddressVector, QpNumber};
+use crate::work_request::AddressVector;
 
 /// Sizes of a queue pair's queues (`ibv_qp_cap`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

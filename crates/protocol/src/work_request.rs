@@ -1,8 +1,8 @@
 //! What a program asks a queue pair to do.
 
-use nonic_memory::Access;
-use nonic_protocol::Key;
-pub use nonic_protocol::{QpNumber, RemoteRange};
+use crate::access::Access;
+use crate::key::Key;
+use crate::number::{QpNumber, RemoteRange};
 
 /// One piece of local memory of a work request (`ibv_sge`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +184,7 @@ pub struct DatagramDestination {
     /// The path of the address handle.
     pub vector: AddressVector,
     /// Zone of the address handle.
-    pub zone: nonic_memory::ZoneId,
+    pub zone: crate::key::ZoneId,
     /// The queue pair.
     pub qp_number: QpNumber,
     /// Q_Key; with its top bit set the sender's own is used (IBTA vol. 1, 3.5.3).

@@ -1,25 +1,35 @@
 //! A queue whose entries are written and read where they stand: the queues of receives and of completions. It grows as
 //! it fills; its owner sets the limit.
 
+use alloc::vec::Vec;
+
 /// Places a ring has at first.
 const FIRST_PLACES: usize = 16;
 
 /// The ring. Its places are a power of two, or none.
 #[derive(Debug)]
-pub(crate) struct Ring<T> {
+pub struct Ring<T> {
     places: Vec<T>,
     /// Entries taken and added since the beginning.
     taken: usize,
     added: usize,
 }
 
+impl<T: Default> Default for Ring<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Default> Ring<T> {
-    pub(crate) const fn new() -> Self {
+    /// An empty one.
+    pub const fn new() -> Self {
         Self { places: Vec::new(), taken: 0, added: 0 }
     }
 
+    /// Entries in it.
     #[inline]
-    pub(crate) fn length(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.added.wrapping_sub(self.taken)
     }
 
@@ -30,7 +40,7 @@ impl<T: Default> Ring<T> {
 
     /// Adds an entry behind the others, for the caller to fill in: it still holds what stood there before.
     #[inline]
-    pub(crate) fn add(&mut self) -> &mut T {
+    pub fn add(&mut self) -> &mut T {
         if self.length() == self.places.len() {
             self.grow();
         }
@@ -41,35 +51,35 @@ impl<T: Default> Ring<T> {
 
     /// The oldest entry.
     #[inline]
-    pub(crate) fn first(&self) -> Option<&T> {
+    pub fn first(&self) -> Option<&T> {
         if self.length() == 0 { None } else { Some(&self.places[self.place(self.taken)]) }
     }
 
     /// All entries, the oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.length()).map(|step| &self.places[self.place(self.taken.wrapping_add(step))])
     }
 
     /// Takes the oldest away, after it was looked at; what it holds stays in its place until that is filled again.
     #[inline]
-    pub(crate) fn pass_first(&mut self) {
+    pub fn pass_first(&mut self) {
         if self.length() > 0 {
             self.taken = self.taken.wrapping_add(1);
         }
     }
 
     /// Takes the oldest out.
-    pub(crate) fn take_first(&mut self) -> Option<T> {
+    pub fn take_first(&mut self) -> Option<T> {
         if self.length() == 0 {
             return None;
         }
         let place = self.place(self.taken);
         self.taken = self.taken.wrapping_add(1);
-        Some(std::mem::take(&mut self.places[place]))
+        Some(core::mem::take(&mut self.places[place]))
     }
 
     /// Puts an entry before the others.
-    pub(crate) fn put_first(&mut self, entry: T) {
+    pub fn put_first(&mut self, entry: T) {
         if self.length() == self.places.len() {
             self.grow();
         }
@@ -91,7 +101,7 @@ impl<T: Default> Ring<T> {
     }
 
     /// Removes all entries that are not to stay; the others keep their order.
-    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {
+    pub fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {
         for _ in 0..self.length() {
             if let Some(entry) = self.take_first()
                 && stays(&entry)
@@ -105,8 +115,8 @@ impl<T: Default> Ring<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::VecDeque;
     use proptest::prelude::*;
-    use std::collections::VecDeque;
 
     proptest! {
         #[test]

@@ -1,9 +1,10 @@
 //! Receives waiting for messages.
 
-use nonic_memory::{Key, ZoneId};
-use nonic_queue::{PostError, ReceiveRequest, ScatterGather};
+use alloc::boxed::Box;
 
+use crate::key::{Key, ZoneId};
 use crate::ring::Ring;
+use crate::work_request::{PostError, ReceiveRequest, ScatterGather};
 
 /// Pieces that stand in place.
 const FEW: usize = 2;
@@ -11,7 +12,7 @@ const NONE: ScatterGather = ScatterGather { address: 0, length: 0, key: Key(0) }
 
 /// Pieces of a request: few stand in place, many on the heap.
 #[derive(Clone, Debug)]
-pub(crate) struct Pieces {
+pub struct Pieces {
     count: u32,
     few: [ScatterGather; FEW],
     many: Option<Box<[ScatterGather]>>,
@@ -31,8 +32,9 @@ impl Pieces {
         }
     }
 
+    /// They, in their order.
     #[inline]
-    pub(crate) fn as_slice(&self) -> &[ScatterGather] {
+    pub fn as_slice(&self) -> &[ScatterGather] {
         match (&self.many, self.count as usize) {
             (_, count @ 0..=FEW) => &self.few[..count],
             (many, _) => many.as_deref().unwrap_or_default(),
@@ -40,18 +42,20 @@ impl Pieces {
     }
 
     /// Bytes in all.
-    pub(crate) fn length(&self) -> u64 {
+    pub fn length(&self) -> u64 {
         self.as_slice().iter().map(|piece| u64::from(piece.length)).sum()
     }
 }
 
 /// A posted receive.
 #[derive(Clone, Debug)]
-pub(crate) struct Receive {
-    pub(crate) id: u64,
-    pub(crate) pieces: Pieces,
+pub struct Receive {
+    /// The program's own mark.
+    pub id: u64,
+    /// Where the message goes.
+    pub pieces: Pieces,
     /// Whose regions it may name: the queue pair's zone, or the shared receive queue's.
-    pub(crate) zone: ZoneId,
+    pub zone: ZoneId,
 }
 
 impl Default for Receive {
@@ -62,19 +66,21 @@ impl Default for Receive {
 
 /// A queue of receives with a hard limit.
 #[derive(Debug)]
-pub(crate) struct ReceiveQueue {
+pub struct ReceiveQueue {
     receives: Ring<Receive>,
     capacity: u32,
     pieces_max: u32,
 }
 
 impl ReceiveQueue {
-    pub(crate) fn new(capacity: u32, pieces_max: u32) -> Self {
+    /// A queue for so many receives of so many pieces.
+    pub fn new(capacity: u32, pieces_max: u32) -> Self {
         Self { receives: Ring::new(), capacity, pieces_max }
     }
 
+    /// Takes a receive whose pieces are of a zone's regions; a refused one changes nothing.
     #[inline]
-    pub(crate) fn post(&mut self, request: &ReceiveRequest<'_>, zone: ZoneId) -> Result<(), PostError> {
+    pub fn post(&mut self, request: &ReceiveRequest<'_>, zone: ZoneId) -> Result<(), PostError> {
         if request.pieces.len() > self.pieces_max as usize {
             return Err(PostError::TooManyPieces { pieces: request.pieces.len(), limit: self.pieces_max });
         }
@@ -89,35 +95,38 @@ impl ReceiveQueue {
 
     /// The oldest receive, where it stands.
     #[inline]
-    pub(crate) fn first(&self) -> Option<&Receive> {
+    pub fn first(&self) -> Option<&Receive> {
         self.receives.first()
     }
 
     /// Takes the oldest away, after it was used where it stands.
     #[inline]
-    pub(crate) fn pass_first(&mut self) {
+    pub fn pass_first(&mut self) {
         self.receives.pass_first();
     }
 
-    pub(crate) fn take(&mut self) -> Option<Receive> {
+    /// Takes the oldest out.
+    pub fn take(&mut self) -> Option<Receive> {
         self.receives.take_first()
     }
 
     /// Puts back what a message took that then broke off.
-    pub(crate) fn give_back(&mut self, receive: Receive) {
+    pub fn give_back(&mut self, receive: Receive) {
         self.receives.put_first(receive);
     }
 
-    pub(crate) fn length(&self) -> usize {
+    /// Receives in it.
+    pub fn length(&self) -> usize {
         self.receives.length()
     }
 
-    pub(crate) fn capacity(&self) -> u32 {
+    /// Receives it takes.
+    pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
     /// Changes the limit; what it holds stays.
-    pub(crate) fn set_capacity(&mut self, capacity: u32) {
+    pub fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity;
     }
 }
@@ -125,7 +134,7 @@ impl ReceiveQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nonic_memory::Key;
+    use alloc::vec::Vec;
 
     fn pieces(count: usize) -> Vec<ScatterGather> {
         (0..count).map(|i| ScatterGather { address: i as u64, length: 10, key: Key(1) }).collect()

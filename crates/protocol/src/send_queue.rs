@@ -1,49 +1,64 @@
 //! The send queue: a ring of slots with a hard limit. A slot is taken by posting, started, finished in order, and given
 //! back when the program polls a completion that vouches for it.
 
-use nonic_protocol::Psn;
-use nonic_queue::{
-    Capabilities, DatagramDestination, Operation, PostError, QpType, ScatterGather, SendFlags, SendRequest,
-};
+use alloc::vec::Vec;
+
+use crate::attributes::Capabilities;
+use crate::number::Psn;
+use crate::state::QpType;
+use crate::work_request::{DatagramDestination, Operation, PostError, ScatterGather, SendFlags, SendRequest};
 
 /// One posted request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
-    pub(crate) id: u64,
-    pub(crate) operation: Operation,
-    pub(crate) flags: SendFlags,
+pub struct Slot {
+    /// The program's own mark.
+    pub id: u64,
+    /// What to do.
+    pub operation: Operation,
+    /// How.
+    pub flags: SendFlags,
     /// Pieces; for an inline request 0.
-    pub(crate) pieces: u32,
+    pub pieces: u32,
     /// Bytes in all.
-    pub(crate) total: u64,
-    /// Its number on the ring, once it has one.
-    pub(crate) psn: Psn,
+    pub total: u64,
+    /// Its number on the way, once it has one.
+    pub psn: Psn,
 }
 
 impl Slot {
     /// Whether it ends with an answer that carries data, and not with an acknowledgement.
-    pub(crate) fn awaits_data(&self) -> bool {
+    #[inline]
+    pub fn awaits_data(&self) -> bool {
         self.operation.writes_locally()
     }
 }
 
 /// The queue. Memory for slots, pieces and inline bytes is taken when the first request needs it.
 #[derive(Debug)]
-pub(crate) struct SendQueue {
+pub struct SendQueue {
     slots: Vec<Slot>,
     pieces: Vec<ScatterGather>,
     inline: Vec<u8>,
     destinations: Vec<DatagramDestination>,
-    /// Requests posted, started and finished since the beginning; finished ≤ started ≤ posted.
-    pub(crate) posted: u64,
-    pub(crate) started: u64,
-    pub(crate) finished: u64,
+    /// Requests posted since the beginning.
+    pub posted: u64,
+    /// Those of them that are started.
+    pub started: u64,
+    /// Those of these that have finished.
+    pub finished: u64,
     /// Somebody is to be told when nothing is left that has not finished.
-    pub(crate) tells_end: bool,
+    pub tells_end: bool,
+}
+
+impl Default for SendQueue {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl SendQueue {
-    pub(crate) const fn new() -> Self {
+    /// An empty one.
+    pub const fn new() -> Self {
         Self {
             slots: Vec::new(),
             pieces: Vec::new(),
@@ -64,26 +79,26 @@ impl SendQueue {
 
     /// Whether nothing is posted that has not finished.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.finished == self.posted
     }
 
     /// Counts a request that finished without ever taking a slot.
     #[inline]
-    pub(crate) fn skip_one(&mut self) {
+    pub fn skip_one(&mut self) {
         self.posted += 1;
         (self.started, self.finished) = (self.posted, self.posted);
     }
 
     /// Whether a request may be posted, `freed` slots having been given back since the beginning.
     #[inline]
-    pub(crate) fn has_room(&self, capabilities: &Capabilities, freed: u64) -> bool {
+    pub fn has_room(&self, capabilities: &Capabilities, freed: u64) -> bool {
         self.posted - freed < u64::from(capabilities.send_requests)
     }
 
     /// Whether [`SendQueue::post`] takes a request once `ahead` others are posted.
     #[inline]
-    pub(crate) fn check(
+    pub fn check(
         &self,
         request: &SendRequest<'_>,
         capabilities: &Capabilities,
@@ -112,7 +127,7 @@ impl SendQueue {
     }
 
     /// Takes a request; `freed` slots were given back since the beginning. `copy_inline` fills the inline bytes.
-    pub(crate) fn post(
+    pub fn post(
         &mut self,
         request: &SendRequest<'_>,
         capabilities: &Capabilities,
@@ -160,15 +175,16 @@ impl SendQueue {
         Ok(())
     }
 
+    /// A request by its number, counted from the beginning.
     #[inline]
-    pub(crate) fn slot(&self, number: u64) -> &Slot {
+    pub fn slot(&self, number: u64) -> &Slot {
         &self.slots[self.place(number)]
     }
 
     /// Notes a send of one piece that is under way already, `psn` its number. Its inline bytes, if it has any, stand in their
     /// place ([`SendQueue::inline_place`]). The caller has made sure that there is room, and slots.
     #[inline]
-    pub(crate) fn note_sent(&mut self, request: &SendRequest<'_>, pieces_max: u32, psn: Psn) {
+    pub fn note_sent(&mut self, request: &SendRequest<'_>, pieces_max: u32, psn: Psn) {
         let place = self.place(self.posted);
         let piece = request.pieces[0];
         // Field by field: the slot is written where it stands.
@@ -188,49 +204,57 @@ impl SendQueue {
 
     /// Whether the queue has memory for a request of one piece, and for inline bytes if it has those.
     #[inline]
-    pub(crate) fn has_slots(&self, inline: bool) -> bool {
+    pub fn has_slots(&self, inline: bool) -> bool {
         !self.slots.is_empty() && if inline { !self.inline.is_empty() } else { !self.pieces.is_empty() }
     }
 
     /// Where the inline bytes of the next request are kept, `length` of them.
     #[inline]
-    pub(crate) fn inline_place(&mut self, capabilities: &Capabilities, length: usize) -> &mut [u8] {
+    pub fn inline_place(&mut self, capabilities: &Capabilities, length: usize) -> &mut [u8] {
         let start = self.place(self.posted) * capabilities.inline_bytes as usize;
         &mut self.inline[start..start + length]
     }
 
-    pub(crate) fn set_psn(&mut self, number: u64, psn: Psn) {
+    /// It has a number on the way.
+    #[inline]
+    pub fn set_psn(&mut self, number: u64, psn: Psn) {
         let place = self.place(number);
         self.slots[place].psn = psn;
     }
 
-    pub(crate) fn pieces(&self, number: u64, capabilities: &Capabilities) -> &[ScatterGather] {
+    /// Its pieces; none if it is inline.
+    #[inline]
+    pub fn pieces(&self, number: u64, capabilities: &Capabilities) -> &[ScatterGather] {
         let place = self.place(number);
         let count = self.slots[place].pieces as usize;
         if count == 0 { &[] } else { &self.pieces[place * capabilities.send_pieces as usize..][..count] }
     }
 
-    pub(crate) fn destination(&self, number: u64) -> DatagramDestination {
+    /// Where a datagram goes.
+    pub fn destination(&self, number: u64) -> DatagramDestination {
         self.destinations[self.place(number)]
     }
 
-    /// Lends the inline bytes of all slots, to be put back; and where those of one slot are.
-    pub(crate) fn lend_inline(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.inline)
+    /// Lends the inline bytes of all slots, to be put back.
+    pub fn lend_inline(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.inline)
     }
 
-    pub(crate) fn put_inline_back(&mut self, inline: Vec<u8>) {
+    /// They come back.
+    pub fn put_inline_back(&mut self, inline: Vec<u8>) {
         self.inline = inline;
     }
 
-    pub(crate) fn inline_range(&self, number: u64, capabilities: &Capabilities) -> std::ops::Range<usize> {
+    /// Where among the inline bytes of all slots those of one are.
+    pub fn inline_range(&self, number: u64, capabilities: &Capabilities) -> core::ops::Range<usize> {
         let place = self.place(number);
         let start = place * capabilities.inline_bytes as usize;
         start..start + self.slots[place].total as usize
     }
 
     /// Whether everything started has finished.
-    pub(crate) fn nothing_in_flight(&self) -> bool {
+    #[inline]
+    pub fn nothing_in_flight(&self) -> bool {
         self.finished == self.started
     }
 }
@@ -243,7 +267,7 @@ fn bytes_of(request: &SendRequest<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nonic_memory::Key;
+    use crate::key::Key;
 
     const CAPABILITIES: Capabilities = Capabilities {
         send_requests: 2,
