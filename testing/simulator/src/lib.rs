@@ -1,0 +1,30 @@
+//! A simulator of the protocol: pairs of [`nonic_protocol::Connection`] on virtual carriers, in virtual time, from one seed.
+//!
+//! A run is a few hundred steps, each one thing that can happen: a request or a receive is posted, a message arrives, time
+//! passes, a peer stops, goes on, is killed, comes back under another number, takes its key back, drains its queue. After
+//! every step the `ledger` is asked whether what happened may happen: each request ends once, in order, with a
+//! status that has a cause; each is carried out once at most, in order; its bytes are those that were sent; receives are
+//! used in order. At the end everything that hinders is taken away, and then nothing may wait any longer.
+//!
+//! All that is left to chance goes through [`Chance`], which writes down what it chose. So a run that fails is repeated from its
+//! seed to the same step, and then made shorter ([`shrink()`]) by leaving choices out.
+//!
+//! What moves bytes here (`requesting`, `responding`, `owing`) is this crate's own; what decides is the protocol's crate.
+
+#![forbid(unsafe_code)]
+
+mod carrier;
+mod chance;
+mod ending;
+mod ledger;
+mod node;
+mod owing;
+mod pair;
+mod requesting;
+mod responding;
+mod shrink;
+mod world;
+
+pub use chance::Chance;
+pub use shrink::{Failure, Shrunk, shrink, tell_choices, try_choices, try_seed};
+pub use world::World;

@@ -1,0 +1,64 @@
+//! Runs the simulator for so many steps, or one run once more.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use nonic_simulator::{shrink, tell_choices, try_seed};
+
+/// Runs pairs of queue pairs on virtual carriers, until one fails
+#[derive(Debug, Parser)]
+#[command(name = "simulate")]
+struct Options {
+    /// Steps in all, of runs of some hundred steps each
+    #[arg(default_value_t = 1_000_000)]
+    steps: u64,
+    /// Seed of the first run; each further one has the next
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The choices of a run that failed, divided by commas, to run it once more and print its steps
+    #[arg(long, value_delimiter = ',')]
+    choices: Vec<u32>,
+}
+
+fn main() -> ExitCode {
+    let Options { steps, seed, choices } = Options::parse();
+    let began = Instant::now();
+    if !choices.is_empty() {
+        return match tell_choices(choices, steps) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(failure) => {
+                println!("step {}: {}", failure.step, failure.message);
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let mut taken = 0;
+    for seed in seed.. {
+        if taken >= steps {
+            println!(
+                "{taken} steps, {:.1} s, last seed {}: all good",
+                began.elapsed().as_secs_f64(),
+                seed - 1
+            );
+            break;
+        }
+        match try_seed(seed) {
+            Ok(count) => taken += count,
+            Err(failure) => {
+                println!("seed {seed} failed at step {}: {}", failure.step, failure.message);
+                let short = shrink(&failure);
+                let choices: Vec<String> = short.failure.choices.iter().map(u32::to_string).collect();
+                println!(
+                    "after {} shorter runs, step {}: {}",
+                    short.tried, short.failure.step, short.failure.message
+                );
+                println!("    simulate {} --choices {}", short.failure.step, choices.join(","));
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}

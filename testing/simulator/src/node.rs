@@ -1,0 +1,161 @@
+//! One end of a connection: its queue pair, its memory, and what is wrong with its process.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use nonic_protocol::{
+    Access, Capabilities, Connection, Key, Psn, QpAttributes, QpNumber, QpState, Responder,
+};
+
+use crate::chance::Chance;
+
+/// The key of a node's memory.
+pub(crate) const KEY: Key = Key(0x77);
+/// Bytes a peer may write, from address 0 on; so many behind them it may read, and a word behind those.
+pub(crate) const AREA: u64 = 512;
+/// Where the word for atomics is.
+pub(crate) const WORD: u64 = 2 * AREA;
+/// Bytes of each receive.
+pub(crate) const RECEIVE_LENGTH: u32 = 256;
+
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
+    send_requests: 8,
+    receive_requests: 16,
+    send_pieces: 1,
+    receive_pieces: 1,
+    inline_bytes: 0,
+};
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) connection: Connection<(), Duration>,
+    pub(crate) number: QpNumber,
+    /// What peers may write.
+    pub(crate) memory: Vec<u8>,
+    /// The word that atomics change.
+    pub(crate) word: u64,
+    /// Whether the key of its memory leads anywhere.
+    pub(crate) shared: bool,
+    /// What came of the read that is under way.
+    pub(crate) fetched: Vec<u8>,
+    /// What came of the message that goes to a receive.
+    pub(crate) received: Vec<u8>,
+    /// Receives that were posted and not used, the oldest first.
+    pub(crate) receives: VecDeque<u64>,
+    /// The requests whose answers with data are owed, in the order of the responder.
+    pub(crate) owed: VecDeque<u64>,
+    /// It does nothing for a while.
+    pub(crate) stopped: bool,
+    /// Its process was killed; or it left.
+    pub(crate) gone: Option<Gone>,
+    /// It knows that its peer is gone.
+    pub(crate) alone: bool,
+    /// A fragment of its was lost, and it may wait for ever: the carrier loses some.
+    pub(crate) unheard: bool,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    Killed,
+    Left,
+}
+
+/// What both ends agree on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) retries: u8,
+    pub(crate) rnr_retries: u8,
+    pub(crate) timeout: u8,
+    pub(crate) rnr_timer: u8,
+    pub(crate) reads: u8,
+}
+
+impl Terms {
+    pub(crate) fn by(chance: &mut Chance) -> Self {
+        Self {
+            retries: chance.below(4) as u8,
+            rnr_retries: [7, 0, 1, 3][chance.below(4) as usize],
+            timeout: 1 + chance.below(8) as u8,
+            rnr_timer: 1 + chance.below(12) as u8,
+            reads: 1 + chance.below(4) as u8,
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn new() -> Self {
+        Self {
+            connection: Connection::new(&CAPABILITIES),
+            number: QpNumber(0),
+            memory: vec![0; AREA as usize],
+            word: 0,
+            shared: true,
+            fetched: Vec::new(),
+            received: Vec::new(),
+            receives: VecDeque::new(),
+            owed: VecDeque::new(),
+            stopped: false,
+            gone: None,
+            alone: false,
+            unheard: false,
+        }
+    }
+
+    /// A process that has just started, or a queue pair that was reset, in RTR (IBTA vol. 1, 10.3.1).
+    pub(crate) fn set_up(&mut self, number: QpNumber, peer: QpNumber, psns: (Psn, Psn), terms: Terms) {
+        let (sends, expects) = psns;
+        *self = Self { number, ..Self::new() };
+        self.connection.attributes = QpAttributes {
+            state: QpState::ReadyToReceive,
+            destination_qp: peer,
+            send_psn: sends.0,
+            receive_psn: expects.0,
+            access: Access::REMOTE,
+            drained_notify: true,
+            max_rd_atomic: terms.reads,
+            max_dest_rd_atomic: terms.reads,
+            min_rnr_timer: terms.rnr_timer,
+            timeout: terms.timeout,
+            retry_count: terms.retries,
+            rnr_retry: terms.rnr_retries,
+            ..self.connection.attributes
+        };
+        self.connection.responder = Responder::new(expects);
+    }
+
+    /// From RTR to RTS.
+    pub(crate) fn begin_to_send(&mut self) {
+        if self.connection.state() == QpState::ReadyToReceive {
+            self.connection.attributes.state = QpState::ReadyToSend;
+            let attributes = self.connection.attributes;
+            self.connection.requester.begin(&attributes);
+        }
+    }
+
+    /// Whether it can do anything at all.
+    pub(crate) fn acts(&self) -> bool {
+        !self.stopped && self.gone.is_none()
+    }
+
+    /// A receive was used or flushed: the oldest.
+    pub(crate) fn receive_ended(&mut self, id: u64) {
+        assert_eq!(self.receives.pop_front(), Some(id), "a receive ended before an older one did");
+    }
+
+    /// Whether a peer may use these bytes under this key.
+    pub(crate) fn allows(&self, key: Key, address: u64, length: u64, end: u64) -> bool {
+        self.shared && key == KEY && address.checked_add(length).is_some_and(|last| last <= end)
+    }
+}
+
+/// Byte `index` of the bytes of a request.
+pub(crate) fn content(serial: u64, index: u64) -> u8 {
+    (serial.wrapping_mul(31).wrapping_add(index).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+/// Bytes `range` of a request.
+pub(crate) fn contents(serial: u64, range: std::ops::Range<u64>) -> Vec<u8> {
+    range.map(|index| content(serial, index)).collect()
+}

@@ -1,0 +1,158 @@
+//! A world: some pairs, one clock, and a chance for everything that can happen.
+
+use std::time::Duration;
+
+use crate::chance::Chance;
+use crate::node::Gone;
+use crate::pair::{Pair, Side};
+
+/// Steps of a run before it ends.
+pub(crate) const STEPS: u64 = 400;
+
+/// Everything there is in a run.
+#[derive(Debug)]
+pub struct World {
+    chance: Chance,
+    now: Duration,
+    pairs: Vec<Pair>,
+    step: u64,
+    tells: bool,
+}
+
+impl World {
+    /// A world in which nothing has happened yet.
+    pub fn new(mut chance: Chance) -> Self {
+        let count = 1 + chance.below(3);
+        let pairs = (0..count).map(|_| Pair::new(&mut chance)).collect();
+        Self { chance, now: Duration::ZERO, pairs, step: 0, tells: false }
+    }
+
+    /// Prints every step from now on.
+    pub fn tell(&mut self) {
+        self.tells = true;
+    }
+
+    /// How many steps were taken.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// What was chosen so far.
+    pub fn choices(&self) -> &[u32] {
+        self.chance.taken()
+    }
+
+    /// So many steps, and the end.
+    ///
+    /// # Panics
+    /// If something happens that may not.
+    pub fn run(&mut self, steps: u64) {
+        while self.step < steps {
+            self.step += 1;
+            self.happen();
+        }
+        for pair in &mut self.pairs {
+            pair.settle(&mut self.chance, &mut self.now);
+        }
+    }
+
+    /// One thing happens.
+    fn happen(&mut self) {
+        let chance = &mut self.chance;
+        let which = chance.below(self.pairs.len() as u32) as usize;
+        let side: Side = chance.below(2) as usize;
+        let (pair, now) = (&mut self.pairs[which], self.now);
+        let acts = pair.nodes[side].acts();
+        let what = match chance.below(64) {
+            0..24 => {
+                pair.deliver(side, chance, now);
+                "takes a message"
+            }
+            24..36 if acts => {
+                if pair.post(side, chance) && chance.once_in(2) {
+                    pair.pump(side, chance, now);
+                }
+                "posts a request"
+            }
+            36..44 if acts => {
+                pair.post_receive(side);
+                "posts a receive"
+            }
+            44..48 if acts => {
+                pair.pump(side, chance, now);
+                "starts what can start"
+            }
+            48..50 if acts => {
+                pair.push_owed(side);
+                "sends what it owes"
+            }
+            50..52 if acts && pair.may_resume[side] => {
+                pair.resume(side, chance, now);
+                "has room again"
+            }
+            52..55 => {
+                let most = 1 << (10 + chance.below(14));
+                self.now += Duration::from_nanos(chance.below(most).into());
+                if acts {
+                    pair.take_time(side, chance, self.now);
+                }
+                "sees that time passed"
+            }
+            55..57 if acts => {
+                pair.nodes[side].begin_to_send();
+                "goes to RTS"
+            }
+            57..60 if acts => {
+                pair.notice(side, now);
+                "looks after its peer"
+            }
+            _ => self.happen_rarely(which, side),
+        };
+        if self.tells {
+            let standing = [0, 1].map(|side| self.pairs[which].describe(side));
+            println!("{:4} {which}.{side} {what:22} {} | {}", self.step, standing[0], standing[1]);
+        }
+    }
+
+    /// Something happens that ends or hinders others.
+    fn happen_rarely(&mut self, which: usize, side: Side) -> &'static str {
+        let chance = &mut self.chance;
+        let (pair, now) = (&mut self.pairs[which], self.now);
+        let (acts, lives) = (pair.nodes[side].acts(), pair.nodes[side].gone.is_none());
+        match chance.below(32) {
+            0..6 => {
+                pair.nodes[side].stopped = !pair.nodes[side].stopped;
+                "stops or goes on"
+            }
+            6..8 => {
+                pair.nodes[side].shared = !pair.nodes[side].shared;
+                "takes or gives its key"
+            }
+            8..14 if acts => {
+                pair.drain(side, chance, now);
+                "drains, or has drained"
+            }
+            14..16 if !pair.is_to_follow(0) && !pair.is_to_follow(1) => {
+                pair.agree(chance);
+                "agrees on a new pair"
+            }
+            16..22 if pair.can_follow(side) => {
+                pair.follow(side);
+                "sets up the new pair"
+            }
+            22 if lives => {
+                pair.end(side, Gone::Killed);
+                "is killed"
+            }
+            23 if lives => {
+                pair.end(side, Gone::Left);
+                "leaves"
+            }
+            24 if acts => {
+                pair.give_up(side);
+                "goes to error"
+            }
+            _ => "does nothing",
+        }
+    }
+}
