@@ -98,21 +98,19 @@ impl PeerMemory {
     }
 
     /// Copies `local` pieces, one after the other, [`PIECES_MAX`] at most, to `address` there; the last cache line comes when all
-    /// before it is there, and the last byte when all of that is. Returns the bytes copied, fewer than asked if the memory ends
-    /// early. `NotFound` if the memory is not there any more.
+    /// before it is there, and its last word, or at least the last byte, when all of that is. Returns the bytes copied, fewer than
+    /// asked if the memory ends early. `NotFound` if the memory is not there any more.
     pub fn write(&self, local: &[Piece], address: usize) -> io::Result<usize> {
         let length = total(local)?;
         let descriptor = self.descriptor()?;
         let Some(file) = descriptor.file() else { return Err(gone()) };
-        let end = address.saturating_add(length);
-        let last_line = end.saturating_sub(1) / LINE * LINE;
-        if last_line <= address {
+        let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + CUTS];
+        let ends = ends_of(local, address, length);
+        let local = cut(local, ends, &mut room);
+        // One line is quicker through a page of the kernel's.
+        if ends[0] == 0 {
             return write_file(file, local, address);
         }
-        // The kernel copies a piece with one string instruction, and other CPUs may see the lines of one in any order, but those of
-        // the next piece later.
-        let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + CUTS];
-        let local = cut(local, [last_line - address, length - 1], &mut room);
         match self.write_behind_witness(file, local, address, length) {
             Some(copied) if copied == length => Ok(length),
             // The descriptor leads also to pages that the program may only read, and knows where there are none.
@@ -260,6 +258,19 @@ fn total(local: &[Piece]) -> io::Result<usize> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many pieces in one copy"));
     }
     Ok(local.iter().map(|piece| piece.length).sum())
+}
+
+/// Where a write to `address` is cut, so that what programs look at last comes last.
+///
+/// The kernel copies a piece as it likes: with one string instruction, of which other CPUs may see the parts in any order; or with
+/// the last bytes first, where that is quicker for the processor. But the next piece comes later, and an aligned word comes whole
+/// or from its first byte on. So the last piece is an aligned word, where a write ends with one, or a byte.
+fn ends_of(local: &[Piece], address: usize, length: usize) -> [usize; CUTS] {
+    let end = address.saturating_add(length);
+    let last_line = end.saturating_sub(1) / LINE * LINE;
+    let most = local.iter().rev().map(|piece| piece.length).find(|length| *length > 0).unwrap_or(0);
+    let last = [8, 4].into_iter().find(|word| end.is_multiple_of(*word) && *word <= most).unwrap_or(1);
+    [last_line.saturating_sub(address), length.saturating_sub(last)]
 }
 
 /// The same bytes, with pieces that begin at these offsets, which ascend and lie inside.

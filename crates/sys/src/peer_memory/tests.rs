@@ -134,6 +134,45 @@ fn pieces_are_cut_where_they_should_be_and_lose_no_byte() {
 }
 
 #[test]
+fn the_last_byte_comes_last_though_the_kernel_copies_each_piece_from_its_end() {
+    let source = [7u8; 200];
+    for (alignment, length, first) in
+        (0..64).flat_map(|a| (1..=200).flat_map(move |l| [0, 1, 5, l - 1, l].map(|f| (a, l, f.min(l)))))
+    {
+        let local = [Piece { address: 0, length: first }, Piece { address: first, length: length - first }];
+        let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + CUTS];
+        let pieces = cut(&local, ends_of(&local, alignment, length), &mut room);
+        let mut memory = [0u8; 200];
+        for piece in pieces {
+            let (at, end) = (piece.address, piece.address + piece.length);
+            // One store of the machine's cannot be divided.
+            let word = matches!(piece.length, 4 | 8) && (alignment + at).is_multiple_of(piece.length);
+            let store = if word { piece.length } else { 1 };
+            for at in (at..end).step_by(store).rev() {
+                memory[at..at + store].copy_from_slice(&source[at..at + store]);
+                let seen = &memory[..length];
+                assert!(
+                    seen[length - 1] == 0 || seen == &source[..length],
+                    "{length} bytes to {alignment}, cut into {pieces:?}"
+                );
+            }
+        }
+        assert_eq!(memory[..length], source[..length], "{length} bytes to {alignment}, cut into {pieces:?}");
+    }
+}
+
+#[test]
+fn a_word_at_the_end_of_a_write_is_written_whole() {
+    let last = |length: usize, address: usize| {
+        let local = [Piece { address: 0, length }];
+        let mut room = [Piece { address: 0, length: 0 }; PIECES_MAX + CUTS];
+        cut(&local, ends_of(&local, address, length), &mut room).last().unwrap().length
+    };
+    assert_eq!([last(8, 0), last(48, 4096), last(48, 4), last(4, 4), last(1000, 24)], [8, 8, 4, 4, 8]);
+    assert_eq!([last(1, 7), last(7, 0), last(2, 6), last(3, 1), last(65, 0)], [1; 5]);
+}
+
+#[test]
 fn a_copy_that_ends_at_memory_that_is_not_there_says_how_far_it_came() {
     let witness = Witness::create().unwrap();
     witness.show_this_thread();
