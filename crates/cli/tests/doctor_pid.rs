@@ -75,6 +75,31 @@ fn adopted_memory_of_a_peer_is_told_to_be_mapped_and_in_which_windows() {
 }
 
 #[test]
+fn what_was_done_is_counted_by_whoever_did_it() {
+    for tier in ["auto", "ring"] {
+        let (initiator, target) = pair_with("NONIC_TIER", tier);
+        let traffic = |end: &Waiting| json(&[end.pid()])["processes"][0]["traffic"].clone();
+        let [asked, done] = [traffic(&initiator), traffic(&target)];
+        let count = |traffic: &Value, what| traffic[what].as_u64().unwrap();
+        assert!(count(&asked, "writes") > 0, "{asked:#}");
+        // What the peer was asked for it has done, and what it was not asked for it does not know of.
+        let [writes, by_peer] = [count(&asked, "writes"), count(&asked, "asked")];
+        assert_eq!(by_peer, count(&done, "served"), "{asked:#} {done:#}");
+        assert_eq!((count(&done, "sends"), count(&done, "writes"), count(&asked, "failed")), (0, 0, 0));
+        if tier == "ring" {
+            assert_eq!(by_peer, writes, "{asked:#}");
+        }
+        let bytes = count(&asked, "write_bytes");
+        let text = explain(&[initiator.pid()]).exits(0).output;
+        holds(
+            &text,
+            &[&format!("Traffic of {}", initiator.pid()), "requests done", &format!("{writes} write")],
+        );
+        assert!(bytes >= writes, "{asked:#}");
+    }
+}
+
+#[test]
 fn where_nothing_is_adopted_the_kernel_copies_and_the_variable_is_named() {
     let (initiator, target) = pair_with("NONIC_ADOPT", "never");
     let peer = peer_when(&[initiator.pid()], |peer| peer["to"]["shared_memory"] == true);
@@ -160,9 +185,10 @@ impl Drop for Holder {
     }
 }
 
-/// Bytes of a segment.
+/// Bytes of a segment: a head, a word for each queue pair, the key table, and whole pages with the counters of each queue pair and
+/// of those that are gone.
 fn segment_length() -> u64 {
-    (4096 + 64 * 4096 * 8 + (64 << 20)) as u64
+    (4096 + 64 * 4096 * 8 + (64 << 20) + 64 * 4096 * 128 + 4096) as u64
 }
 
 #[test]

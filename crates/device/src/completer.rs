@@ -1,10 +1,9 @@
 //! The completer: takes a peer's answers to this side's requests.
 
-use std::sync::atomic::Ordering;
-
 use nonic_memory::{Access, SharedSlice};
 use nonic_protocol::{Answer, BaseHeader, Extent, Psn, Refusal, Refused, ResponseStep, Status, WaitReason};
 
+use crate::happening::Happening;
 use crate::queue_pair::{Inner, QueuePair};
 use crate::requester::{Slices, cut};
 
@@ -27,7 +26,7 @@ impl QueuePair {
             Answer::AtomicResponse { old } => self.take_atomic_response(inner, base, old),
         };
         if !makes_sense {
-            self.refused_messages.fetch_add(1, Ordering::Relaxed);
+            self.witness.sees(Happening::Dropped);
         }
         self.pump(inner);
     }
@@ -55,12 +54,14 @@ impl QueuePair {
         if refusal.is_judgement() {
             self.finish_before(inner, base.psn);
         }
+        self.witness.sees(Happening::Denied { psn: base.psn, refusal });
         match inner.take_refusal(base.psn, refusal) {
             Refused::Nothing => {}
             Refused::Nonsense => return false,
             Refused::WaitForAnswer => self.wait_for_answer(inner),
             Refused::WaitForReceive(wait) => self.wait(inner, wait, WaitReason::NotReady),
             Refused::RepeatWithBytes => {
+                self.witness.sees(Happening::Repeated);
                 if let Some(path) = &inner.path {
                     path.link.stop_pulls();
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
-use nonic_transport::Tier;
+use nonic_transport::{Counters, Tier, read_segment_counters};
 
 use crate::async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
 use crate::device::Device;
@@ -51,6 +51,12 @@ impl Context {
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// What all queue pairs of this process have done by now, those that are gone included.
+    pub fn counters(&self) -> io::Result<Counters> {
+        let segment = self.engine().party().segment.as_fd().try_clone_to_owned()?;
+        read_segment_counters(&segment.into())
     }
 
     /// What it holds.

@@ -20,6 +20,7 @@ mod error;
 mod event_wait;
 mod events;
 mod exposed;
+mod happening;
 mod known_memory;
 mod limits;
 mod logging;
@@ -64,7 +65,7 @@ pub use nonic_protocol::{
     GlobalRoute, Operation, PostError, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest, RemoteRange,
     ScatterGather, SendFlags, SendRequest, Status, TransitionError, WindowId, check_transition,
 };
-pub use nonic_transport::Tier;
+pub use nonic_transport::{Counter, Counters, Tier};
 pub use own_thread::{OwnThread, Starter};
 pub use port::{GidEntry, GidKind, PortAttributes};
 pub use queue_pair::{Posting, QueuePair, QueuePairObserver, QueuePairRequest};

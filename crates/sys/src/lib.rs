@@ -130,7 +130,7 @@ pub use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 pub use seldom::{SILENCE, Seldom};
 pub use shared_memory::SharedMemory;
 #[cfg(not(loom))]
-pub use shared_words::SharedWords;
+pub use shared_words::{SharedBlock, SharedWords};
 pub use signals::SignalsHeld;
 pub use socket::{
     Credentials, MAX_DESCRIPTORS, PacketSocket, Received, holder_of, listen_abstract, receive_message,

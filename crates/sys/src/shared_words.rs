@@ -50,10 +50,56 @@ impl SharedWords {
     }
 }
 
+/// `N` words of a mapping, found without a check.
+#[derive(Clone, Debug)]
+pub struct SharedBlock<const N: usize> {
+    start: NonNull<[AtomicU64; N]>,
+    /// Keeps the words mapped.
+    _mapping: Arc<SharedMapping>,
+}
+
+// SAFETY: as for `SharedWords`.
+unsafe impl<const N: usize> Send for SharedBlock<N> {}
+// SAFETY: as above.
+unsafe impl<const N: usize> Sync for SharedBlock<N> {}
+
+impl<const N: usize> SharedBlock<N> {
+    /// Those from byte `offset` on.
+    ///
+    /// # Panics
+    /// If they are not inside, or `offset` is not a multiple of 8.
+    pub fn new(mapping: Arc<SharedMapping>, offset: usize) -> Self {
+        let inside = offset <= mapping.length() && N <= (mapping.length() - offset) / 8;
+        assert!(inside && offset.is_multiple_of(8), "{N} words at {offset} are outside");
+        // SAFETY: inside the mapping, as just seen, so not at null.
+        let start = unsafe { NonNull::new_unchecked(mapping.as_ptr().add(offset).cast()) };
+        Self { start, _mapping: mapping }
+    }
+
+    /// The words.
+    #[inline(always)]
+    pub fn words(&self) -> &[AtomicU64; N] {
+        // SAFETY: inside the mapping, which this keeps; they are atomics, and aligned, since mappings begin with a page.
+        unsafe { self.start.as_ref() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_block_is_inside_its_mapping() {
+        let mapping = Arc::new(SharedMapping::anonymous(4096).unwrap());
+        let block = SharedBlock::<2>::new(Arc::clone(&mapping), 4080);
+        block.words()[1].store(5, Ordering::Relaxed);
+        assert_eq!(mapping.word(4088).load(Ordering::Relaxed), 5);
+        for offset in [4076, 4088, 4096, 4104, usize::MAX - 7] {
+            let mapping = Arc::clone(&mapping);
+            assert!(std::panic::catch_unwind(move || SharedBlock::<2>::new(mapping, offset)).is_err());
+        }
+    }
 
     #[test]
     fn words_are_found_by_number_and_wrap_around() {

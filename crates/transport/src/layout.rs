@@ -36,7 +36,14 @@ pub const LINKS_SHOWN: usize = 64;
 pub(crate) const LINK_RECORD: usize = 32;
 pub(crate) const SEGMENT_QP_SLOTS: usize = PAGE;
 pub(crate) const SEGMENT_KEYS: usize = SEGMENT_QP_SLOTS + BLOCKS_MAX * BLOCK_SIZE as usize * 8;
-pub(crate) const SEGMENT_LENGTH: usize = SEGMENT_KEYS + KeyTableView::length(KEYS_MAX);
+/// Peers map what is before this. Behind it are the counters of the queue pairs that are gone, and of each that is there.
+pub(crate) const SEGMENT_COUNTERS: usize = SEGMENT_KEYS + KeyTableView::length(KEYS_MAX);
+/// Counters of a queue pair.
+pub(crate) const COUNTERS: usize = 16;
+/// Bytes of its counters.
+pub(crate) const COUNTER_RECORD: usize = COUNTERS * 8;
+pub(crate) const SEGMENT_LENGTH: usize = SEGMENT_COUNTERS
+    + (1 + BLOCKS_MAX * BLOCK_SIZE as usize).next_multiple_of(PAGE / COUNTER_RECORD) * COUNTER_RECORD;
 
 // The memory of a link: header, then one direction for each side.
 pub(crate) const LINK_VERSION: usize = 8;
@@ -74,5 +81,6 @@ const _: () = {
     assert!(SEGMENT_LINKS + LINKS_SHOWN * LINK_RECORD <= PAGE);
     assert!(RING_SLOTS + OperationSlots::LENGTH <= RING_CELLS);
     assert!(CELLS.is_power_of_two());
+    assert!(SEGMENT_COUNTERS.is_multiple_of(PAGE) && PAGE.is_multiple_of(COUNTER_RECORD));
     assert!(CALLS_LINKS + 64 * 8 <= CALLS_LENGTH);
 };

@@ -5,6 +5,7 @@
 mod calls;
 mod codec;
 mod control;
+mod counters;
 mod direct;
 mod directory;
 #[cfg(fuzzing)]
@@ -26,6 +27,7 @@ mod windows;
 pub use calls::{CallNumber, Calls};
 pub use codec::{FRAGMENT, ShortSend};
 pub use control::{ControlMessage, Introduction, Malformed, ProcessToken, Shown};
+pub use counters::{Counter, Counters, PairCounters, read_segment_counters};
 pub use direct::{DirectAccess, DirectRequest};
 pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};

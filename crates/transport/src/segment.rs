@@ -11,10 +11,11 @@ use nonic_sys::{
     prepare_light_fences, show_fences,
 };
 
+use crate::counters::PairCounters;
 use crate::layout::{
-    BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_HEAVY_FENCES,
-    SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_OWNER, SEGMENT_QP_SLOTS, SEGMENT_SETTINGS, SEGMENT_VERSION,
-    VERSION,
+    BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_COUNTERS,
+    SEGMENT_HEAVY_FENCES, SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_OWNER, SEGMENT_QP_SLOTS, SEGMENT_SETTINGS,
+    SEGMENT_VERSION, VERSION,
 };
 use crate::link_record::{LinkFacts, LinkRecord, LinkTable};
 use crate::qp_slot::QpSlot;
@@ -62,6 +63,16 @@ impl Segment {
     /// The key table.
     pub fn keys(&self) -> &KeyTable {
         &self.keys
+    }
+
+    /// The counters of the queue pair whose word is the one of this number.
+    pub fn counters(&self, number: u32) -> PairCounters {
+        PairCounters::new(&self.mapping, 1 + number as usize)
+    }
+
+    /// A queue pair is destroyed: what it counted is not lost.
+    pub fn retire(&self, counters: &PairCounters) {
+        counters.retire_to(&PairCounters::new(&self.mapping, 0));
     }
 
     /// The file, for peers to map.
@@ -123,7 +134,7 @@ pub struct SlotPlace(usize);
 impl SegmentView {
     /// Maps what a peer sent, if it is a segment of this version.
     pub fn from_peer(fd: OwnedFd) -> io::Result<Self> {
-        let mapping = Arc::new(SharedMemory::from_peer(fd, SEGMENT_LENGTH)?.map(Protection::Read)?);
+        let mapping = Arc::new(SharedMemory::from_peer(fd, SEGMENT_COUNTERS)?.map(Protection::Read)?);
         let version = mapping.word(SEGMENT_VERSION).load(Ordering::Relaxed);
         if mapping.word(0).load(Ordering::Acquire) != MAGIC || version != u64::from(VERSION) {
             return Err(io::Error::new(

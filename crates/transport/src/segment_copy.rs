@@ -11,8 +11,8 @@ use nonic_memory::{AdoptionPolicy, Entry, KeyTableView, LAYER_BITS, SharedSlice,
 use nonic_sys::{AsFd, SharedMapping, sparse_data};
 
 use crate::layout::{
-    KEYS_MAX, LINK_RECORD, LINKS_SHOWN, MAGIC, PAGE, SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_LINKS,
-    SEGMENT_LINKS_BEYOND, SEGMENT_OWNER, SEGMENT_SETTINGS, SEGMENT_VERSION, VERSION,
+    KEYS_MAX, LINK_RECORD, LINKS_SHOWN, MAGIC, PAGE, SEGMENT_COUNTERS, SEGMENT_KEYS, SEGMENT_LENGTH,
+    SEGMENT_LINKS, SEGMENT_LINKS_BEYOND, SEGMENT_OWNER, SEGMENT_SETTINGS, SEGMENT_VERSION, VERSION,
 };
 use crate::link_record::LinkFacts;
 use crate::tier::Tier;
@@ -172,11 +172,11 @@ pub fn read_segment_regions(file: &File) -> Result<SegmentRegions, SegmentFault>
     let view = KeyTableView::new(Arc::clone(&copy), 0, KEYS_MAX);
     let mut found = SegmentRegions::default();
     let mut at = SEGMENT_KEYS as u64;
-    while let Some((start, end)) = sparse_data(file.as_fd(), at, SEGMENT_LENGTH as u64)? {
+    while let Some((start, end)) = sparse_data(file.as_fd(), at, SEGMENT_COUNTERS as u64)? {
         // Pages are whole, and so are entries in them; the file of another process may still say what it likes.
         let start = start / PAGE as u64 * PAGE as u64;
         for page in (start..end).step_by(PAGE) {
-            let place = (page as usize).clamp(SEGMENT_KEYS, SEGMENT_LENGTH - PAGE) - SEGMENT_KEYS;
+            let place = (page as usize).clamp(SEGMENT_KEYS, SEGMENT_COUNTERS - PAGE) - SEGMENT_KEYS;
             let first = (place / KeyTableView::ENTRY) as u32;
             let bytes = read_calm_entries(file, page, &mut found.changing)?;
             if let Some(slice) = SharedSlice::of_mapping(&copy, place, PAGE) {
@@ -337,7 +337,9 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             *byte = (state >> 56) as u8;
         }
-        for at in [0, SEGMENT_KEYS as u64, (SEGMENT_LENGTH - noise.len()) as u64] {
+        for at in [0, SEGMENT_KEYS, SEGMENT_COUNTERS - noise.len(), SEGMENT_LENGTH - noise.len()]
+            .map(|at| at as u64)
+        {
             file.write_all_at(&noise, at).unwrap();
         }
         assert!(matches!(read_segment_head(&file), Err(SegmentFault::Foreign)));

@@ -1,6 +1,6 @@
 //! How a queue pair is made, and what sizes it gets.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use nonic_protocol::{Capabilities, QpType};
@@ -10,6 +10,7 @@ use super::{Inner, QueuePair, QueuePairRequest};
 use crate::context::Context;
 use crate::error::CreateError;
 use crate::events::EventAccount;
+use crate::happening::Witness;
 use crate::limits::{INLINE_MAX, PIECES_MAX, REQUESTS_MAX};
 use crate::zone::Zone;
 
@@ -68,7 +69,7 @@ impl Zone {
                 inner: BiasedMutex::new(Inner::new(&capabilities)),
                 async_events: EventAccount::default(),
                 destroyed: AtomicBool::new(false),
-                refused_messages: AtomicU64::new(0),
+                witness: Witness::new(number, owner.party().segment.counters(account)),
             })
         });
         made.inspect_err(|_| users.iter().for_each(|user| user.release()))

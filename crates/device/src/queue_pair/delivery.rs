@@ -1,7 +1,6 @@
 //! What the engine tells a queue pair: a message, a timer, the end of its peer.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nonic_protocol::{Body, QpNumber, QpState, QpType, Status};
@@ -9,6 +8,7 @@ use nonic_transport::{Incoming, Link};
 
 use super::{Delivery, Inner, Path, QueuePair};
 use crate::completion_queue::CompletionQueue;
+use crate::happening::Happening;
 
 impl QueuePair {
     /// Handles a message that came for this queue pair.
@@ -20,7 +20,7 @@ impl QueuePair {
                 if self.is_peer(&mut inner, link, base.source) {
                     self.take_answer(&mut inner, base, answer, payload);
                 } else {
-                    self.refused_messages.fetch_add(1, Ordering::Relaxed);
+                    self.witness.sees(Happening::Dropped);
                 }
                 Delivery::Quiet
             }

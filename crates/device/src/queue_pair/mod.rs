@@ -9,7 +9,7 @@ mod states;
 
 pub use posting::Posting;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -23,6 +23,7 @@ use crate::context::Context;
 use crate::engine::{Engine, UsedLink};
 use crate::error::Busy;
 use crate::events::EventAccount;
+use crate::happening::{Happening, Witness};
 use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::zone::Zone;
 
@@ -86,8 +87,7 @@ pub struct QueuePair {
     inner: BiasedMutex<Inner>,
     async_events: EventAccount,
     destroyed: AtomicBool,
-    /// Messages that were dropped because their sender is not the peer, or they made no sense.
-    pub(crate) refused_messages: AtomicU64,
+    pub(crate) witness: Witness,
 }
 
 /// Where the peer is.
@@ -195,6 +195,7 @@ impl QueuePair {
     }
 
     pub(crate) fn raise(&self, kind: AsyncEventKind) {
+        self.witness.sees(Happening::Raised { kind });
         if let Some(this) = self.this.upgrade() {
             self.context().raise(kind, AsyncElement::QueuePair(this));
         }
@@ -229,6 +230,7 @@ impl QueuePair {
             }
             *inner = Inner::new(&self.capabilities);
         }
+        self.engine().party().segment.retire(self.witness.counters());
         self.engine().remove_pair(self.number);
         for window in self.engine().windows.of_pair(self.number) {
             window.lose_pair(self.number);

@@ -7,6 +7,7 @@ use nonic_protocol::{Operation, PostError, QpState, QpType, ReceiveRequest, Send
 use nonic_sys::BiasedGuard;
 
 use super::{Inner, QueuePair};
+use crate::happening::Happening;
 use crate::program_memory::copy_inline;
 
 /// A queue pair while requests are being posted to it: one turn of its lock for a whole list.
@@ -37,6 +38,7 @@ impl Posting<'_> {
         inner
             .send
             .post(request, &pair.capabilities, pair.transport, freed, |bytes| copy_inline(request, bytes))?;
+        pair.witness.sees(Happening::posted(request));
         if matches!(inner.state(), QpState::Error | QpState::SendQueueError) {
             pair.flush_sends(inner);
         }

@@ -13,6 +13,7 @@ use super::{Inner, QueuePair};
 use crate::async_event::AsyncEventKind;
 use crate::completion_queue::SendCredit;
 use crate::error::ModifyError;
+use crate::happening::Happening;
 use crate::limits::READS_MAX;
 use crate::port::MTU_4096;
 
@@ -209,6 +210,7 @@ impl QueuePair {
         if status != Status::Success {
             self.give_up(slot);
         }
+        self.witness.sees(Happening::Completed { id, operation: opcode, status, bytes: length });
         inner.send.finished += 1;
         inner.send.started = inner.send.started.max(inner.send.finished);
         if shown {

@@ -5,10 +5,11 @@
 
 use nonic_memory::{Access, AddressRange, KeyUse, SharedSlice};
 use nonic_protocol::{Operation, RemoteRange, SendRequest, Status};
-use nonic_transport::{DirectRequest, FRAGMENT, ShortSend};
+use nonic_transport::{Counter, DirectRequest, FRAGMENT, ShortSend};
 
 use super::one_sided::{DIRECT_CHUNK, WORD, change};
 use super::pulled::PULL_MAPPED_MIN;
+use crate::happening::Happening;
 use crate::queue_pair::{Inner, QueuePair};
 
 impl QueuePair {
@@ -17,16 +18,19 @@ impl QueuePair {
     #[inline]
     pub(crate) fn express(&self, inner: &mut Inner, request: &SendRequest<'_>) -> bool {
         let [piece] = request.pieces else { return false };
-        let (remote, want, length_fits) = match request.operation {
+        let (remote, want, counters, length_fits) = match request.operation {
             Operation::Write { remote, immediate: None } => {
-                (remote, Access::REMOTE_WRITE, u64::from(piece.length) <= DIRECT_CHUNK)
+                let counters = [Counter::Writes, Counter::WriteBytes];
+                (remote, Access::REMOTE_WRITE, counters, u64::from(piece.length) <= DIRECT_CHUNK)
             }
             Operation::Read { remote } => {
-                (remote, Access::REMOTE_READ, u64::from(piece.length) <= DIRECT_CHUNK)
+                let counters = [Counter::Reads, Counter::ReadBytes];
+                (remote, Access::REMOTE_READ, counters, u64::from(piece.length) <= DIRECT_CHUNK)
             }
             Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
                 let aligned = remote.address.is_multiple_of(WORD);
-                (remote, Access::REMOTE_ATOMIC, aligned && u64::from(piece.length) == WORD)
+                let counters = [Counter::Atomics, Counter::AtomicBytes];
+                (remote, Access::REMOTE_ATOMIC, counters, aligned && u64::from(piece.length) == WORD)
             }
             _ => return false,
         };
@@ -40,6 +44,7 @@ impl QueuePair {
             return false;
         }
         inner.send.skip_one();
+        self.witness.sees_at_once(request, counters, piece.length);
         if request.flags.signaled || self.signals_all() {
             let opcode = request.operation.completion_opcode();
             self.complete_send_request(inner, request.id, opcode, Status::Success, piece.length);
@@ -108,6 +113,8 @@ impl QueuePair {
         inner.requester.rings = true;
         inner.requester.next = psn.next();
         inner.send.note_sent(request, capabilities.send_pieces, psn);
+        self.witness.sees(Happening::posted(request));
+        self.witness.sees(Happening::Started { psn });
         true
     }
 

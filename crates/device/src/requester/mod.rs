@@ -24,6 +24,7 @@ use nonic_protocol::{AfterWait, QpState, QpType, Status, WaitReason};
 use nonic_transport::{FRAGMENT, Link};
 
 use crate::async_event::AsyncEventKind;
+use crate::happening::Happening;
 use crate::limits::PIECES_MAX;
 use crate::queue_pair::{Inner, QueuePair};
 
@@ -76,7 +77,10 @@ impl QueuePair {
                     inner.requester.has_copied();
                     self.finish(inner, Status::Success);
                 }
-                Step::InFlight => inner.has_sent(),
+                Step::InFlight => {
+                    self.witness.sees(Happening::Started { psn: inner.requester.next });
+                    inner.has_sent();
+                }
                 Step::Blocked | Step::Later => break,
                 Step::Failed(_) if !inner.send.nothing_in_flight() => break,
                 Step::Failed(status) => {
@@ -139,7 +143,10 @@ impl QueuePair {
     pub(crate) fn take_time(&self, inner: &mut Inner, now: Instant) {
         match inner.take_time(now) {
             AfterWait::Nothing => {}
-            AfterWait::Repeat => self.pump(inner),
+            AfterWait::Repeat => {
+                self.witness.sees(Happening::Repeated);
+                self.pump(inner);
+            }
             AfterWait::Fail(status) => self.fail_oldest(inner, status),
         }
     }

@@ -9,6 +9,7 @@ use nonic_transport::{DirectAccess, DirectRequest, FRAGMENT, Link};
 
 use super::local::{cut, scatter};
 use super::{Slices, Step};
+use crate::happening::Happening;
 use crate::queue_pair::{Inner, Path, QueuePair};
 
 impl QueuePair {
@@ -55,6 +56,7 @@ impl QueuePair {
                 if self.may_go_directly(inner, &path.link) {
                     match self.write_directly(path, remote, slot.total, source) {
                         Direct::Done => {
+                            self.witness.sees(Happening::Moved { bytes: slot.total });
                             let Some(immediate) = immediate else { return Step::Finished };
                             let notice = WriteNotify { total, immediate, solicited };
                             let message = self.message(inner, Request::WriteNotify(notice));
@@ -75,9 +77,13 @@ impl QueuePair {
                     return if reliable { Step::Later } else { self.blocked(&path.link) };
                 }
             }
-            self.push_fragments(inner, &path.link, total, source, |extent| {
+            let step = self.push_fragments(inner, &path.link, total, source, |extent| {
                 Request::Write(WriteFragment { extent, remote, immediate, solicited })
-            })
+            });
+            if matches!(step, Step::InFlight | Step::Finished) {
+                self.witness.sees(Happening::Asked);
+            }
+            step
         });
         step.unwrap_or(Step::Failed(Status::LocalProtection))
     }
@@ -142,7 +148,10 @@ impl QueuePair {
         if slot.total > 0 {
             if inner.send.nothing_in_flight() {
                 match self.read_directly(inner, path, number, slot.total, remote) {
-                    Direct::Done => return Step::Finished,
+                    Direct::Done => {
+                        self.witness.sees(Happening::Moved { bytes: slot.total });
+                        return Step::Finished;
+                    }
                     Direct::LocalRefused => return Step::Failed(Status::LocalProtection),
                     Direct::Fault => return self.fault(),
                     Direct::Declined => {}
@@ -160,7 +169,10 @@ impl QueuePair {
             return Step::Later;
         }
         match link.push(&self.message(inner, request), &[]) {
-            Ok(()) => Step::InFlight,
+            Ok(()) => {
+                self.witness.sees(Happening::Asked);
+                Step::InFlight
+            }
             Err(_) => self.blocked(link),
         }
     }
@@ -235,6 +247,7 @@ impl QueuePair {
             };
             scatter(&target, &old.to_ne_bytes());
             self.engine().party().memory.device_wrote(&target);
+            self.witness.sees(Happening::Moved { bytes: WORD });
             return Step::Finished;
         }
         let change = match slot.operation {

@@ -6,6 +6,7 @@ use nonic_memory::SharedSlice;
 use nonic_protocol::{BaseHeader, CompletionOpcode, Datagram, Outcome, QpType, Receive, Status};
 
 use crate::completion_queue::SendCredit;
+use crate::happening::Happening;
 use crate::queue_pair::{Delivery, Inner, QueuePair};
 
 impl QueuePair {
@@ -42,6 +43,7 @@ impl QueuePair {
             self.enter_error(inner);
             return Delivery::Filled;
         }
+        self.witness.sees(Happening::Taken { psn: base.psn, bytes: length as u32, receive: true });
         self.receive_is_over();
         self.receive_completions.push(SendCredit::NONE, datagram.solicited, |completion| {
             completion.set_bare(receive.id, CompletionOpcode::Receive, Status::Success, self.number);

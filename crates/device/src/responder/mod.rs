@@ -16,6 +16,7 @@ use nonic_protocol::{AffiliatedError, BaseHeader, Conclusion, Outcome, Psn, QpSt
 use nonic_transport::Link;
 
 use crate::async_event::AsyncEventKind;
+use crate::happening::Happening;
 use crate::queue_pair::{Delivery, Inner, QueuePair};
 
 impl QueuePair {
@@ -57,6 +58,7 @@ impl QueuePair {
             Ok(()) => self.execute(inner, link, base, request, payload),
             Err(refused) => refused,
         };
+        self.tell_of(base.psn, request, &outcome);
         match inner.responder.conclude(self.transport, base, request, outcome) {
             Conclusion::Quiet => Delivery::Quiet,
             Conclusion::Filled => Delivery::Filled,
@@ -71,6 +73,20 @@ impl QueuePair {
                 Delivery::Quiet
             }
         }
+    }
+
+    /// What came of a message that was due.
+    #[inline]
+    fn tell_of(&self, psn: Psn, request: &Request, outcome: &Outcome) {
+        let reliable = self.transport == QpType::ReliableConnection;
+        self.witness.sees(match *outcome {
+            Outcome::Done(receive) => Happening::Taken { psn, bytes: request.total(), receive },
+            Outcome::Retry(refusal) | Outcome::Fatal(refusal, _) if reliable => {
+                Happening::Refused { psn, refusal }
+            }
+            Outcome::Retry(_) | Outcome::Fatal(..) | Outcome::Dropped => Happening::Dropped,
+            Outcome::More(..) | Outcome::Hold => return,
+        });
     }
 
     /// Tells whoever asked that nobody takes its requests.

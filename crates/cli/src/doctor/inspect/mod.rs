@@ -3,6 +3,7 @@
 
 mod process;
 mod regions;
+mod traffic;
 mod way;
 pub(super) mod words;
 
@@ -17,6 +18,7 @@ use crate::EXIT_REFUSED;
 use crate::style::{Style, print};
 use process::{Process, Unexplained};
 use regions::Group;
+use traffic::Traffic;
 use way::{End, Way};
 
 /// What is told about one or two processes.
@@ -34,6 +36,7 @@ struct Told {
     name: String,
     uid: u32,
     regions: Vec<Group>,
+    traffic: Traffic,
     peers: Vec<Peer>,
     links_beyond: u64,
 }
@@ -79,6 +82,8 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
         let found = process.regions()?;
         sections.push(Section::new(format!("Process {}", process.title()), settings(process)));
         sections.push(Section::new(format!("Regions of {}", process.title()), regions::lines(&found)));
+        let traffic = Traffic::new(&process.counters()?);
+        sections.push(Section::new(format!("Traffic of {}", process.title()), traffic.lines()));
         let other = processes.iter().find(|other| other.pid != process.pid);
         let wanted = |link: &&LinkFacts| {
             other.is_none_or(|other| link.pid == other.pid || link.pid == other.inner_pid)
@@ -94,6 +99,7 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
             name: process.name.clone(),
             uid: process.uid,
             regions: regions::groups(&found),
+            traffic,
             peers,
             links_beyond: process.head.links_beyond,
         });

@@ -6,7 +6,8 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use nonic_transport::{
-    SEGMENT_NAME, SegmentFault, SegmentHead, SegmentRegions, read_segment_head, read_segment_regions,
+    Counters, SEGMENT_NAME, SegmentFault, SegmentHead, SegmentRegions, read_segment_counters,
+    read_segment_head, read_segment_regions,
 };
 
 /// What `/proc` and the segment say of a process.
@@ -101,6 +102,16 @@ impl Process {
     pub(super) fn regions(&self) -> Result<SegmentRegions, Unexplained> {
         let (pid, name) = (self.pid, self.name.clone());
         read_segment_regions(&self.segment).map_err(|fault| Unexplained::NoSegment { pid, name, fault })
+    }
+
+    /// What its queue pairs have done by now.
+    pub(super) fn counters(&self) -> Result<Counters, Unexplained> {
+        let (pid, name) = (self.pid, self.name.clone());
+        read_segment_counters(&self.segment).map_err(|error| Unexplained::NoSegment {
+            pid,
+            name,
+            fault: error.into(),
+        })
     }
 
     /// The process behind a link of this one, if it can be looked at: that is so within one pid namespace.
