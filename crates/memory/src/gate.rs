@@ -49,13 +49,38 @@ pub enum AccessError {
     },
 }
 
-/// Where an allowed access leads.
+/// Where an allowed access leads. Only the gate makes one, so whoever has none cannot name the bytes; nor can whoever has one name
+/// others, since it says how many they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
+    translation: Translation,
+    offset: u64,
+    length: u64,
+}
+
+impl Place {
+    /// A part of the program's memory under a shadow, which was registered as the shadow was.
+    pub(crate) fn under_shadow(program: Translation, offset: u64, length: u64) -> Self {
+        Self { translation: program, offset, length }
+    }
+
     /// The region's translation.
-    pub translation: Translation,
-    /// Offset of the access within the region, in bytes; the whole range is inside.
-    pub offset: u64,
+    #[inline(always)]
+    pub fn translation(&self) -> Translation {
+        self.translation
+    }
+
+    /// Offset of the access within the region, in bytes; all of it is inside.
+    #[inline(always)]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Length of the access in bytes.
+    #[inline(always)]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
 }
 
 /// Resolves a key to bytes: the only gate into registered memory.
@@ -140,7 +165,7 @@ fn within(
         return Err(Fault::NotAllowed { given: entry.access });
     }
     let translation = table.translation(entry).ok_or(Fault::UnknownKey)?;
-    Ok(Place { translation, offset })
+    Ok(Place { translation, offset, length: range.length })
 }
 
 /// The same for memory windows, which come and go often: taking one back passes no heavy fence. So whoever uses one passes
@@ -201,7 +226,8 @@ mod tests {
         let range = AddressRange::new(0x1010, 0xf0);
         let place =
             resolve(table.view(), ZONE, keys.remote, KeyUse::Remote, range, Access::REMOTE_READ).unwrap();
-        assert_eq!(place, Place { translation: Translation::Plain { address: 0xabc000 }, offset: 0x10 });
+        let translation = Translation::Plain { address: 0xabc000 };
+        assert_eq!(place, Place { translation, offset: 0x10, length: 0xf0 });
     }
 
     #[test]
@@ -278,7 +304,8 @@ mod tests {
         if missing {
             return Err(AccessError::NotAllowed { key, given: entry.access, wanted: want });
         }
-        Ok(Place { translation: entry.translation, offset: range.start.0 - entry.base.0 })
+        let (translation, offset) = (entry.translation, range.start.0 - entry.base.0);
+        Ok(Place { translation, offset, length: range.length })
     }
 
     fn rights() -> impl Strategy<Value = Access> {

@@ -64,7 +64,7 @@ impl OwnMemory {
             return Ok(SharedSlice::EMPTY);
         }
         let place = resolve(&self.table, zone, key, key_use, range, want)?;
-        self.bytes(guard, &place, range.length).ok_or(AccessError::UnknownKey { key })
+        self.bytes(guard, &place).ok_or(AccessError::UnknownKey { key })
     }
 
     /// The same without the reason. There are bytes.
@@ -78,7 +78,7 @@ impl OwnMemory {
         range: AddressRange,
         want: Access,
     ) -> Option<SharedSlice<'a>> {
-        self.bytes(guard, &admit(&self.table, zone, key, key_use, range, want)?, range.length)
+        self.bytes(guard, &admit(&self.table, zone, key, key_use, range, want)?)
     }
 
     /// Whether every byte a local key leads to can be mapped by peers.
@@ -86,10 +86,11 @@ impl OwnMemory {
         let Ok(place) = resolve(&self.table, zone, key, KeyUse::Local, range, Access::LOCAL_READ) else {
             return false;
         };
-        let (Ok(offset), Ok(length)) = (usize::try_from(place.offset), usize::try_from(range.length)) else {
+        let (Ok(offset), Ok(length)) = (usize::try_from(place.offset()), usize::try_from(place.length()))
+        else {
             return false;
         };
-        match place.translation {
+        match place.translation() {
             Translation::Adopted { address, pages } => {
                 address.checked_add(offset).is_some_and(|start| pages.contain(start, length))
             }
@@ -99,26 +100,21 @@ impl OwnMemory {
         }
     }
 
-    /// The bytes a place in this process's own table leads to, unless they are a shadow's.
+    /// The bytes a place leads to that was found in this process's own table, unless they are a shadow's.
     #[inline(always)]
-    pub fn bytes<'a>(
-        &'a self,
-        _guard: &'a OperationGuard<'_>,
-        place: &Place,
-        length: u64,
-    ) -> Option<SharedSlice<'a>> {
-        match place.translation {
+    pub fn bytes<'a>(&'a self, _guard: &'a OperationGuard<'_>, place: &Place) -> Option<SharedSlice<'a>> {
+        match place.translation() {
             Translation::Plain { address }
             | Translation::Adopted { address, .. }
             | Translation::SharedFile { address, .. } => {
-                let start = address.checked_add(usize::try_from(place.offset).ok()?)?;
+                let start = address.checked_add(usize::try_from(place.offset()).ok()?)?;
                 // SAFETY: the gate placed the range inside a region of this process. Registration found it mapped with
                 // the rights the region has, the program keeps it mapped until it deregisters (the contract of every
                 // face), and deregistration waits for the guard.
-                Some(unsafe { SharedSlice::from_raw(start as *mut u8, length as usize) })
+                Some(unsafe { SharedSlice::from_raw(start as *mut u8, place.length() as usize) })
             }
             Translation::Device { device, offset } => {
-                self.arenas.get(device as usize)?.slice(offset.checked_add(place.offset)?, length)
+                self.arenas.get(device as usize)?.slice(offset.checked_add(place.offset())?, place.length())
             }
             Translation::Shadow { .. } => None,
         }

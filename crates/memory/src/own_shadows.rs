@@ -21,8 +21,8 @@ struct Under<'a> {
 
 impl Program for Under<'_> {
     fn bytes(&self, offsets: Range<u64>) -> Option<SharedSlice<'_>> {
-        let place = Place { translation: self.translation, offset: offsets.start };
-        self.memory.bytes(self.guard, &place, offsets.end - offsets.start)
+        let length = offsets.end.checked_sub(offsets.start)?;
+        self.memory.bytes(self.guard, &Place::under_shadow(self.translation, offsets.start, length))
     }
 }
 
@@ -108,9 +108,9 @@ impl OwnMemory {
         want: Access,
     ) -> Option<ShadowBytes<'a>> {
         let place = resolve(self.table(), zone, key, key_use, range, want).ok()?;
-        let Translation::Shadow { shadow, offset } = place.translation else { return None };
+        let Translation::Shadow { shadow, offset } = place.translation() else { return None };
         let shadow = self.shadows().find(shadow)?;
-        let positions = shadow.positions(offset.checked_add(place.offset)?, range.length)?;
+        let positions = shadow.positions(offset.checked_add(place.offset())?, place.length())?;
         let under = Under { memory: self, guard, translation: shadow.program };
         Some(ShadowBytes { shadow, positions, under })
     }

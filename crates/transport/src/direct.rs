@@ -50,7 +50,7 @@ impl Link {
         let key_use = KeyUse::Through(request.pair.0);
         let place = resolve(keys, slot.zone, request.key, key_use, request.range, request.want).ok()?;
         let way = if request.want == Access::REMOTE_WRITE { Way::Out } else { Way::In };
-        let target = self.target(way, &place, request.range.length)?;
+        let target = self.target(way, &place)?;
         Some(DirectAccess { entered, link: self, target })
     }
 
@@ -76,7 +76,7 @@ impl Link {
         }
         let key_use = KeyUse::Through(request.pair.0);
         let place = admit(view.segment.keys(), slot.zone, request.key, key_use, request.range, request.want)?;
-        let slice = self.mapped_now(view, own, &place, request.range.length)?;
+        let slice = self.mapped_now(view, own, &place)?;
         Some(act(slice))
     }
 }

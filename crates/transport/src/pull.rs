@@ -108,7 +108,7 @@ impl Link {
         let slot = view.segment.slot(sender).ok_or(PullError::Revoked)?;
         let place = resolve(view.segment.keys(), slot.zone, key, KeyUse::Local, range, Access::LOCAL_READ)
             .map_err(|_| PullError::Revoked)?;
-        self.target(Way::In, &place, range.length).ok_or(PullError::Unreachable)
+        self.target(Way::In, &place).ok_or(PullError::Unreachable)
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Target<'a> {
     /// In a file of the peer.
     File { mapping: Arc<SharedMapping>, offset: usize, length: usize },
     /// In this process: a loopback link.
-    Own { place: Place, length: u64 },
+    Own(Place),
     /// Reached by the kernel.
     Kernel { peer: &'a PeerMemory, address: usize },
     /// Adopted pages with some bytes before them or after them that the kernel reaches.
@@ -29,19 +29,19 @@ pub(crate) enum Target<'a> {
 }
 
 impl Link {
-    /// The way to `length` bytes of the peer, 1 or more, that are to be copied `way`; `None` if there is none. The caller holds
-    /// an operation slot.
+    /// The way to bytes of the peer, 1 or more, that are to be copied `way`; `None` if there is none. The caller holds an
+    /// operation slot.
     #[inline]
-    pub(crate) fn target(&self, way: Way, place: &Place, length: u64) -> Option<Target<'_>> {
+    pub(crate) fn target(&self, way: Way, place: &Place) -> Option<Target<'_>> {
         if self.party().tier < Tier::Mapped {
             return self.by_kernel(way, place);
         }
         if self.is_loopback() {
             // Who writes to a shadow notes it in its book.
-            let is_shadow = matches!(place.translation, Translation::Shadow { .. });
-            return (!is_shadow).then_some(Target::Own { place: *place, length });
+            let is_shadow = matches!(place.translation(), Translation::Shadow { .. });
+            return (!is_shadow).then_some(Target::Own(*place));
         }
-        self.mapped(way, place, length).or_else(|| self.by_kernel(way, place))
+        self.mapped(way, place).or_else(|| self.by_kernel(way, place))
     }
 
     /// The bytes, if all of them are mapped here by now.
@@ -51,33 +51,32 @@ impl Link {
         view: &'a PeerView,
         guard: &'a OperationGuard<'_>,
         place: &Place,
-        length: u64,
     ) -> Option<SharedSlice<'a>> {
         if self.party().tier < Tier::Mapped {
             return None;
         }
         if self.is_loopback() {
-            return self.party().memory.bytes(guard, place, length);
+            return self.party().memory.bytes(guard, place);
         }
-        mapped_slice(view, place, usize::try_from(length).ok()?)
+        mapped_slice(view, place)
     }
 
     #[inline]
-    fn mapped(&self, way: Way, place: &Place, length: u64) -> Option<Target<'_>> {
-        let length = usize::try_from(length).ok()?;
-        match place.translation {
+    fn mapped(&self, way: Way, place: &Place) -> Option<Target<'_>> {
+        let length = usize::try_from(place.length()).ok()?;
+        match place.translation() {
             Translation::Plain { .. } | Translation::Shadow { .. } => None,
             Translation::Adopted { address, pages } => {
-                let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
+                let address = address.checked_add(usize::try_from(place.offset()).ok()?)?;
                 if !pages.contain(address, length) {
                     return self.mixed(way, address, length, &pages);
                 }
-                mapped_slice(self.view()?, place, length).map(Target::Mapped)
+                mapped_slice(self.view()?, place).map(Target::Mapped)
             }
-            Translation::Device { .. } => mapped_slice(self.view()?, place, length).map(Target::Mapped),
+            Translation::Device { .. } => mapped_slice(self.view()?, place).map(Target::Mapped),
             Translation::SharedFile { file, offset, .. } => {
                 let mapping = self.peer_file(file)?;
-                let offset = usize::try_from(offset.checked_add(place.offset)?).ok()?;
+                let offset = usize::try_from(offset.checked_add(place.offset())?).ok()?;
                 SharedSlice::of_mapping(&mapping, offset, length)?;
                 Some(Target::File { mapping, offset, length })
             }
@@ -116,11 +115,11 @@ impl Link {
     fn by_kernel(&self, way: Way, place: &Place) -> Option<Target<'_>> {
         let (Translation::Plain { address }
         | Translation::Adopted { address, .. }
-        | Translation::SharedFile { address, .. }) = place.translation
+        | Translation::SharedFile { address, .. }) = place.translation()
         else {
             return None;
         };
-        let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
+        let address = address.checked_add(usize::try_from(place.offset()).ok()?)?;
         Some(Target::Kernel { peer: self.peer_memory(way)?, address })
     }
 
@@ -133,17 +132,18 @@ impl Link {
 
 /// Bytes of a peer that lie in its adopted pages or an arena, if all of them do and are mapped here.
 #[inline(always)]
-fn mapped_slice<'a>(view: &'a PeerView, place: &Place, length: usize) -> Option<SharedSlice<'a>> {
-    match place.translation {
+fn mapped_slice<'a>(view: &'a PeerView, place: &Place) -> Option<SharedSlice<'a>> {
+    let length = usize::try_from(place.length()).ok()?;
+    match place.translation() {
         Translation::Adopted { address, pages } => {
-            let address = address.checked_add(usize::try_from(place.offset).ok()?)?;
+            let address = address.checked_add(usize::try_from(place.offset()).ok()?)?;
             if !pages.contain(address, length) {
                 return None;
             }
             view.adopted.as_ref()?.slice(pages.file_offset(address), length)
         }
         Translation::Device { device, offset } => {
-            let start = usize::try_from(offset.checked_add(place.offset)?).ok()?;
+            let start = usize::try_from(offset.checked_add(place.offset())?).ok()?;
             SharedSlice::of_mapping(view.arenas.get(device as usize)?, start, length)
         }
         Translation::Plain { .. } | Translation::SharedFile { .. } | Translation::Shadow { .. } => None,
@@ -161,7 +161,7 @@ impl<'a> Target<'a> {
         match self {
             Self::Mapped(slice) => Some(*slice),
             Self::File { mapping, offset, length } => SharedSlice::of_mapping(mapping, *offset, *length),
-            Self::Own { place, length } => link.party().memory.bytes(guard, place, *length),
+            Self::Own(place) => link.party().memory.bytes(guard, place),
             Self::Kernel { .. } | Self::Mixed { .. } => None,
         }
     }
