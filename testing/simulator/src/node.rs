@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use nonic_protocol::{
-    Access, Capabilities, Connection, Key, Psn, QpAttributes, QpNumber, QpState, Responder,
+    Access, BaseHeader, Capabilities, Connection, Key, Psn, QpAttributes, QpNumber, QpState, Responder,
 };
 
 use crate::chance::Chance;
@@ -132,6 +132,11 @@ impl Node {
             let attributes = self.connection.attributes;
             self.connection.requester.begin(&attributes);
         }
+    }
+
+    /// Whether a message comes from the queue pair that this one is connected to, and is for this one.
+    pub(crate) fn is_from_peer(&self, base: BaseHeader) -> bool {
+        self.number == base.destination && self.connection.attributes.destination_qp == base.source
     }
 
     /// Whether it can do anything at all.

@@ -274,8 +274,7 @@ impl Pair {
         now: Duration,
     ) {
         let node = &self.nodes[side];
-        let from_peer = node.connection.attributes.destination_qp == base.source;
-        if node.number != base.destination || !from_peer {
+        if !node.is_from_peer(base) {
             return;
         }
         match answer {

@@ -62,11 +62,10 @@ impl Pair {
         let (base, reliable) = (carried.message.base, self.is_reliable());
         let Request::Send(send) = request else { return false };
         let node = &mut self.nodes[side];
+        let from_peer = node.is_from_peer(base);
         let connection = &mut node.connection;
         let whole = send.extent.is_whole(carried.payload.len() as u32) && !carried.payload.is_empty();
         let plain = reliable && whole && send.immediate.is_none() && carried.payload.len() as u64 <= FRAGMENT;
-        let from_peer =
-            connection.attributes.destination_qp == base.source && node.number == base.destination;
         let ready = connection.state() == QpState::ReadyToSend && connection.responder.is_next(base.psn);
         let Some(id) = connection.receives.first().map(|receive| receive.id) else { return false };
         if !plain || !from_peer || !ready || node.alone {
@@ -98,8 +97,7 @@ impl Pair {
     ) -> bool {
         let base = carried.message.base;
         let node = &self.nodes[side];
-        let is_peer =
-            node.number == base.destination && node.connection.attributes.destination_qp == base.source;
+        let is_peer = node.is_from_peer(base);
         if !is_peer || !node.connection.state().receives() {
             if self.is_reliable() && request.is_declined_aloud(carried.payload.len() as u32) {
                 self.decline(side, base, is_peer);

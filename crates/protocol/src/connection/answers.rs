@@ -147,7 +147,8 @@ impl<P, T> Connection<P, T> {
         if !matches!(slot.operation, Operation::Read { .. }) {
             return ResponseStep::Nonsense;
         }
-        if u64::from(extent.total) != slot.total || extent.offset != self.requester.read_received {
+        let next = extent.offset == self.requester.read_received && extent.holds(length);
+        if u64::from(extent.total) != slot.total || !next {
             return ResponseStep::Bad;
         }
         let received = extent.offset + length;

@@ -112,10 +112,19 @@ fn an_acknowledgement_is_one_of_everything_before_but_not_of_reads() {
 
 #[test]
 fn data_that_were_not_asked_for_are_not_placed() {
-    let wrong = [(99, 0), (101, 0), (100, 1)];
-    for (total, offset) in wrong {
+    let wrong = [(99, 0, 10), (101, 0, 10), (100, 1, 10), (100, 0, 101), (100, 0, u32::MAX)];
+    for (total, offset, length) in wrong {
         let mut pair = sent(&[READ]);
-        assert_eq!(pair.take_read_response(Extent { total, offset }, 10), ResponseStep::Bad);
+        assert_eq!(pair.take_read_response(Extent { total, offset }, length), ResponseStep::Bad);
+        assert_eq!(pair.requester.read_received, 0, "nothing has come");
+    }
+    let mut pair = sent(&[READ]);
+    assert_eq!(
+        pair.take_read_response(Extent { total: 100, offset: 0 }, 60),
+        ResponseStep::Place { last: false }
+    );
+    for length in [41, u32::MAX] {
+        assert_eq!(pair.take_read_response(Extent { total: 100, offset: 60 }, length), ResponseStep::Bad);
     }
     let mut pair = sent(&[SEND]);
     assert_eq!(pair.take_read_response(Extent { total: 100, offset: 0 }, 10), ResponseStep::Nonsense);
