@@ -38,6 +38,7 @@ pub use event_dispatcher::{DispatcherFacts, EventDispatcher};
 pub use interface_adapter::{AsyncEvents, InterfaceAdapter, OpenOptions};
 pub use local_region::{Cookie, Description, LocalRegion, RegionFacts};
 pub use mark::Mark;
+pub use nonic_device::ProgramAddress;
 pub use notification_object::{Agent, NotificationObject};
 pub use protection_zone::ProtectionZone;
 pub use remote_region::{RemoteRegion, RemoteRegionFacts};

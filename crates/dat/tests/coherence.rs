@@ -256,7 +256,7 @@ fn overlapping(server: &Side) -> Vec<(Arc<LocalRegion>, u64, u64)> {
         .into_iter()
         .map(|(offset, length)| {
             let address = server.piece(offset, 0).address;
-            let description = Description::Virtual { address, strong_order: false };
+            let description = Description::Virtual { address: common::program(address), strong_order: false };
             let region =
                 LocalRegion::create(&server.adapter, description, length, &server.zone, Privileges::ALL);
             (region.unwrap(), offset, length)

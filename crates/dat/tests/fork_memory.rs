@@ -38,7 +38,8 @@ fn use_of_the_parents(server: &Side, region: &LocalRegion, remote: &std::sync::A
         &server.zone,
         Privileges::ALL,
     );
-    let description = Description::Shared { address: pages.address(), cookie: own_cookie(5) };
+    let description =
+        Description::Shared { address: common::program(pages.address()), cookie: own_cookie(5) };
     let shared = LocalRegion::create(&server.adapter, description, 1, &server.zone, Privileges::ALL);
     let attributes = SharedQueueAttributes { max_receives: 1, max_pieces: 1, low_watermark: 0 };
     let refusals = [
@@ -66,7 +67,7 @@ fn use_of_its_own(parents: &Pages, taken: Cookie) -> i32 {
     let Ok(zone) = ProtectionZone::create(&adapter) else { return 20 };
     let pages = Pages::shared(1);
     let create = |pages: &Pages, cookie| {
-        let description = Description::Shared { address: pages.address(), cookie };
+        let description = Description::Shared { address: common::program(pages.address()), cookie };
         LocalRegion::create(&adapter, description, 4096, &zone, Privileges::ALL)
     };
     let Ok(region) = create(&pages, own_cookie(1)) else { return 21 };
@@ -92,7 +93,7 @@ fn a_child_harms_none_of_its_parents_regions() {
         let (server, client) = connected(coherent);
         let shared = Pages::shared(1);
         let cookie = own_cookie(1);
-        let description = Description::Shared { address: shared.address(), cookie };
+        let description = Description::Shared { address: common::program(shared.address()), cookie };
         let region =
             LocalRegion::create(&server.adapter, description, 4096, &server.zone, Privileges::ALL).unwrap();
         let remote = RemoteRegion::create(&server.zone).unwrap();

@@ -35,7 +35,8 @@ fn a_region_tells_what_was_registered() {
     on_both(|_, zone| {
         let pages = Pages::private(4);
         for (strong_order, memory_type) in [(false, 0), (true, 3)] {
-            let description = Description::Virtual { address: pages.address() + 100, strong_order };
+            let description =
+                Description::Virtual { address: common::program(pages.address() + 100), strong_order };
             let region =
                 LocalRegion::create(zone.adapter(), description, 5000, zone, Privileges::ALL).unwrap();
             let facts = region.facts();
@@ -122,7 +123,7 @@ fn a_cookie_names_shared_memory_by_all_its_bytes() {
         let create = |address: u64, length: u64, cookie: Cookie| {
             LocalRegion::create(
                 adapter,
-                Description::Shared { address, cookie },
+                Description::Shared { address: common::program(address), cookie },
                 length,
                 zone,
                 Privileges::ALL,
@@ -164,7 +165,10 @@ fn a_cookie_names_one_memory_whoever_comes_first() {
         for turn in 100..150 {
             let create = |pages: &Pages| {
                 start.wait();
-                let description = Description::Shared { address: pages.address(), cookie: own_cookie(turn) };
+                let description = Description::Shared {
+                    address: common::program(pages.address()),
+                    cookie: own_cookie(turn),
+                };
                 LocalRegion::create(adapter, description, pages.length(), zone, Privileges::ALL)
             };
             let created = std::thread::scope(|scope| {
@@ -192,7 +196,7 @@ fn the_same_file_at_two_addresses_is_one_shared_memory() {
         unsafe { libc::close(file) };
         let cookie = own_cookie(207);
         let create = |pages: &Pages| {
-            let description = Description::Shared { address: pages.address(), cookie };
+            let description = Description::Shared { address: common::program(pages.address()), cookie };
             LocalRegion::create(adapter, description, pages.length(), zone, Privileges::ALL)
         };
         let (first, second) = (create(&one).unwrap(), create(&other).unwrap());
@@ -206,7 +210,8 @@ fn the_same_file_at_two_addresses_is_one_shared_memory() {
 fn memory_that_the_machine_does_not_share_is_no_shared_memory() {
     on_both(|adapter, zone| {
         let shared = |pages: &Pages, length: u64| {
-            let description = Description::Shared { address: pages.address(), cookie: own_cookie(201) };
+            let description =
+                Description::Shared { address: common::program(pages.address()), cookie: own_cookie(201) };
             LocalRegion::create(adapter, description, length, zone, Privileges::ALL).map(drop)
         };
         let pages = Pages::private(4);

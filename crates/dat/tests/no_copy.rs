@@ -16,7 +16,7 @@ fn memory_of_which_there_can_be_no_copy_is_refused_for_want_of_memory() {
     let adapter = open(false);
     let zone = ProtectionZone::create(&adapter).unwrap();
     let create = |length: usize| {
-        let description = Description::Virtual { address: huge as u64, strong_order: false };
+        let description = Description::Virtual { address: common::program(huge as u64), strong_order: false };
         LocalRegion::create(&adapter, description, length as u64, &zone, Privileges::REMOTE_READ)
     };
     let no_memory = DatError::resources(Subtype::Resource(Resource::Memory));
@@ -24,7 +24,7 @@ fn memory_of_which_there_can_be_no_copy_is_refused_for_want_of_memory() {
     // Nothing holds the zone, and what can be copied is.
     zone.free().unwrap();
     let zone = ProtectionZone::create(&adapter).unwrap();
-    let description = Description::Virtual { address: huge as u64, strong_order: false };
+    let description = Description::Virtual { address: common::program(huge as u64), strong_order: false };
     let small = LocalRegion::create(&adapter, description, 64, &zone, Privileges::REMOTE_READ).unwrap();
     small.free().unwrap();
     // SAFETY: mapped above; no region is on it.

@@ -236,7 +236,8 @@ fn what_is_written_to_shared_memory_is_seen_by_all_who_share_it() {
     // SAFETY: the mappings keep the file.
     unsafe { libc::close(file) };
     let create = |side: &Side, pages: &Pages| {
-        let description = Description::Shared { address: pages.address(), cookie: common::own_cookie(9) };
+        let description =
+            Description::Shared { address: common::program(pages.address()), cookie: common::own_cookie(9) };
         let zone = &side.zone;
         LocalRegion::create(&side.adapter, description, pages.length(), zone, Privileges::ALL).unwrap()
     };
@@ -257,7 +258,7 @@ fn bytes_of_a_write_become_visible_in_ascending_order() {
     let (server, client) = (Side::new(true), Side::new(true));
     connect(&server, &client);
     let pages = Pages::private(16);
-    let description = Description::Virtual { address: pages.address(), strong_order: true };
+    let description = Description::Virtual { address: common::program(pages.address()), strong_order: true };
     let region =
         LocalRegion::create(&server.adapter, description, pages.length(), &server.zone, Privileges::ALL)
             .unwrap();

@@ -74,8 +74,10 @@ fn on_the_engine() {
     let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
     let (near_pages, far_pages) = (Pages::private(4), Pages::private(4));
     let register = |end: &engine::End, pages: &Pages| {
-        let memory =
-            RegionMemory::Program { address: pages.address() as usize, length: pages.length() as usize };
+        let memory = RegionMemory::Program {
+            address: common::program(pages.address()),
+            length: pages.length() as usize,
+        };
         end.zone.register(RegionRequest { memory, base: pages.address(), access }).unwrap()
     };
     let (local, target) = (register(&near, &near_pages), register(&far, &far_pages));

@@ -68,6 +68,7 @@ pub use nonic_protocol::{
 pub use nonic_transport::{Counter, Counters, Tier};
 pub use own_thread::{OwnThread, Starter};
 pub use port::{GidEntry, GidKind, PortAttributes};
+pub use program_memory::ProgramAddress;
 pub use queue_pair::{Posting, QueuePair, QueuePairObserver, QueuePairRequest};
 pub use region::{Region, RegionMemory, RegionRequest};
 pub use shared_receive_queue::{SharedReceiveObserver, SharedReceiveQueue};

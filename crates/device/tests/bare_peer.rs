@@ -110,7 +110,10 @@ fn a_region_that_goes_while_it_is_read_ends_the_connection_as_every_refusal_does
     let link = peer.accept();
     // Far more than the ring holds.
     let mut memory = vec![7u8; 1 << 21];
-    let program = RegionMemory::Program { address: memory.as_mut_ptr() as usize, length: memory.len() };
+    let program = RegionMemory::Program {
+        address: common::program(memory.as_mut_ptr() as usize),
+        length: memory.len(),
+    };
     let access = Access::LOCAL_WRITE | Access::REMOTE_READ;
     let region = end.zone.register(RegionRequest { memory: program, base: 0, access }).unwrap();
     let base = BaseHeader { destination: end.pair.number(), source: peer.number(), psn: Psn(0), attempt: 0 };

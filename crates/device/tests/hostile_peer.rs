@@ -272,7 +272,7 @@ fn what_a_stranger_shows_is_not_mapped_and_its_operations_are_not_waited_for() {
         let mut memory = vec![0u8; 8192];
         let base = memory.as_mut_ptr() as usize;
         let request = RegionRequest {
-            memory: RegionMemory::Program { address: base, length: 8192 },
+            memory: RegionMemory::Program { address: common::program(base), length: 8192 },
             base: base as u64,
             access: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
         };
@@ -292,7 +292,10 @@ fn a_peer_that_never_leaves_an_operation_costs_its_time_once() {
     (0..16).for_each(|slot| attacker.mapping.word(SLOTS + slot * 128).store(u64::MAX, Ordering::SeqCst));
     let mut memory = vec![0u8; 1 << 16];
     let mut take_back = || {
-        let program = RegionMemory::Program { address: memory.as_mut_ptr() as usize, length: memory.len() };
+        let program = RegionMemory::Program {
+            address: common::program(memory.as_mut_ptr() as usize),
+            length: memory.len(),
+        };
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let region = end.zone.register(RegionRequest { memory: program, base: 0, access }).unwrap();
         let began = Instant::now();

@@ -41,7 +41,10 @@ fn registration(stop: &AtomicBool) {
     let end = common::End::new();
     let mut memory = vec![0u8; 1 << 16];
     while !stop.load(Ordering::Relaxed) {
-        let program = RegionMemory::Program { address: memory.as_mut_ptr() as usize, length: memory.len() };
+        let program = RegionMemory::Program {
+            address: common::program(memory.as_mut_ptr() as usize),
+            length: memory.len(),
+        };
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let region = end.zone.register(RegionRequest { memory: program, base: 0, access }).unwrap();
         region.deregister().unwrap();

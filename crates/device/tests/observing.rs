@@ -378,7 +378,8 @@ fn sharing_is_refused_where_writing_is_asked_for_and_the_mapping_forbids_it() {
             0,
         )
     };
-    let memory = nonic_device::RegionMemory::Program { address: page as usize, length: 4096 };
+    let memory =
+        nonic_device::RegionMemory::Program { address: common::program(page as usize), length: 4096 };
     let request = |access| nonic_device::RegionRequest { memory: memory.clone(), base: 0, access };
     let region = end.zone.register(request(Access::REMOTE_READ)).unwrap();
     for access in [Access::LOCAL_WRITE, Access::REMOTE_WRITE] {

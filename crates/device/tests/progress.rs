@@ -57,7 +57,10 @@ fn a_queue_pair_that_is_reset_or_destroyed_has_acknowledged_what_its_program_saw
 fn a_request_that_waits_for_an_answer_goes_on_when_a_message_of_the_peer_brings_it() {
     // More than a fragment, so that it waits until it can be written directly.
     let mut target = vec![0u8; 16384];
-    let memory = RegionMemory::Program { address: target.as_mut_ptr() as usize, length: target.len() };
+    let memory = RegionMemory::Program {
+        address: common::program(target.as_mut_ptr() as usize),
+        length: target.len(),
+    };
     let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
     // A receive of one piece takes the express way, one of two the ordinary.
     for pieces in [1, 2] {

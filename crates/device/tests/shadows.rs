@@ -223,7 +223,7 @@ fn a_byte_has_one_shadow_whatever_regions_are_on_it_and_in_whatever_order_they_g
     for turn in 0..6 {
         let (client, server) = connected();
         let base = address(&server, 100);
-        let memory = RegionMemory::Program { address: base as usize, length: 200 };
+        let memory = RegionMemory::Program { address: common::program(base as usize), length: 200 };
         let plain = server.zone.register(RegionRequest { memory, base, access: everything() }).unwrap();
         let mut regions =
             [shadow(&server), plain.shadow(&server.zone, everything(), None).unwrap(), shadow(&server)];

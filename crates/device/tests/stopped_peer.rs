@@ -16,7 +16,8 @@ const MANY: usize = 200;
 
 /// Registers the end's buffer once more and takes it back; the key it had.
 fn registered_and_taken_back(end: &mut common::End) -> Key {
-    let memory = RegionMemory::Program { address: end.buffer.as_mut_ptr() as usize, length: 64 };
+    let memory =
+        RegionMemory::Program { address: common::program(end.buffer.as_mut_ptr() as usize), length: 64 };
     let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
     let region = end.zone.register(RegionRequest { memory, base: 0, access }).unwrap();
     let key = region.remote_key();

@@ -169,7 +169,7 @@ impl Side {
             *byte = (at * 7 + at / 256) as u8;
         }
         let base = end.buffer.as_ptr() as u64;
-        let memory = RegionMemory::Program { address: base as usize, length: 4096 };
+        let memory = RegionMemory::Program { address: common::program(base as usize), length: 4096 };
         let request = RegionRequest { memory, base, access: Access::REMOTE_READ };
         let read_only = end.zone.register(request).unwrap();
         Self { end, read_only }

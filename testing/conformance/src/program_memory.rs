@@ -5,7 +5,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use nonic_device::{DeviceMemory, DeviceMemoryError, PostError, QueuePair, SendRequest, SharedSlice};
+use nonic_device::{
+    DeviceMemory, DeviceMemoryError, PostError, ProgramAddress, QueuePair, SendRequest, SharedSlice,
+};
 use nonic_scif::Endpoint;
 use nonic_sys::{Protection, SharedMapping, SharedMemory};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
@@ -13,6 +15,13 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 use crate::command::MemoryKind;
 
 pub(crate) const PAGE: u64 = 4096;
+
+/// An address that a rule registers memory at.
+pub(crate) fn program_address(address: u64) -> ProgramAddress {
+    // SAFETY: rules register buffers of this file, which are read and written by single volatile accesses, or addresses where
+    // nothing is.
+    unsafe { ProgramAddress::new(address as usize) }
+}
 
 #[derive(Debug)]
 enum Backing {

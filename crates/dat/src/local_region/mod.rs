@@ -7,7 +7,8 @@ use std::sync::Arc;
 /// `DAT_LMR_COOKIE`: all 40 bytes count.
 pub use nonic_device::Cookie;
 use nonic_device::{
-    Access, AddressRange, Key, Region, RegionMemory, RegionRequest, RegisterError, SharedPlace,
+    Access, AddressRange, Key, ProgramAddress, Region, RegionMemory, RegionRequest, RegisterError,
+    SharedPlace,
 };
 
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
@@ -27,7 +28,7 @@ pub enum Description {
     /// `DAT_MEM_TYPE_VIRTUAL`, or `DAT_MEM_TYPE_SO_VIRTUAL` for strong order; the order of all memory is strong here.
     Virtual {
         /// First byte.
-        address: u64,
+        address: ProgramAddress,
         /// Whether strong order was asked for.
         strong_order: bool,
     },
@@ -36,7 +37,7 @@ pub enum Description {
     /// `DAT_MEM_TYPE_SHARED_VIRTUAL`: memory that the machine shares (`MAP_SHARED` of a file or of shared memory).
     Shared {
         /// First byte.
-        address: u64,
+        address: ProgramAddress,
         /// Names the memory among those who share it: all processes of this user in this network namespace.
         cookie: Cookie,
     },
@@ -50,7 +51,7 @@ pub struct LocalRegion {
     adapter: Arc<InterfaceAdapter>,
     zone: Arc<ProtectionZone>,
     description: Description,
-    address: u64,
+    address: ProgramAddress,
     length: u64,
     privileges: Privileges,
     region: Arc<Region>,
@@ -122,13 +123,12 @@ impl LocalRegion {
         if length == 0 {
             return Err(Self::NO_BYTES);
         }
-        if address.checked_add(length).is_none() {
+        let first = address.get() as u64;
+        if first.checked_add(length).is_none() {
             return Err(DatError::argument(4));
         }
         let shared = match &description {
-            Description::Shared { cookie, .. } => {
-                Some(shared_memory::judge(adapter, cookie, address, length)?)
-            }
+            Description::Shared { cookie, .. } => Some(shared_memory::judge(adapter, cookie, first, length)?),
             _ => None,
         };
         zone.hold(adapter)?;
@@ -200,7 +200,7 @@ impl LocalRegion {
         };
         RegionFacts {
             memory_type,
-            address: self.address,
+            address: self.first(),
             length: self.length,
             cookie,
             zone: Arc::clone(&self.zone),
@@ -208,7 +208,7 @@ impl LocalRegion {
             local_context: self.local_context(),
             remote_context: self.remote_context(),
             registered_size: self.length,
-            registered_address: self.address,
+            registered_address: self.first(),
             base,
         }
     }
@@ -263,9 +263,13 @@ impl LocalRegion {
     }
 
     /// Whether a range is inside it.
+    fn first(&self) -> u64 {
+        self.address.get() as u64
+    }
+
     pub(crate) fn holds(&self, address: u64, length: u64) -> bool {
         address
-            .checked_sub(self.address)
+            .checked_sub(self.first())
             .is_some_and(|offset| offset.checked_add(length).is_some_and(|end| end <= self.length))
     }
 
@@ -332,7 +336,7 @@ impl Registered {
     fn new(
         base: Option<&LocalRegion>,
         adapter: &InterfaceAdapter,
-        (address, length, place): (u64, u64, Option<SharedPlace>),
+        (address, length, place): (ProgramAddress, u64, Option<SharedPlace>),
         zone: &ProtectionZone,
         privileges: Privileges,
     ) -> DatResult<Self> {
@@ -350,8 +354,8 @@ impl Registered {
         let region = match base {
             Some(base) => share(&base.region, own)?,
             None => {
-                let memory = RegionMemory::Program { address: address as usize, length: length as usize };
-                let request = RegionRequest { memory, base: address, access: own };
+                let memory = RegionMemory::Program { address, length: length as usize };
+                let request = RegionRequest { memory, base: address.get() as u64, access: own };
                 zone.zone().register(request).map_err(refusal)?
             }
         };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use nonic_dat::{
     AccessKind, AsyncEvents, Cookie, DatError, DatResult, Description, HandleKind, InterfaceAdapter,
-    LocalRegion, OpenOptions, Privileges, ProtectionZone, Segment, StateKind, Subtype,
+    LocalRegion, OpenOptions, Privileges, ProgramAddress, ProtectionZone, Segment, StateKind, Subtype,
 };
 
 pub(crate) const PAGE: usize = 4096;
@@ -114,9 +114,15 @@ impl Drop for Pages {
     }
 }
 
+/// An address that a test registers memory at.
+pub(crate) fn program(address: u64) -> ProgramAddress {
+    // SAFETY: tests register pages that they map themselves and reach through raw pointers, or addresses where nothing is.
+    unsafe { ProgramAddress::new(address as usize) }
+}
+
 /// Ordinary memory.
 pub(crate) fn ordinary(address: u64) -> Description {
-    Description::Virtual { address, strong_order: false }
+    Description::Virtual { address: program(address), strong_order: false }
 }
 
 /// Registers all of `pages`.

@@ -50,7 +50,8 @@ pub(crate) fn register_part(
     cookie: Cookie,
     part: std::ops::Range<u64>,
 ) -> DatResult<Arc<LocalRegion>> {
-    let description = Description::Shared { address: pages.address() + part.start, cookie };
+    let description =
+        Description::Shared { address: crate::common::program(pages.address() + part.start), cookie };
     LocalRegion::create(zone.adapter(), description, part.end - part.start, zone, Privileges::ALL)
 }
 

@@ -11,6 +11,7 @@ pub(crate) use self::placing::{Placed, writes};
 use crate::device_memory::DeviceMemory;
 use crate::error::{Busy, RegisterError, WindowError};
 use crate::memory_window::Binding;
+use crate::program_memory::ProgramAddress;
 use crate::use_count::UseCount;
 use crate::zone::Zone;
 
@@ -31,7 +32,7 @@ pub enum RegionMemory {
     /// The program's own.
     Program {
         /// First byte.
-        address: usize,
+        address: ProgramAddress,
         /// Length in bytes, 1 or more.
         length: usize,
     },
@@ -76,7 +77,7 @@ impl Zone {
             return Err(RegisterError::Wraps);
         }
         let mut placed = match memory {
-            RegionMemory::Program { address, length } => self.place_program(address, length, access)?,
+            RegionMemory::Program { address, length } => self.place_program(address.get(), length, access)?,
             RegionMemory::Device { memory, offset, length } => self.place_device(memory, offset, length)?,
         };
         placed.writable = AtomicBool::new(writes(access));

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use nonic_device::{
     Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context, ModifyError,
-    Operation, QpAttributes, QpState, QpType, QueuePair, QueuePairObserver, QueuePairRequest, ReceiveRequest,
-    Region, RegionMemory, RegionRequest, ScatterGather, SendFlags, SendRequest, Zone, devices,
+    Operation, ProgramAddress, QpAttributes, QpState, QpType, QueuePair, QueuePairObserver, QueuePairRequest,
+    ReceiveRequest, Region, RegionMemory, RegionRequest, ScatterGather, SendFlags, SendRequest, Zone,
+    devices,
 };
 
 /// What an end without an observer has.
@@ -16,6 +17,12 @@ pub(crate) struct NoObserver;
 
 impl QueuePairObserver for NoObserver {
     fn failed(&self) {}
+}
+
+/// An address that a test registers memory at.
+pub(crate) fn program(address: usize) -> ProgramAddress {
+    // SAFETY: tests keep what they register, and look at it when nothing is under way or through raw pointers.
+    unsafe { ProgramAddress::new(address) }
 }
 
 /// CPU time of the calling thread.
@@ -86,7 +93,7 @@ impl End {
             })
             .unwrap();
         let mut buffer = Box::new([0; 4096]);
-        let memory = RegionMemory::Program { address: buffer.as_mut_ptr() as usize, length: 4096 };
+        let memory = RegionMemory::Program { address: program(buffer.as_mut_ptr() as usize), length: 4096 };
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         let base = buffer.as_ptr() as u64;
         let region = zone.register(RegionRequest { memory, base, access }).unwrap();

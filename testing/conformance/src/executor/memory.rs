@@ -6,7 +6,7 @@ use nonic_device::{AddressRange, Region, RegionMemory, RegionRequest, RegisterEr
 
 use super::{Executor, NOTHING, done, number, numbers, said};
 use crate::command::{Answer, Command, MemoryKind, Reply, Source};
-use crate::program_memory::{Buffer, copy_in, copy_out, is_in_file};
+use crate::program_memory::{Buffer, copy_in, copy_out, is_in_file, program_address};
 
 impl Executor {
     pub(super) fn execute_on_memory(&mut self, command: Command) -> Reply {
@@ -94,9 +94,10 @@ impl Executor {
 
     fn region_memory(&self, source: Source) -> (RegionMemory, u64) {
         match source {
-            Source::Raw { address, length } => {
-                (RegionMemory::Program { address: address as usize, length: length as usize }, address)
-            }
+            Source::Raw { address, length } => (
+                RegionMemory::Program { address: program_address(address), length: length as usize },
+                address,
+            ),
             Source::Buffer { buffer, offset, length } => {
                 let buffer = self.buffers.at(buffer);
                 match buffer.device() {
@@ -104,7 +105,10 @@ impl Executor {
                     None => {
                         let address = buffer.address() + offset;
                         (
-                            RegionMemory::Program { address: address as usize, length: length as usize },
+                            RegionMemory::Program {
+                                address: program_address(address),
+                                length: length as usize,
+                            },
                             address,
                         )
                     }

@@ -3,8 +3,8 @@
 use core::ffi::c_void;
 
 use nonic_dat::{
-    Cookie, DatError, DatResult, Description, HandleKind, LocalRegion, ProtectionZone, Resource, Segment,
-    Subtype,
+    Cookie, DatError, DatResult, Description, HandleKind, LocalRegion, ProgramAddress, ProtectionZone,
+    Resource, Segment, Subtype,
 };
 
 use crate::calls::{Handle, RegionDescription, Return};
@@ -79,7 +79,8 @@ pub(crate) fn create<V: Version>(wanted: &Wanted, results: &Results) -> DatResul
 }
 
 fn description<V: Version>(memory_type: u32, region: RegionDescription) -> DatResult<Description> {
-    let address = region.address as u64;
+    // SAFETY: the contract of `dat_lmr_create`: the memory is the program's to keep until it frees the region.
+    let address = unsafe { ProgramAddress::new(region.address) };
     match memory_type {
         memory_type::VIRTUAL | memory_type::SO_VIRTUAL => {
             let strong_order = memory_type == memory_type::SO_VIRTUAL;

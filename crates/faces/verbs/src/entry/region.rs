@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use nonic_device::{Region, RegionMemory, RegionRequest};
+use nonic_device::{ProgramAddress, Region, RegionMemory, RegionRequest};
 
 use crate::abi::{IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd};
 use crate::convert;
@@ -78,8 +78,10 @@ fn register(
 ) -> Result<*mut ibv_mr, Errno> {
     let zone = ZONES.parent(pd)?;
     let rights = convert::region_rights(access)?;
+    // SAFETY: the contract of `ibv_reg_mr(3)`: the memory is the program's to keep until it deregisters.
+    let first = unsafe { ProgramAddress::new(address.expose_provenance()) };
     let region = zone.register(RegionRequest {
-        memory: RegionMemory::Program { address: address.expose_provenance(), length },
+        memory: RegionMemory::Program { address: first, length },
         base: if rights.zero_based { 0 } else { iova },
         access: rights.access,
     })?;
