@@ -1,6 +1,7 @@
 //! The one place past which everything goes that happens to requests and messages of a queue pair, direct operations too. Who looks:
 //! the counters in the port segment, which `nonic doctor --pid` prints; and whoever listens to `tracing` at the level of a trace
-//! (`NONIC_LOG=trace`), if he listens when the queue pair is created: that costs a look at one word which never changes.
+//! (`NONIC_LOG=trace`), if he listens when the queue pair is created. The express ways only count: a queue pair that is listened to
+//! does not take them.
 
 use nonic_protocol::{CompletionOpcode, Psn, QpNumber, Refusal, SendRequest, Status};
 use nonic_transport::{Counter, PairCounters};
@@ -70,18 +71,16 @@ impl Witness {
         }
     }
 
-    /// Tells of a one-sided request that was carried out at once, in one go: posted, moved, ended. `kind` counts those of its kind.
+    /// Whether somebody listens. Then nothing takes an express way, where only counting is done.
+    pub(crate) fn is_listened_to(&self) -> bool {
+        self.traced
+    }
+
+    /// Counts one more of a kind, and its bytes, for the express ways.
     #[inline(always)]
-    pub(crate) fn sees_at_once(&self, request: &SendRequest<'_>, [kind, amount]: [Counter; 2], bytes: u32) {
+    pub(crate) fn counts(&self, [kind, amount]: [Counter; 2], bytes: u32) {
         self.counters.add(kind, 1);
         self.counters.add(amount, bytes.into());
-        if self.traced {
-            let (id, operation, status) =
-                (request.id, request.operation.completion_opcode(), Status::Success);
-            self.trace(Happening::posted(request));
-            self.trace(Happening::Moved { bytes: bytes.into() });
-            self.trace(Happening::Completed { id, operation, status, bytes });
-        }
     }
 
     #[inline(always)]
@@ -89,10 +88,7 @@ impl Witness {
         use CompletionOpcode as Opcode;
         use Counter as C;
         let counters = &self.counters;
-        let count = |number, bytes, amount: u32| {
-            counters.add(number, 1);
-            counters.add(bytes, amount.into());
-        };
+        let count = |kind, amount, bytes| self.counts([kind, amount], bytes);
         match happening {
             Happening::Completed { operation, status: Status::Success, bytes, .. } => match operation {
                 Opcode::Send => count(C::Sends, C::SendBytes, bytes),

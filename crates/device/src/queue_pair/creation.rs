@@ -51,6 +51,8 @@ impl Zone {
         let express = request.transport == QpType::ReliableConnection && context.device().config().express;
         let made = owner.add_pair(owner, |number, account| {
             owner.credits(account).store(0, Ordering::Relaxed);
+            let witness = Witness::new(number, owner.party().segment.counters(account));
+            let express = express && !witness.is_listened_to();
             Arc::new_cyclic(|this| QueuePair {
                 this: Weak::clone(this),
                 zone: Arc::clone(self),
@@ -69,7 +71,7 @@ impl Zone {
                 inner: BiasedMutex::new(Inner::new(&capabilities)),
                 async_events: EventAccount::default(),
                 destroyed: AtomicBool::new(false),
-                witness: Witness::new(number, owner.party().segment.counters(account)),
+                witness,
             })
         });
         made.inspect_err(|_| users.iter().for_each(|user| user.release()))

@@ -9,7 +9,6 @@ use nonic_transport::{Counter, DirectRequest, FRAGMENT, ShortSend};
 
 use super::one_sided::{DIRECT_CHUNK, WORD, change};
 use super::pulled::PULL_MAPPED_MIN;
-use crate::happening::Happening;
 use crate::queue_pair::{Inner, QueuePair};
 
 impl QueuePair {
@@ -44,7 +43,7 @@ impl QueuePair {
             return false;
         }
         inner.send.skip_one();
-        self.witness.sees_at_once(request, counters, piece.length);
+        self.witness.counts(counters, piece.length);
         if request.flags.signaled || self.signals_all() {
             let opcode = request.operation.completion_opcode();
             self.complete_send_request(inner, request.id, opcode, Status::Success, piece.length);
@@ -113,8 +112,6 @@ impl QueuePair {
         inner.requester.rings = true;
         inner.requester.next = psn.next();
         inner.send.note_sent(request, capabilities.send_pieces, psn);
-        self.witness.sees(Happening::posted(request));
-        self.witness.sees(Happening::Started { psn });
         true
     }
 

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use nonic_memory::{Access, AddressRange, KeyUse};
 use nonic_protocol::{CompletionOpcode, QpState, Status};
-use nonic_transport::{IncomingShort, Link};
+use nonic_transport::{Counter, IncomingShort, Link};
 
 use crate::completion_queue::SendCredit;
-use crate::happening::Happening;
 use crate::queue_pair::QueuePair;
 
 impl QueuePair {
@@ -49,7 +48,7 @@ impl QueuePair {
         drop(guard);
         inner.receives.pass_first();
         inner.responder.has_taken(send.base.psn);
-        self.witness.sees(Happening::Taken { psn: send.base.psn, bytes: length, receive: true });
+        self.witness.counts([Counter::Received, Counter::ReceivedBytes], length);
         // The requests it answers end before the receive does, as their acknowledgement by itself would have them do.
         if let Some(psn) = send.acknowledges {
             self.take_acknowledge(inner, psn);
