@@ -60,6 +60,7 @@ pub struct Place {
 
 impl Place {
     /// A part of the program's memory under a shadow, which was registered as the shadow was.
+    #[cfg(not(loom))]
     pub(crate) fn under_shadow(program: Translation, offset: u64, length: u64) -> Self {
         Self { translation: program, offset, length }
     }

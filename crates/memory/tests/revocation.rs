@@ -55,11 +55,11 @@ fn window_race(wait: fn(&OperationSlots)) {
             let guard = slots.enter_unfenced();
             let range = AddressRange::new(0, 8);
             match resolve(table.view(), ZONE, key, KeyUse::Through(7), range, Access::REMOTE_WRITE) {
-                Ok(place) if place.translation == Translation::Plain { address: 8 } => {
+                Ok(place) if place.translation() == Translation::Plain { address: 8 } => {
                     bytes.store(1, Ordering::Relaxed);
                 }
                 // The same key again, whole: nothing of the first binding is mixed into it.
-                Ok(place) => assert_eq!(place.translation, Translation::Plain { address: 16 }),
+                Ok(place) => assert_eq!(place.translation(), Translation::Plain { address: 16 }),
                 Err(_) => {}
             }
             drop(guard);
