@@ -3,46 +3,11 @@
 //! (`NONIC_LOG=trace`), if he listens when the queue pair is created. The express ways only count: a queue pair that is listened to
 //! does not take them.
 
-use nonic_protocol::{CompletionOpcode, Psn, QpNumber, Refusal, SendRequest, Status};
+use nonic_protocol::{CompletionOpcode, Happening, QpNumber, Status};
 use nonic_transport::{Counter, PairCounters};
 use tracing::level_filters::LevelFilter;
 
 use crate::async_event::AsyncEventKind;
-
-/// Something that happened.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Happening {
-    /// The send queue took a request.
-    Posted { id: u64, operation: CompletionOpcode, pieces: usize },
-    /// A request is on its way to the peer, under this number.
-    Started { psn: Psn },
-    /// It asks the peer to carry a one-sided request out.
-    Asked,
-    /// This process itself carried a request out on the peer's memory.
-    Moved { bytes: u64 },
-    /// A request ended.
-    Completed { id: u64, operation: CompletionOpcode, status: Status, bytes: u32 },
-    /// A message of the peer's was carried out; whether it filled a receive.
-    Taken { psn: Psn, bytes: u32, receive: bool },
-    /// A message of the peer's was refused.
-    Refused { psn: Psn, refusal: Refusal },
-    /// The peer refused a request.
-    Denied { psn: Psn, refusal: Refusal },
-    /// What is under way is sent again.
-    Repeated,
-    /// A message was dropped without a word: it makes no sense, or nobody may send it.
-    Dropped,
-    /// The program is told of something by an asynchronous event.
-    Raised { kind: AsyncEventKind },
-}
-
-impl Happening {
-    #[inline(always)]
-    pub(crate) fn posted(request: &SendRequest<'_>) -> Self {
-        let (id, pieces) = (request.id, request.pieces.len());
-        Self::Posted { id, operation: request.operation.completion_opcode(), pieces }
-    }
-}
 
 /// Whom everything is told that happens to a queue pair.
 #[derive(Debug)]
@@ -68,6 +33,13 @@ impl Witness {
         self.count(happening);
         if self.traced {
             self.trace(happening);
+        }
+    }
+
+    /// Tells that the program is told of something by an asynchronous event.
+    pub(crate) fn sees_event(&self, kind: AsyncEventKind) {
+        if self.traced {
+            tracing::trace!(queue_pair = self.number.0, ?kind, "an asynchronous event is raised");
         }
     }
 
@@ -109,8 +81,7 @@ impl Witness {
             Happening::Posted { .. }
             | Happening::Started { .. }
             | Happening::Moved { .. }
-            | Happening::Denied { .. }
-            | Happening::Raised { .. } => {}
+            | Happening::Denied { .. } => {}
         }
     }
 
@@ -147,9 +118,6 @@ impl Witness {
             }
             Happening::Repeated => tracing::trace!(queue_pair, "what is under way is sent again"),
             Happening::Dropped => tracing::trace!(queue_pair, "a message is dropped"),
-            Happening::Raised { kind } => {
-                tracing::trace!(queue_pair, ?kind, "an asynchronous event is raised")
-            }
         }
     }
 }

@@ -8,7 +8,6 @@
 
 mod agent;
 mod async_event;
-mod completer;
 mod completion_channel;
 mod completion_queue;
 mod config;
@@ -37,6 +36,7 @@ mod requester;
 mod responder;
 mod shadow;
 mod shared_receive_queue;
+mod surroundings;
 mod turns;
 mod use_count;
 mod wait_bell;

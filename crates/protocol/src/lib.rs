@@ -1,6 +1,7 @@
 //! What programs ask of queue pairs, what these say to each other, and the rules by which they do, whatever carries it.
 //!
-//! [`Connection`] is the state of a queue pair with its rules: it says what is to be done, and is told what was.
+//! [`Connection`] is a queue pair as a machine: requester, responder, completer, their numbers, retries and waits. Whoever drives it
+//! gives it [`Surroundings`]: what carries messages, the memory behind the gate, the program that is told.
 //!
 //! Nothing here knows a lock, a clock, a system call or how bytes travel: the crate is built without the standard library,
 //! so the compiler proves it. Time is what the caller says it is, memory is only named.
@@ -14,6 +15,7 @@ mod access;
 mod attributes;
 mod completion;
 mod connection;
+mod happening;
 mod key;
 mod message;
 mod number;
@@ -24,13 +26,15 @@ mod responder;
 mod ring;
 mod send_queue;
 mod state;
+mod surroundings;
 mod timer;
 mod work_request;
 
 pub use access::Access;
 pub use attributes::{Capabilities, QpAttributes};
 pub use completion::{Completion, Status};
-pub use connection::{AfterWait, Connection, Refused, ResponseStep};
+pub use connection::{Connection, fail_receive};
+pub use happening::Happening;
 pub use key::{Key, ZoneId};
 pub use message::{
     Answer, AtomicChange, AtomicRequest, BaseHeader, Body, Datagram, Extent, InvalidateFragment, Message,
@@ -40,9 +44,12 @@ pub use number::{Psn, QpNumber, RemoteRange};
 pub use receive_queue::{Pieces, Receive, ReceiveQueue};
 pub use refusal::Refusal;
 pub use requester::{Requester, WaitReason};
-pub use responder::{AffiliatedError, Conclusion, MESSAGE_MAX, Outcome, OwedRefusal, Responder, Response};
+pub use responder::{AffiliatedError, MESSAGE_MAX, Outcome, OwedRefusal, Responder, Response};
 pub use ring::Ring;
 pub use send_queue::{SendQueue, Slot};
 pub use state::{AttributeMask, QpState, QpType, TransitionError, check_transition};
+pub use surroundings::{
+    Arrived, Delivery, Direct, Event, LocalTurn, NotChanged, ReadPushed, Step, Surroundings,
+};
 pub use timer::Moment;
 pub use work_request::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nonic_protocol::QpState;
 
 use crate::chance::Chance;
-use crate::node::Node;
+use crate::node::{Node, begin_to_send};
 use crate::pair::{Pair, Side};
 
 /// Looks in which everything has to end: 8 requests of 5 fragments, each repeated as often as terms allow, and more.
@@ -18,21 +18,21 @@ impl Pair {
     /// for.
     pub(crate) fn settle(&mut self, chance: &mut Chance, now: &mut Duration) {
         for side in 0..2 {
-            self.nodes[side].stopped = false;
+            self.scene.nodes[side].stopped = false;
         }
         for side in 0..2 {
             if self.is_to_follow(side) {
                 while !self.can_follow(side) && self.deliver(1 - side, chance, *now) {}
-                self.notice(1 - side, *now);
+                self.notice(1 - side, chance, *now);
                 if self.can_follow(side) {
-                    self.follow(side);
+                    self.follow(side, chance, *now);
                 }
             }
         }
         for side in 0..2 {
-            if self.nodes[side].gone.is_none() {
-                self.nodes[side].begin_to_send();
-                if self.nodes[side].connection.state() == QpState::SendQueueDrain {
+            if self.scene.nodes[side].gone.is_none() {
+                begin_to_send(&mut self.pairs[side]);
+                if self.pairs[side].state() == QpState::SendQueueDrain {
                     self.drain(side, chance, *now);
                 }
             }
@@ -44,60 +44,59 @@ impl Pair {
             }
         }
         for side in 0..2 {
-            let node = &self.nodes[side];
+            let node = &self.scene.nodes[side];
             if node.gone.is_none() && !node.unheard {
-                assert_eq!(self.ledgers[side].open(), 0, "requests wait for ever: {}", self.describe(side));
+                assert_eq!(
+                    self.scene.ledgers[side].open(),
+                    0,
+                    "requests wait for ever: {}",
+                    self.describe(side)
+                );
             }
         }
     }
 
     /// An end does everything that it can do now; whether that was anything.
     fn go_on(&mut self, side: Side, chance: &mut Chance, now: Duration) -> bool {
-        if self.nodes[side].gone.is_some() {
+        if self.scene.nodes[side].gone.is_some() {
             return false;
         }
         let mut went_on = false;
         while self.deliver(side, chance, now) {
             went_on = true;
         }
-        while self.nodes[side].connection.state().receives()
-            && self.nodes[side].connection.receives.length() < RECEIVES
-        {
+        while self.pairs[side].state().receives() && self.pairs[side].receives.length() < RECEIVES {
             self.post_receive(side);
             went_on = true;
         }
-        let was_alone = self.nodes[side].alone;
-        self.notice(side, now);
+        let was_alone = self.scene.nodes[side].alone;
+        self.notice(side, chance, now);
         let before = self.standing(side);
         self.resume(side, chance, now);
-        went_on || self.nodes[side].alone != was_alone || self.standing(side) != before
+        went_on || self.scene.nodes[side].alone != was_alone || self.standing(side) != before
     }
 
     /// What an end has done so far.
     fn standing(&self, side: Side) -> (u64, u64, u64, bool, usize) {
-        let connection = &self.nodes[side].connection;
-        let (send, requester) = (&connection.send, &connection.requester);
-        (
-            send.started,
-            send.finished,
-            requester.sent,
-            connection.responder.owes(),
-            self.carriers[side].length(),
-        )
+        let pair = &self.pairs[side];
+        let (send, requester) = (&pair.send, &pair.requester);
+        let length = self.scene.carriers[side].length();
+        (send.started, send.finished, requester.sent, pair.responder.owes(), length)
     }
 
     /// How an end stands, in few words.
     pub(crate) fn describe(&self, side: Side) -> String {
-        let Node { connection, gone, stopped, alone, .. } = &self.nodes[side];
-        let (send, wait) = (&connection.send, connection.requester.wait.map(|(_, reason)| reason));
-        let receives = connection.receives.length();
+        let Node { gone, stopped, alone, .. } = &self.scene.nodes[side];
+        let pair = &self.pairs[side];
+        let (send, wait) = (&pair.send, pair.requester.wait.map(|(_, reason)| reason));
+        let receives = pair.receives.length();
         format!(
             "{:?} {}/{}/{} receives {receives} waits {wait:?} sends {} gone {gone:?} stopped {stopped} alone {alone}",
-            connection.state(),
+            pair.state(),
             send.posted,
             send.started,
             send.finished,
-            self.carriers[side].length(),
+            self.scene.carriers[side].length(),
         )
     }
 
@@ -108,7 +107,7 @@ impl Pair {
         // A message that is held is dropped after 20 ms.
         *now = (*now).max(next);
         for side in 0..2 {
-            if self.nodes[side].gone.is_none() {
+            if self.scene.nodes[side].gone.is_none() {
                 self.take_time(side, chance, *now);
             }
         }
@@ -116,7 +115,6 @@ impl Pair {
     }
 
     fn due(&self, side: Side) -> Option<Duration> {
-        let node = &self.nodes[side];
-        node.connection.poll_timeout().filter(|_| node.gone.is_none())
+        self.pairs[side].poll_timeout().filter(|_| self.scene.nodes[side].gone.is_none())
     }
 }

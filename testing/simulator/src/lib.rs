@@ -9,19 +9,19 @@
 //! All that is left to chance goes through [`Chance`], which writes down what it chose. So a run that fails is repeated from its
 //! seed to the same step, and then made shorter ([`shrink()`]) by leaving choices out.
 //!
-//! What moves bytes here (`requesting`, `responding`, `owing`) is this crate's own; what decides is the protocol's crate.
+//! What drives the queue pairs is the protocol's crate, as in the device; what they find around them (`around`) is this crate's own,
+//! and so are the express ways (`pair`), of which the device has its own, too.
 
 #![forbid(unsafe_code)]
 
+mod around;
 mod carrier;
 mod chance;
 mod ending;
 mod ledger;
 mod node;
-mod owing;
 mod pair;
-mod requesting;
-mod responding;
+mod scene;
 mod shrink;
 mod world;
 

@@ -1,4 +1,4 @@
-//! One end of a connection: its queue pair, its memory, and what is wrong with its process.
+//! One end of a connection beside its queue pair: its memory, and what is wrong with its process.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,8 +9,13 @@ use nonic_protocol::{
 
 use crate::chance::Chance;
 
+/// A queue pair. It has a way to its peer as long as it does not know that the peer is gone.
+pub(crate) type QueuePair = Connection<(), Duration>;
+
 /// The key of a node's memory.
 pub(crate) const KEY: Key = Key(0x77);
+/// The key that a peer may take out of use.
+pub(crate) const LOOSE_KEY: Key = Key(0x78);
 /// Bytes a peer may write, from address 0 on; so many behind them it may read, and a word behind those.
 pub(crate) const AREA: u64 = 512;
 /// Where the word for atomics is.
@@ -29,16 +34,21 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
 /// One end.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) connection: Connection<(), Duration>,
     pub(crate) number: QpNumber,
+    /// The queue pair it is connected to.
+    pub(crate) peer: QpNumber,
     /// What peers may write.
     pub(crate) memory: Vec<u8>,
     /// The word that atomics change.
     pub(crate) word: u64,
-    /// Whether the key of its memory leads anywhere.
-    pub(crate) shared: bool,
-    /// What came of the read that is under way.
-    pub(crate) fetched: Vec<u8>,
+    /// Whether the key of its memory leads nowhere.
+    pub(crate) withheld: bool,
+    /// Whether the key that a peer may take out of use was taken.
+    pub(crate) loosened: bool,
+    /// Bytes of the read that is under way which have come.
+    pub(crate) fetched: u64,
+    /// The request that is being ended was carried out by this end itself.
+    pub(crate) moved: bool,
     /// What came of the message that goes to a receive.
     pub(crate) received: Vec<u8>,
     /// Receives that were posted and not used, the oldest first.
@@ -84,30 +94,22 @@ impl Terms {
     }
 }
 
-impl Node {
-    pub(crate) fn new() -> Self {
-        Self {
-            connection: Connection::new(&CAPABILITIES),
-            number: QpNumber(0),
-            memory: vec![0; AREA as usize],
-            word: 0,
-            shared: true,
-            fetched: Vec::new(),
-            received: Vec::new(),
-            receives: VecDeque::new(),
-            owed: VecDeque::new(),
-            stopped: false,
-            gone: None,
-            alone: false,
-            unheard: false,
-        }
-    }
+/// How an end is set up next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SetUp {
+    pub(crate) number: QpNumber,
+    pub(crate) peer: QpNumber,
+    /// What it sends first, and what it expects first.
+    pub(crate) psns: (Psn, Psn),
+    pub(crate) terms: Terms,
+}
 
-    /// A process that has just started, or a queue pair that was reset, in RTR (IBTA vol. 1, 10.3.1).
-    pub(crate) fn set_up(&mut self, number: QpNumber, peer: QpNumber, psns: (Psn, Psn), terms: Terms) {
-        let (sends, expects) = psns;
-        *self = Self { number, ..Self::new() };
-        self.connection.attributes = QpAttributes {
+impl SetUp {
+    /// The queue pair, in RTR (IBTA vol. 1, 10.3.1).
+    pub(crate) fn queue_pair(&self) -> QueuePair {
+        let Self { peer, psns: (sends, expects), terms, .. } = *self;
+        let mut pair = QueuePair::new(&CAPABILITIES);
+        pair.attributes = QpAttributes {
             state: QpState::ReadyToReceive,
             destination_qp: peer,
             send_psn: sends.0,
@@ -120,23 +122,38 @@ impl Node {
             timeout: terms.timeout,
             retry_count: terms.retries,
             rnr_retry: terms.rnr_retries,
-            ..self.connection.attributes
+            ..pair.attributes
         };
-        self.connection.responder = Responder::new(expects);
+        pair.responder = Responder::new(expects);
+        pair
     }
+}
 
-    /// From RTR to RTS.
-    pub(crate) fn begin_to_send(&mut self) {
-        if self.connection.state() == QpState::ReadyToReceive {
-            self.connection.attributes.state = QpState::ReadyToSend;
-            let attributes = self.connection.attributes;
-            self.connection.requester.begin(&attributes);
+impl Node {
+    /// A process that has just started, or whose queue pair was reset.
+    pub(crate) fn new(number: QpNumber, peer: QpNumber) -> Self {
+        Self {
+            number,
+            peer,
+            memory: vec![0; AREA as usize],
+            word: 0,
+            withheld: false,
+            loosened: false,
+            fetched: 0,
+            moved: false,
+            received: Vec::new(),
+            receives: VecDeque::new(),
+            owed: VecDeque::new(),
+            stopped: false,
+            gone: None,
+            alone: false,
+            unheard: false,
         }
     }
 
     /// Whether a message comes from the queue pair that this one is connected to, and is for this one.
     pub(crate) fn is_from_peer(&self, base: BaseHeader) -> bool {
-        self.number == base.destination && self.connection.attributes.destination_qp == base.source
+        self.number == base.destination && self.peer == base.source
     }
 
     /// Whether it can do anything at all.
@@ -151,7 +168,16 @@ impl Node {
 
     /// Whether a peer may use these bytes under this key.
     pub(crate) fn allows(&self, key: Key, address: u64, length: u64, end: u64) -> bool {
-        self.shared && key == KEY && address.checked_add(length).is_some_and(|last| last <= end)
+        !self.withheld && key == KEY && address.checked_add(length).is_some_and(|last| last <= end)
+    }
+}
+
+/// From RTR to RTS.
+pub(crate) fn begin_to_send(pair: &mut QueuePair) {
+    if pair.state() == QpState::ReadyToReceive {
+        pair.attributes.state = QpState::ReadyToSend;
+        let attributes = pair.attributes;
+        pair.requester.begin(&attributes);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::chance::Chance;
-use crate::node::Gone;
+use crate::node::{Gone, begin_to_send};
 use crate::pair::{Pair, Side};
 
 /// Steps of a run before it ends.
@@ -62,14 +62,14 @@ impl World {
         let which = chance.below(self.pairs.len() as u32) as usize;
         let side: Side = chance.below(2) as usize;
         let (pair, now) = (&mut self.pairs[which], self.now);
-        let acts = pair.nodes[side].acts();
+        let acts = pair.scene.nodes[side].acts();
         let what = match chance.below(64) {
             0..24 => {
                 pair.deliver(side, chance, now);
                 "takes a message"
             }
             24..36 if acts => {
-                if pair.post(side, chance) && chance.once_in(2) {
+                if pair.post(side, chance, now) && chance.once_in(2) {
                     pair.pump(side, chance, now);
                 }
                 "posts a request"
@@ -83,10 +83,10 @@ impl World {
                 "starts what can start"
             }
             48..50 if acts => {
-                pair.push_owed(side);
+                pair.answer(side, chance, now);
                 "sends what it owes"
             }
-            50..52 if acts && pair.may_resume[side] => {
+            50..52 if acts && pair.scene.may_resume[side] => {
                 pair.resume(side, chance, now);
                 "has room again"
             }
@@ -99,11 +99,11 @@ impl World {
                 "sees that time passed"
             }
             55..57 if acts => {
-                pair.nodes[side].begin_to_send();
+                begin_to_send(&mut pair.pairs[side]);
                 "goes to RTS"
             }
             57..60 if acts => {
-                pair.notice(side, now);
+                pair.notice(side, chance, now);
                 "looks after its peer"
             }
             _ => self.happen_rarely(which, side),
@@ -118,14 +118,16 @@ impl World {
     fn happen_rarely(&mut self, which: usize, side: Side) -> &'static str {
         let chance = &mut self.chance;
         let (pair, now) = (&mut self.pairs[which], self.now);
-        let (acts, lives) = (pair.nodes[side].acts(), pair.nodes[side].gone.is_none());
+        let (acts, lives) = (pair.scene.nodes[side].acts(), pair.scene.nodes[side].gone.is_none());
         match chance.below(32) {
             0..6 => {
-                pair.nodes[side].stopped = !pair.nodes[side].stopped;
+                let node = &mut pair.scene.nodes[side];
+                node.stopped = !node.stopped;
                 "stops or goes on"
             }
             6..8 => {
-                pair.nodes[side].shared = !pair.nodes[side].shared;
+                let node = &mut pair.scene.nodes[side];
+                node.withheld = !node.withheld;
                 "takes or gives its key"
             }
             8..14 if acts => {
@@ -137,7 +139,7 @@ impl World {
                 "agrees on a new pair"
             }
             16..22 if pair.can_follow(side) => {
-                pair.follow(side);
+                pair.follow(side, chance, now);
                 "sets up the new pair"
             }
             22 if lives => {
@@ -149,7 +151,7 @@ impl World {
                 "leaves"
             }
             24 if acts => {
-                pair.give_up(side);
+                pair.give_up(side, chance, now);
                 "goes to error"
             }
             _ => "does nothing",

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nonic_protocol::QpNumber;
+use nonic_protocol::{Delivery, QpNumber};
 use nonic_sys::{BiasedGuard, Seldom, yield_now};
 use nonic_transport::{Consumer, Link, RingCorrupt, Sleeper, Stalled};
 
 use super::Engine;
 use super::driver::Driver;
-use crate::queue_pair::{Delivery, QueuePair};
+use crate::queue_pair::QueuePair;
 
 /// What a look at all rings found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

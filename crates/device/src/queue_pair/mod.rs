@@ -1,5 +1,5 @@
-//! Queue pairs: creation, states, posting and the end. Requests are carried out in `requester`, a peer's requests in
-//! `responder`, answers in `completer`.
+//! Queue pairs: creation, states, posting and the end. The rules are the protocol's, which finds `surroundings` around it; what its requester
+//! and responder do to memory stands in the folders of these names.
 
 mod creation;
 mod delivery;
@@ -7,13 +7,14 @@ mod delivery;
 mod posting;
 mod states;
 
+pub(crate) use delivery::Arrival;
 pub use posting::Posting;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use nonic_protocol::{Capabilities, Connection, QpAttributes, QpNumber, QpState, QpType};
+use nonic_protocol::{Capabilities, Connection, Psn, QpAttributes, QpNumber, QpState, QpType};
 use nonic_sys::{BiasedGuard, BiasedMutex};
 use nonic_transport::SlotPlace;
 
@@ -23,7 +24,7 @@ use crate::context::Context;
 use crate::engine::{Engine, UsedLink};
 use crate::error::Busy;
 use crate::events::EventAccount;
-use crate::happening::{Happening, Witness};
+use crate::happening::Witness;
 use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::zone::Zone;
 
@@ -104,17 +105,6 @@ pub(crate) struct Path {
 /// What changes while a queue pair lives.
 pub(crate) type Inner = Connection<Path, Instant>;
 
-/// What delivering a message did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
-    /// No receive was filled.
-    Quiet,
-    /// A receive was filled.
-    Filled,
-    /// The message must wait where it is.
-    Held,
-}
-
 impl QueuePair {
     /// The face's mark.
     pub fn cookie(&self) -> usize {
@@ -150,6 +140,12 @@ impl QueuePair {
     pub fn attributes(&self) -> QpAttributes {
         let attributes = self.lock().attributes;
         QpAttributes { current_state: attributes.state, ..attributes }
+    }
+
+    /// Whether a message of the peer has been taken since the queue pair became ready to receive.
+    pub fn has_heard_peer(&self) -> bool {
+        let inner = self.lock();
+        inner.responder.expected() != Psn(inner.attributes.receive_psn)
     }
 
     /// Whether no send request, and no receive of its own queue, is outstanding. What has completed is not, polled or not.
@@ -195,7 +191,7 @@ impl QueuePair {
     }
 
     pub(crate) fn raise(&self, kind: AsyncEventKind) {
-        self.witness.sees(Happening::Raised { kind });
+        self.witness.sees_event(kind);
         if let Some(this) = self.this.upgrade() {
             self.context().raise(kind, AsyncElement::QueuePair(this));
         }
@@ -222,7 +218,7 @@ impl QueuePair {
         }
         {
             let mut inner = self.lock();
-            self.answer(&mut inner);
+            inner.answer(&mut { self });
             self.withdraw();
             self.give_up_all(&inner);
             if inner.responder.stop().is_some() {

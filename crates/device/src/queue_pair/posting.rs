@@ -3,11 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use nonic_memory::Access;
-use nonic_protocol::{Operation, PostError, QpState, QpType, ReceiveRequest, SendRequest, Status};
+use nonic_protocol::{Happening, Operation, PostError, QpState, QpType, ReceiveRequest, SendRequest, Status};
 use nonic_sys::BiasedGuard;
 
 use super::{Inner, QueuePair};
-use crate::happening::Happening;
 use crate::program_memory::copy_inline;
 
 /// A queue pair while requests are being posted to it: one turn of its lock for a whole list.
@@ -40,7 +39,7 @@ impl Posting<'_> {
             .post(request, &pair.capabilities, pair.transport, freed, |bytes| copy_inline(request, bytes))?;
         pair.witness.sees(Happening::posted(request));
         if matches!(inner.state(), QpState::Error | QpState::SendQueueError) {
-            pair.flush_sends(inner);
+            inner.flush_sends(&mut { *pair });
         }
         Ok(())
     }
@@ -91,7 +90,7 @@ impl Posting<'_> {
             pair.engine().progress(1);
             inner = pair.lock();
         }
-        pair.pump(&mut inner);
+        inner.pump(&mut { pair });
     }
 }
 

@@ -4,16 +4,14 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
 use nonic_protocol::{
-    AttributeMask, CompletionOpcode, Psn, QpAttributes, QpState, QpType, Receive, Responder, Status,
-    check_transition,
+    AttributeMask, CompletionOpcode, Happening, Psn, QpAttributes, QpState, QpType, Receive, Responder,
+    Status, check_transition,
 };
 use nonic_transport::QpSlot;
 
 use super::{Inner, QueuePair};
-use crate::async_event::AsyncEventKind;
 use crate::completion_queue::SendCredit;
 use crate::error::ModifyError;
-use crate::happening::Happening;
 use crate::limits::READS_MAX;
 use crate::port::MTU_4096;
 
@@ -53,8 +51,8 @@ impl QueuePair {
             }
             QpState::Error => {
                 // What was received was received: its sender is told first.
-                self.answer(&mut inner);
-                self.stop_and_flush(&mut inner);
+                inner.answer(&mut { self });
+                inner.stop(&mut { self });
                 return Ok(());
             }
             _ => {}
@@ -87,7 +85,7 @@ impl QueuePair {
             _ => {}
         }
         self.publish(&inner);
-        self.pump(&mut inner);
+        inner.pump(&mut { self });
         Ok(())
     }
 
@@ -141,13 +139,13 @@ impl QueuePair {
     }
 
     /// Takes nothing more; when this returns no peer's direct operation is under way through this queue pair.
-    pub(super) fn withdraw(&self) {
+    pub(crate) fn withdraw(&self) {
         self.engine().party().segment.publish(self.number, None);
     }
 
     pub(super) fn reset(&self, inner: &mut Inner) {
         // What was received was received: its sender is told first.
-        self.answer(inner);
+        inner.answer(&mut { self });
         self.withdraw();
         self.give_up_all(inner);
         if inner.responder.stop().is_some() {
@@ -163,61 +161,27 @@ impl QueuePair {
         self.receive_completions.forget(self.number);
     }
 
-    /// The queue pair fails. Harmless when it has already.
-    pub(crate) fn enter_error(&self, inner: &mut Inner) {
-        if self.stop_and_flush(inner)
-            && let Some(observer) = self.observer.as_ref().and_then(Weak::upgrade)
-        {
-            observer.failed();
-        }
-    }
-
-    /// Stops everything and flushes every queue; false if that was done already.
-    fn stop_and_flush(&self, inner: &mut Inner) -> bool {
-        if matches!(inner.state(), QpState::Error | QpState::Reset) {
-            return false;
-        }
-        self.withdraw();
-        if inner.requester.is_held_up() {
-            self.take_last_turn(inner);
-        }
-        inner.attributes.state = QpState::Error;
-        inner.requester.stop();
-        self.flush_sends(inner);
-        if let Some(receive) = inner.responder.stop() {
-            self.complete_receive(&receive, Status::Flushed);
-        }
-        while let Some(receive) = inner.receives.take() {
-            self.complete_receive(&receive, Status::Flushed);
-        }
-        if self.shared_receives.is_some() {
-            self.raise(AsyncEventKind::QpLastWqeReached);
-        }
-        true
-    }
-
-    pub(crate) fn flush_sends(&self, inner: &mut Inner) {
-        while inner.send.finished < inner.send.posted {
-            self.finish(inner, Status::Flushed);
-        }
-    }
-
-    /// Ends the oldest unfinished request.
-    pub(crate) fn finish(&self, inner: &mut Inner, status: Status) {
-        let slot = inner.send.slot(inner.send.finished);
+    /// A request has ended, which was `number`.
+    pub(crate) fn end_request(&self, inner: &mut Inner, number: u64, status: Status) {
+        let slot = inner.send.slot(number);
         let shown = slot.flags.signaled || self.signal_all || status != Status::Success;
         let (id, opcode, length) = (slot.id, slot.operation.completion_opcode(), slot.total as u32);
         if status != Status::Success {
             self.give_up(slot);
         }
         self.witness.sees(Happening::Completed { id, operation: opcode, status, bytes: length });
-        inner.send.finished += 1;
-        inner.send.started = inner.send.started.max(inner.send.finished);
         if shown {
             self.complete_send_request(inner, id, opcode, status, length);
         }
         if inner.send.tells_end && inner.send.is_empty() {
             self.tell_end(inner);
+        }
+    }
+
+    /// Tells the observer that it failed by itself.
+    pub(crate) fn tell_failure(&self) {
+        if let Some(observer) = self.observer.as_ref().and_then(Weak::upgrade) {
+            observer.failed();
         }
     }
 

@@ -4,27 +4,21 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
-use nonic_protocol::{BaseHeader, Body, Datagram, Message, Operation, QpNumber, Slot, Status};
+use nonic_protocol::{BaseHeader, Body, Datagram, Message, Operation, QpNumber, Slot, Status, Step};
 use nonic_transport::Link;
 
-use super::Step;
 use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
 use crate::queue_pair::{Inner, Path, QueuePair};
 
 impl QueuePair {
-    pub(super) fn start_datagram(
-        &self,
-        inner: &mut Inner,
-        number: u64,
-        slot: &Slot,
-    ) -> (Step, Option<Arc<Link>>) {
+    pub(crate) fn start_datagram(&self, inner: &mut Inner, number: u64, slot: &Slot) -> Step {
         const TOP_BIT: u32 = 1 << 31;
         let destination = inner.send.destination(number);
         if slot.total > u64::from(DATAGRAM_MAX) {
-            return (Step::Failed(Status::LocalLength), None);
+            return Step::Failed(Status::LocalLength);
         }
         if destination.zone != self.zone.id() {
-            return (Step::Failed(Status::LocalQpOperation), None);
+            return Step::Failed(Status::LocalQpOperation);
         }
         let port = self.context().port_state();
         let link = if port.reaches(&destination.vector) {
@@ -34,7 +28,7 @@ impl QueuePair {
         };
         let immediate = match slot.operation {
             Operation::Send { immediate } => immediate,
-            _ => return (Step::Failed(Status::LocalQpOperation), None),
+            _ => return Step::Failed(Status::LocalQpOperation),
         };
         let step = self.with_source(inner, number, slot, |inner, source| {
             // Datagrams to nowhere are lost, which their sender does not learn.
@@ -51,19 +45,26 @@ impl QueuePair {
             payload.extend(source.iter().copied());
             let (source_lid, solicited) = (port.lid(), slot.flags.solicited);
             let body = Body::Datagram(Datagram { q_key, source_lid, global_header, immediate, solicited });
-            let base = BaseHeader { destination: destination.qp_number, ..self.base(inner) };
+            let base = BaseHeader { destination: destination.qp_number, ..inner.base(&self) };
             match link.push(&Message { base, body }, &payload) {
                 Ok(()) => Step::Finished,
-                Err(_) => self.blocked(link),
+                Err(_) => {
+                    link.add_stalled(self.number);
+                    Step::Blocked
+                }
             }
         });
-        (step.unwrap_or(Step::Failed(Status::LocalProtection)), link)
+        step.unwrap_or(Step::Failed(Status::LocalProtection))
     }
 
-    pub(super) fn datagram_link(&self, inner: &mut Inner, number: QpNumber) -> Option<Arc<Link>> {
+    /// The link to whoever owns a number: the last datagram's, or another, once the last one's peer has been called.
+    fn datagram_link(&self, inner: &mut Inner, number: QpNumber) -> Option<Arc<Link>> {
         let known = |path: &Path| path.number == number && !path.link.is_dead();
         if !inner.path.as_ref().is_some_and(known) {
-            inner.path = self.engine().link_to(number).map(|link| Path { link, number, slot: None });
+            let found = self.engine().link_to(number).map(|link| Path { link, number, slot: None });
+            if let Some(last) = std::mem::replace(&mut inner.path, found) {
+                last.link.ring_bell();
+            }
         }
         inner.path.as_ref().map(|path| Arc::clone(&path.link))
     }

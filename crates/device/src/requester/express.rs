@@ -33,7 +33,7 @@ impl QueuePair {
             }
             _ => return false,
         };
-        if piece.length == 0 || !length_fits || request.flags.inline || !self.is_idle(inner) {
+        if piece.length == 0 || !length_fits || request.flags.inline || !self.express || !inner.is_idle() {
             return false;
         }
         if want != Access::REMOTE_WRITE && inner.attributes.max_rd_atomic == 0 {
@@ -69,13 +69,7 @@ impl QueuePair {
         let [piece] = request.pieces else { return false };
         let (inline, capabilities) = (request.flags.inline, &self.capabilities);
         let most = if inline { capabilities.inline_bytes } else { FRAGMENT as u32 };
-        let next = inner.send.started == inner.send.posted
-            && inner.send.has_slots(inline)
-            && self.express
-            && inner.may_start()
-            && inner.requester.sent == 0
-            && !inner.responder.owes_more()
-            && !(request.flags.fence && inner.requester.reads > 0);
+        let next = self.express && inner.may_send_at_once(request.flags);
         if !next || piece.length == 0 || piece.length > most {
             return false;
         }
@@ -84,9 +78,8 @@ impl QueuePair {
         if pulled || path.link.is_dead() {
             return false;
         }
-        let psn = inner.requester.next;
         let send = ShortSend {
-            base: self.base(inner),
+            base: inner.base(&self),
             solicited: request.flags.solicited,
             acknowledges: inner.responder.acknowledge(),
         };
@@ -108,17 +101,8 @@ impl QueuePair {
         if !pushed {
             return false;
         }
-        inner.responder.has_acknowledged();
-        inner.requester.rings = true;
-        inner.requester.next = psn.next();
-        inner.send.note_sent(request, capabilities.send_pieces, psn);
+        inner.has_sent_at_once(request, capabilities.send_pieces);
         true
-    }
-
-    /// Whether it may take the express way, and nothing older of it is under way, waits, or is owed to the peer.
-    #[inline]
-    fn is_idle(&self, inner: &Inner) -> bool {
-        self.express && inner.send.is_empty() && inner.may_start() && !inner.responder.owes()
     }
 
     #[inline(always)]

@@ -28,7 +28,7 @@ impl QueuePair {
     }
 
     /// Runs `body` with the local bytes of a request that sends them.
-    pub(super) fn with_source<R>(
+    pub(crate) fn with_source<R>(
         &self,
         inner: &mut Inner,
         number: u64,
@@ -46,6 +46,29 @@ impl QueuePair {
         let mut slices = Slices::new();
         self.local_bytes(inner, &guard, number, Access::LOCAL_READ, &mut slices)?;
         Ok(body(inner, &slices))
+    }
+
+    /// Whether the local keys of a request let its result be placed.
+    pub(crate) fn can_place_result(&self, inner: &Inner, number: u64) -> bool {
+        let guard = self.engine().party().memory.enter();
+        self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut Slices::new()).is_ok()
+    }
+
+    /// Copies data to the local memory of the oldest request; false if its keys do not allow it.
+    pub(crate) fn copy_response(&self, inner: &Inner, offset: usize, data: SharedSlice<'_>) -> bool {
+        let guard = self.engine().party().memory.enter();
+        let mut slices = Slices::new();
+        if self.local_bytes(inner, &guard, inner.send.finished, Access::LOCAL_WRITE, &mut slices).is_err() {
+            return false;
+        }
+        let mut at = 0;
+        let slices = cut(&slices, offset, data.length());
+        for slice in &slices {
+            slice.copy_near_from(data.part(at, slice.length()));
+            at += slice.length();
+        }
+        self.engine().party().memory.device_wrote(&slices);
+        true
     }
 }
 

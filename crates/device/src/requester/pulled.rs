@@ -2,16 +2,15 @@
 
 use arrayvec::ArrayVec;
 use nonic_memory::{AddressRange, SharedSlice};
-use nonic_protocol::{QpType, Request, ScatterGather, SendPull, Slot};
+use nonic_protocol::{Body, Message, QpType, Request, ScatterGather, SendPull, Slot};
 use nonic_transport::{Link, PullPiece};
 
-use super::Step;
 use crate::limits::PIECES_MAX;
 use crate::queue_pair::{Inner, QueuePair};
 
 impl QueuePair {
     /// Whether the receiver may take the bytes of a send itself, and it pays.
-    pub(super) fn may_be_pulled(&self, inner: &Inner, link: &Link, number: u64, slot: &Slot) -> bool {
+    pub(crate) fn may_be_pulled(&self, inner: &Inner, link: &Link, number: u64, slot: &Slot) -> bool {
         if slot.total < PULL_MAPPED_MIN || slot.flags.inline || self.transport != QpType::ReliableConnection {
             return false;
         }
@@ -23,8 +22,8 @@ impl QueuePair {
                 && pieces.all(|piece| memory.is_mappable(self.zone.id(), piece.key, range_of(piece)))
     }
 
-    /// Pushes a message whose payload is the list of the sender's pieces.
-    pub(super) fn push_list(&self, inner: &Inner, link: &Link, send: SendPull, number: u64) -> Step {
+    /// Pushes a message whose payload is the list of the sender's pieces; false if there is no room.
+    pub(crate) fn push_list(&self, inner: &Inner, link: &Link, send: SendPull, number: u64) -> bool {
         let mut list = ArrayVec::<u8, { PIECES_MAX * PullPiece::LENGTH }>::new();
         for piece in inner.send.pieces(number, &self.capabilities) {
             if piece.length > 0 {
@@ -32,11 +31,8 @@ impl QueuePair {
                 let _ = list.try_extend_from_slice(&piece.to_bytes());
             }
         }
-        let message = self.message(inner, Request::Pull(send));
-        match link.push(&message, &[SharedSlice::of_private(&mut list)]) {
-            Ok(()) => self.sent(),
-            Err(_) => self.blocked(link),
-        }
+        let message = Message { base: inner.base(&self), body: Body::Request(Request::Pull(send)) };
+        link.push(&message, &[SharedSlice::of_private(&mut list)]).is_ok()
     }
 }
 

@@ -1,17 +1,12 @@
-//! What is owed to the peer: data in order, then the acknowledgement or refusal.
+//! Answers: bytes that a peer reads, and what is said to those whom nobody answers.
+
+use std::sync::Arc;
 
 use nonic_memory::{Access, AddressRange, SharedSlice};
-use nonic_protocol::{
-    AffiliatedError, Answer, BaseHeader, Body, Extent, Message, OwedRefusal, Psn, QpNumber, Refusal,
-    RemoteRange, Response,
-};
-use nonic_transport::{FRAGMENT, Incoming, Link};
+use nonic_protocol::{Answer, BaseHeader, Body, Message, ReadPushed, Refusal, RemoteRange};
+use nonic_transport::{Incoming, Link};
 
 use crate::queue_pair::{Inner, QueuePair};
-
-/// The memory that an answer is read from is there no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Gone;
 
 impl QueuePair {
     /// Answers a reliable request whose queue pair does not exist. Whether there is something in the ring for which its bell
@@ -32,112 +27,43 @@ impl QueuePair {
         pushed
     }
 
-    /// An answer of this queue pair to its peer.
-    fn answer_of(&self, peer: QpNumber, psn: Psn, attempt: u8, answer: Answer) -> Message {
-        let base = BaseHeader { destination: peer, source: self.number, psn, attempt };
-        Message { base, body: Body::Answer(answer) }
-    }
-
-    /// Sends what is owed: answers with data in their order, then the acknowledgement or refusal that is newer.
-    pub(crate) fn answer(&self, inner: &mut Inner) {
-        if self.push_owed(inner)
-            && let Some(path) = &inner.path
-        {
-            path.link.ring_bell();
+    /// Tells whoever asked that nobody takes its requests.
+    pub(crate) fn decline_request(&self, inner: &mut Inner, link: &Arc<Link>, base: BaseHeader) {
+        // A link that has ended carries nothing any more, though another to the same process may live.
+        let own = inner.path.as_ref().filter(|path| !path.link.is_dead() && path.link.leads_where(link));
+        if own.is_some() && inner.attributes.destination_qp == base.source {
+            inner.responder.decline(base);
+            inner.answer(&mut { self });
+            return;
+        }
+        // Behind what was already said to that process.
+        let link = own.map_or(&**link, |path| &path.link);
+        if Self::refuse_request(link, base) {
+            link.ring_bell();
         }
     }
 
-    /// The same, but leaves it to the caller to ring the bell of the path's link, if this returns true.
-    pub(crate) fn push_owed(&self, inner: &mut Inner) -> bool {
-        if !inner.responder.owes() {
-            return false;
-        }
-        // Taken out meanwhile, so that its counts need not change; then put back.
-        let Some(path) = inner.path.take() else { return false };
-        let peer = inner.attributes.destination_qp;
-        let sent = self.send_responses(inner, &path.link, peer);
-        if sent.is_err() {
-            // The region went while it was being read.
-            inner.responder.cannot_respond();
-        }
-        if sent == Ok(false) || !self.send_verdict(inner, &path.link, peer) {
-            path.link.add_stalled(self.number);
-        }
-        inner.path = Some(path);
-        if sent.is_err() {
-            self.end_refused(inner, Some(AffiliatedError::AccessViolation));
-        }
-        true
-    }
-
-    /// Sends answers with data in their order; whether all of them. An error: the first that is left can no longer be given.
-    fn send_responses(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> Result<bool, Gone> {
-        while let Some(response) = inner.responder.first_response() {
-            match self.send_response(link, peer, *response)? {
-                None => inner.responder.has_responded(),
-                Some(rest) => {
-                    *response = rest;
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// Sends the acknowledgement or refusal that is owed; whether there was room for it.
-    fn send_verdict(&self, inner: &mut Inner, link: &Link, peer: QpNumber) -> bool {
-        if let Some(psn) = inner.responder.acknowledge() {
-            if link.push(&self.answer_of(peer, psn, 0, Answer::Acknowledge), &[]).is_err() {
-                return false;
-            }
-            inner.responder.has_acknowledged();
-        }
-        if let Some(OwedRefusal { psn, attempt, refusal }) = inner.responder.owed_refusal() {
-            if link.push(&self.answer_of(peer, psn, attempt, Answer::Refuse(refusal)), &[]).is_err() {
-                return false;
-            }
-            inner.responder.has_refused();
-        }
-        true
-    }
-
-    /// Sends one response; `Ok(Some)` what is left of it when the ring is full.
-    fn send_response(
+    /// Sends bytes that the peer reads.
+    pub(crate) fn push_read_bytes(
         &self,
         link: &Link,
-        peer: QpNumber,
-        response: Response,
-    ) -> Result<Option<Response>, Gone> {
-        match response {
-            Response::Atomic { psn, attempt, old } => {
-                let answer = self.answer_of(peer, psn, attempt, Answer::AtomicResponse { old });
-                Ok(link.push(&answer, &[]).is_err().then_some(response))
+        message: &Message,
+        from: RemoteRange,
+        count: u32,
+    ) -> ReadPushed {
+        let guard = self.engine().party().memory.enter();
+        let range = AddressRange::new(from.address, count.into());
+        let mut shadow;
+        let source = match self.remote_bytes(&guard, from.key, range, Access::REMOTE_READ) {
+            Some(source) => source,
+            None => {
+                let Some(found) = self.remote_shadow(&guard, from.key, range, Access::REMOTE_READ) else {
+                    return ReadPushed::Gone;
+                };
+                shadow = found.read();
+                SharedSlice::of_private(&mut shadow)
             }
-            Response::Read { psn, attempt, remote, total, mut sent } => {
-                let RemoteRange { address, key } = remote;
-                loop {
-                    let count = (total - sent).min(FRAGMENT as u32);
-                    let guard = self.engine().party().memory.enter();
-                    let range = AddressRange::new(address.wrapping_add(sent.into()), count.into());
-                    let mut shadow;
-                    let source = match self.remote_bytes(&guard, key, range, Access::REMOTE_READ) {
-                        Some(source) => source,
-                        None => {
-                            let found = self.remote_shadow(&guard, key, range, Access::REMOTE_READ);
-                            shadow = found.ok_or(Gone)?.read();
-                            SharedSlice::of_private(&mut shadow)
-                        }
-                    };
-                    let answer = Answer::ReadResponse(Extent { total, offset: sent });
-                    if link.push(&self.answer_of(peer, psn, attempt, answer), &[source]).is_err() {
-                        return Ok(Some(Response::Read { psn, attempt, remote, total, sent }));
-                    }
-                    sent += count;
-                    if sent == total {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
+        };
+        if link.push(message, &[source]).is_ok() { ReadPushed::Pushed } else { ReadPushed::NoRoom }
     }
 }

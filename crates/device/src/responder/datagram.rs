@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use nonic_memory::SharedSlice;
-use nonic_protocol::{BaseHeader, CompletionOpcode, Datagram, Outcome, QpType, Receive, Status};
+use nonic_protocol::{
+    BaseHeader, CompletionOpcode, Datagram, Delivery, Happening, Outcome, QpType, Receive, Status,
+};
 
 use crate::completion_queue::SendCredit;
-use crate::happening::Happening;
-use crate::queue_pair::{Delivery, Inner, QueuePair};
+use crate::queue_pair::{Inner, QueuePair};
 
 impl QueuePair {
     pub(crate) fn take_datagram(
@@ -27,20 +28,20 @@ impl QueuePair {
         let head = if datagram.global_header { GLOBAL_HEADER } else { 0 };
         let Some(length) = payload.length().checked_sub(head) else { return Delivery::Quiet };
         let fits = |receive: &Receive| (length + GLOBAL_HEADER) as u64 <= receive.pieces.length();
-        let receive = match self.take_receive(inner) {
+        let receive = match inner.next_receive(&mut { self }) {
             Ok(receive) => receive,
             Err(Outcome::Hold) => return Delivery::Held,
             Err(_) => return Delivery::Quiet,
         };
         if !fits(&receive) {
-            self.give_back_receive(inner, receive);
+            self.put_receive_back(inner, receive);
             return Delivery::Quiet;
         }
         let placed = (head == 0 || self.place(&receive, 0, payload.part(0, GLOBAL_HEADER)))
             && self.place(&receive, GLOBAL_HEADER as u64, payload.part(head, length));
         if !placed {
             self.complete_receive(&receive, Status::LocalProtection);
-            self.enter_error(inner);
+            inner.fail(&mut { self });
             return Delivery::Filled;
         }
         self.witness.sees(Happening::Taken { psn: base.psn, bytes: length as u32, receive: true });

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use nonic_memory::{Access, AddressRange, KeyUse};
-use nonic_protocol::{CompletionOpcode, QpState, Status};
+use nonic_protocol::{CompletionOpcode, Status};
 use nonic_transport::{Counter, IncomingShort, Link};
 
 use crate::completion_queue::SendCredit;
@@ -20,14 +20,9 @@ impl QueuePair {
         let inner = &mut *inner;
         let from_peer = inner.attributes.destination_qp == send.base.source
             && inner.path.as_ref().is_some_and(|path| Arc::ptr_eq(&path.link, link));
-        let next = inner.responder.is_next(send.base.psn);
         let plain = self.express && self.shared_receives.is_none();
-        let ready = match inner.state() {
-            QpState::ReadyToSend => true,
-            QpState::ReadyToReceive => inner.established,
-            _ => false,
-        };
-        if !from_peer || !next || !plain || !ready || link.is_dead() {
+        let next = inner.may_take_at_once(send.base.psn);
+        if !from_peer || !next || !plain || link.is_dead() {
             return false;
         }
         let Some(receive) = inner.receives.first() else { return false };
@@ -46,12 +41,11 @@ impl QueuePair {
         place.copy_near_from(*payload);
         memory.device_wrote(&[place]);
         drop(guard);
-        inner.receives.pass_first();
-        inner.responder.has_taken(send.base.psn);
+        inner.has_taken_at_once(send.base.psn);
         self.witness.counts([Counter::Received, Counter::ReceivedBytes], length);
         // The requests it answers end before the receive does, as their acknowledgement by itself would have them do.
         if let Some(psn) = send.acknowledges {
-            self.take_acknowledge(inner, psn);
+            inner.take_acknowledge(&mut { self }, psn);
         }
         self.receive_completions.push(SendCredit::NONE, send.solicited, |completion| {
             completion.set_bare(id, CompletionOpcode::Receive, Status::Success, self.number);
@@ -59,7 +53,7 @@ impl QueuePair {
             completion.source_qp = send.base.source;
         });
         if send.acknowledges.is_some() && inner.awaits_answers() {
-            self.pump(inner);
+            inner.pump(&mut { self });
         }
         true
     }

@@ -1,13 +1,16 @@
-//! What the peer's answers say of what is under way (9.7.6).
+//! The completer: what the peer's answers say of what is under way (IBTA vol. 1, 9.7.5, 9.7.6).
 
 use core::time::Duration;
 
 use super::Connection;
 use crate::completion::Status;
-use crate::message::{BaseHeader, Extent};
+use crate::happening::Happening;
+use crate::message::{Answer, BaseHeader, Extent};
 use crate::number::Psn;
 use crate::refusal::Refusal;
-use crate::timer::rnr_wait;
+use crate::requester::WaitReason;
+use crate::surroundings::Surroundings;
+use crate::timer::{Moment, rnr_wait};
 use crate::work_request::Operation;
 
 /// The RNR retry count that stands for no end (9.7.5).
@@ -15,7 +18,7 @@ const FOR_EVER: u8 = 7;
 
 /// What is to be done about a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub(super) enum Refused {
     /// Nothing.
     Nothing,
     /// It makes no sense: count it.
@@ -32,7 +35,7 @@ pub enum Refused {
 
 /// What is to be done about bytes that answer the oldest request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponseStep {
+pub(super) enum ResponseStep {
     /// Place them; whether they are the last.
     Place {
         /// Nothing follows.
@@ -47,7 +50,7 @@ pub enum ResponseStep {
 impl<P, T> Connection<P, T> {
     /// Whether `psn` is of a message under way, or of the one that is being sent in fragments.
     #[inline]
-    pub fn is_under_way(&self, psn: Psn) -> bool {
+    pub(super) fn is_under_way(&self, psn: Psn) -> bool {
         let last = if self.requester.sent > 0 { 0 } else { -1 };
         psn.ahead_of(self.requester.unanswered) >= 0 && psn.ahead_of(self.requester.next) <= last
     }
@@ -56,7 +59,7 @@ impl<P, T> Connection<P, T> {
     /// (9.7.5, coalesced acknowledgements), but of a request that waits for data. If it is, it is answered from now on, and has
     /// only to be finished.
     #[inline]
-    pub fn passes_oldest(&mut self, psn: Psn) -> bool {
+    pub(super) fn passes_oldest(&mut self, psn: Psn) -> bool {
         let Some(oldest) = self.oldest_psn() else { return false };
         if oldest.ahead_of(psn) >= 0 || self.send.slot(self.send.finished).awaits_data() {
             return false;
@@ -67,20 +70,20 @@ impl<P, T> Connection<P, T> {
 
     /// The peer has answered this number, which is that of the oldest request.
     #[inline]
-    pub fn was_answered(&mut self, psn: Psn) {
+    pub(super) fn was_answered(&mut self, psn: Psn) {
         self.requester.unanswered = psn.next();
         self.requester.refill(&self.attributes);
     }
 
     /// Whether a refusal concerns something under way, and not an attempt that was given up already. If it is no judgement
     /// of the message it names, it says nothing of earlier ones either ([`Refusal::is_judgement`]).
-    pub fn is_refused(&self, base: BaseHeader) -> bool {
+    pub(super) fn is_refused(&self, base: BaseHeader) -> bool {
         base.attempt == self.requester.attempt && self.is_under_way(base.psn) && self.is_sending()
     }
 
     /// Takes a refusal of something under way ([`Connection::is_refused`]). If it is a judgement, everything before the message
     /// it names has been finished ([`Connection::passes_oldest`]).
-    pub fn take_refusal(&mut self, psn: Psn, refusal: Refusal) -> Refused {
+    pub(super) fn take_refusal(&mut self, psn: Psn, refusal: Refusal) -> Refused {
         if !refusal.is_judgement() {
             if self.requester.wait.is_some() {
                 return Refused::Nothing;
@@ -132,17 +135,17 @@ impl<P, T> Connection<P, T> {
     }
 
     /// Whether a response is of an attempt that was given up already, so that nothing is to be done with it.
-    pub fn is_outdated(&self, base: BaseHeader) -> bool {
+    pub(super) fn is_outdated(&self, base: BaseHeader) -> bool {
         base.attempt != self.requester.attempt || self.requester.wait.is_some()
     }
 
     /// Whether a response is to the oldest request. Those before it have been finished ([`Connection::passes_oldest`]).
-    pub fn answers_oldest(&self, psn: Psn) -> bool {
+    pub(super) fn answers_oldest(&self, psn: Psn) -> bool {
         self.oldest_psn() == Some(psn)
     }
 
     /// Takes `length` bytes of a read from the peer (9.7.6); they answer the oldest request.
-    pub fn take_read_response(&mut self, extent: Extent, length: u32) -> ResponseStep {
+    pub(super) fn take_read_response(&mut self, extent: Extent, length: u32) -> ResponseStep {
         let slot = self.send.slot(self.send.finished);
         if !matches!(slot.operation, Operation::Read { .. }) {
             return ResponseStep::Nonsense;
@@ -157,7 +160,7 @@ impl<P, T> Connection<P, T> {
     }
 
     /// Takes the result of an atomic (9.7.6); it answers the oldest request.
-    pub fn take_atomic_response(&mut self) -> ResponseStep {
+    pub(super) fn take_atomic_response(&mut self) -> ResponseStep {
         let slot = self.send.slot(self.send.finished);
         if !slot.awaits_data() || matches!(slot.operation, Operation::Read { .. }) {
             return ResponseStep::Nonsense;
@@ -166,9 +169,121 @@ impl<P, T> Connection<P, T> {
     }
 
     /// All the bytes are placed that the oldest request waited for.
-    pub fn has_its_data(&mut self, psn: Psn) {
+    pub(super) fn has_its_data(&mut self, psn: Psn) {
         self.requester.read_received = 0;
         self.requester.reads = self.requester.reads.saturating_sub(1);
         self.was_answered(psn);
+    }
+}
+
+impl<P, T: Moment> Connection<P, T> {
+    /// Takes an acknowledgement, a refusal or a response of the peer; false: it makes no sense.
+    pub(super) fn take_answer<S: Surroundings<P, T>>(
+        &mut self,
+        around: &mut S,
+        base: BaseHeader,
+        answer: Answer,
+        arrival: S::Arrival<'_>,
+    ) -> bool {
+        match answer {
+            Answer::Acknowledge => {
+                self.take_acknowledge(around, base.psn);
+                true
+            }
+            Answer::Refuse(refusal) => self.take_refused(around, base, refusal),
+            Answer::ReadResponse(extent) => self.take_response(
+                around,
+                base,
+                |connection| connection.take_read_response(extent, S::length(arrival)),
+                |connection, around| around.place_answer(connection, extent.offset, arrival),
+            ),
+            Answer::AtomicResponse { old } => self.take_response(
+                around,
+                base,
+                |connection| connection.take_atomic_response(),
+                |connection, around| around.place_old(connection, old),
+            ),
+        }
+    }
+
+    /// Everything up to `psn` is done (9.7.5).
+    #[inline]
+    pub fn take_acknowledge<S: Surroundings<P, T>>(&mut self, around: &mut S, psn: Psn) {
+        // One that was repeated is harmless.
+        if self.is_under_way(psn) {
+            self.finish_before(around, psn.next());
+        }
+    }
+
+    /// Everything before `psn` is done: an answer to a later message says so too. Stops at a request that waits for data.
+    fn finish_before<S: Surroundings<P, T>>(&mut self, around: &mut S, psn: Psn) {
+        while self.passes_oldest(psn) {
+            self.finish(around, Status::Success);
+        }
+    }
+
+    fn take_refused<S: Surroundings<P, T>>(
+        &mut self,
+        around: &mut S,
+        base: BaseHeader,
+        refusal: Refusal,
+    ) -> bool {
+        if !self.is_refused(base) {
+            return true;
+        }
+        if refusal.is_judgement() {
+            self.finish_before(around, base.psn);
+        }
+        around.sees(Happening::Denied { psn: base.psn, refusal });
+        match self.take_refusal(base.psn, refusal) {
+            Refused::Nothing => {}
+            Refused::Nonsense => return false,
+            Refused::WaitForAnswer => self.wait_for_answer(around),
+            Refused::WaitForReceive(wait) => self.wait(around, wait, WaitReason::NotReady),
+            Refused::RepeatWithBytes => {
+                around.sees(Happening::Repeated);
+                if let Some(path) = &self.path {
+                    around.stop_pulls(path);
+                }
+            }
+            Refused::Fail(status) => self.fail_oldest(around, status),
+        }
+        true
+    }
+
+    /// Takes data for the oldest request: `judge` says what is to be done about them. False if they make no sense.
+    fn take_response<S: Surroundings<P, T>>(
+        &mut self,
+        around: &mut S,
+        base: BaseHeader,
+        judge: impl FnOnce(&mut Self) -> ResponseStep,
+        place: impl FnOnce(&Self, &mut S) -> bool,
+    ) -> bool {
+        if self.is_outdated(base) {
+            return true;
+        }
+        if !self.is_under_way(base.psn) {
+            return false;
+        }
+        self.finish_before(around, base.psn);
+        if !self.answers_oldest(base.psn) {
+            return false;
+        }
+        match judge(self) {
+            ResponseStep::Nonsense => return false,
+            ResponseStep::Bad => {
+                self.fail_oldest(around, Status::BadResponse);
+                return false;
+            }
+            ResponseStep::Place { .. } if !place(self, around) => {
+                self.fail_oldest(around, Status::LocalProtection);
+            }
+            ResponseStep::Place { last: true } => {
+                self.has_its_data(base.psn);
+                self.finish(around, Status::Success);
+            }
+            ResponseStep::Place { last: false } => {}
+        }
+        true
     }
 }

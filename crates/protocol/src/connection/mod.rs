@@ -1,12 +1,22 @@
-//! A queue pair's rules: what may be started, what an answer says of what is under way, what is repeated and when it is
-//! given up (IBTA vol. 1, 9.7.3, 9.7.6, 9.9.2, 10.3.1). It moves no bytes and tells no program anything: it says what is to be
-//! done, and is told what was.
+//! A queue pair as a machine: it takes messages ([`Connection::handle_request`], [`Connection::handle_answer`]), the passing of
+//! time ([`Connection::handle_time`]) and the end of its peer ([`Connection::lose_peer`]), and starts what was posted
+//! ([`Connection::pump`]). What it does about them it does to its [`Surroundings`](crate::Surroundings).
+//!
+//! The files follow the specification (IBTA vol. 1): `requests` and `sending` the requester (9.7.3), `taking` and `executing` the
+//! responder (9.7.4, 9.4), `owing` its answers (9.7.5), `answers` the completer (9.7.6), `waiting` timers (9.9.2), `ending` errors
+//! and flushing (9.9, 10.3.1). `express` is for those in a hurry.
 
 mod answers;
+mod ending;
+mod executing;
+mod express;
+mod owing;
+mod requests;
+mod sending;
+mod taking;
 mod waiting;
 
-pub use answers::{Refused, ResponseStep};
-pub use waiting::AfterWait;
+pub use executing::fail_receive;
 
 use crate::attributes::{Capabilities, QpAttributes};
 use crate::number::Psn;
@@ -62,13 +72,13 @@ impl<P, T> Connection<P, T> {
 
     /// Whether requests may be started now (10.3.1: in RTS, and in SQD those that were begun).
     #[inline]
-    pub fn may_start(&self) -> bool {
+    pub(super) fn may_start(&self) -> bool {
         (self.state() == QpState::ReadyToSend || self.drains()) && self.requester.wait.is_none()
     }
 
     /// Whether there is a request that may be started now.
     #[inline]
-    pub fn has_next(&self) -> bool {
+    pub(super) fn has_next(&self) -> bool {
         self.may_start() && self.send.started < self.send.posted
     }
 
@@ -96,7 +106,7 @@ impl<P, T> Connection<P, T> {
     /// Whether the next request will be a message that can say all that is owed to the peer, if it is no longer than `most`
     /// bytes.
     #[inline]
-    pub fn next_says_what_is_owed(&self, transport: QpType, most: u64) -> bool {
+    pub(super) fn next_says_what_is_owed(&self, transport: QpType, most: u64) -> bool {
         self.responder.owes()
             && !self.responder.owes_more()
             && transport == QpType::ReliableConnection
@@ -110,7 +120,7 @@ impl<P, T> Connection<P, T> {
 
     /// The next request is on its way under the next number (9.7.3).
     #[inline]
-    pub fn has_sent(&mut self) {
+    pub(super) fn has_sent(&mut self) {
         let number = self.send.started;
         self.send.set_psn(number, self.requester.next);
         self.requester.next = self.requester.next.next();
@@ -133,7 +143,7 @@ impl<P, T> Connection<P, T> {
 
     /// Whether the program is to be told now that the queue is drained: once, when everything that was begun has ended
     /// (10.3.1).
-    pub fn has_just_drained(&mut self) -> bool {
+    pub(super) fn has_just_drained(&mut self) -> bool {
         let drained = self.state() == QpState::SendQueueDrain && !self.is_sending();
         let tell = drained && self.attributes.drained_notify && !self.requester.drained_reported;
         self.requester.drained_reported |= tell;

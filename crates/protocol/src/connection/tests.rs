@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use super::answers::{Refused, ResponseStep};
+use super::waiting::AfterWait;
 use super::*;
 use crate::completion::Status;
 use crate::key::Key;

@@ -1,12 +1,13 @@
 //! The responder of a connected queue pair: which message is the next, what it is judged by, and what is owed for it
 //! (IBTA vol. 1, 9.7.4 and 9.7.5; for unreliable service 9.8). The steps have the order of the specification: sequence,
-//! resources and rights, execution, acknowledgement. What execution does to memory and receives is the caller's.
+//! resources and rights, execution, acknowledgement.
 //!
 //! A message is a packet here: a carrier whose packets are smaller puts messages together before.
 
 mod outcome;
 
-pub use outcome::{AffiliatedError, Conclusion, Outcome, OwedRefusal, Response};
+pub(crate) use outcome::Conclusion;
+pub use outcome::{AffiliatedError, Outcome, OwedRefusal, Response};
 
 use alloc::collections::VecDeque;
 use core::mem::Discriminant;
@@ -82,7 +83,7 @@ impl<T> Responder<T> {
     /// Whether a message is the one that is due: the expected number, or the next fragment of the one under way. What is
     /// to be said of any other is owed from now on. Before the first fragment of a message comes here, one that broke off is
     /// over ([`Responder::break_off`]). Unreliable service has no numbers to go by.
-    pub fn check_sequence(&mut self, transport: QpType, base: BaseHeader, request: &Request) -> bool {
+    pub(crate) fn check_sequence(&mut self, transport: QpType, base: BaseHeader, request: &Request) -> bool {
         let BaseHeader { psn, attempt, .. } = base;
         if !request.is_first() {
             return self.inbound.as_ref().is_some_and(|inbound| {
@@ -120,7 +121,7 @@ impl<T> Responder<T> {
     }
 
     /// A message of which fragments were still to come is over; the receive that was being filled.
-    pub fn break_off(&mut self) -> Option<Receive> {
+    pub(crate) fn break_off(&mut self) -> Option<Receive> {
         self.inbound.take().and_then(|inbound| inbound.receive)
     }
 
@@ -133,7 +134,7 @@ impl<T> Responder<T> {
 
     /// What can be judged without a look at memory or receives: the length, the rights of the queue pair, the reads and
     /// atomics that were agreed on.
-    pub fn check_resources(
+    pub(crate) fn check_resources(
         &self,
         transport: QpType,
         attributes: &QpAttributes,
@@ -170,14 +171,14 @@ impl<T> Responder<T> {
     }
 
     /// A receive was there for the message.
-    pub fn found_receive(&mut self) {
+    pub(crate) fn found_receive(&mut self) {
         self.held_since = None;
     }
 
     // Execution is the caller's. 9.7.5: what is said of it.
 
     /// Notes how a request ended that [`Responder::check_sequence`] found due.
-    pub fn conclude(
+    pub(crate) fn conclude(
         &mut self,
         transport: QpType,
         base: BaseHeader,
@@ -238,23 +239,23 @@ impl<T> Responder<T> {
     // What is owed.
 
     /// An answer with data is owed, behind those that are owed already.
-    pub fn owe(&mut self, response: Response) {
+    pub(crate) fn owe(&mut self, response: Response) {
         self.responses.push_back(response);
     }
 
     /// The oldest answer with data that is owed.
-    pub fn first_response(&mut self) -> Option<&mut Response> {
+    pub(crate) fn first_response(&mut self) -> Option<&mut Response> {
         self.responses.front_mut()
     }
 
     /// It was sent.
-    pub fn has_responded(&mut self) {
+    pub(crate) fn has_responded(&mut self) {
         self.responses.pop_front();
     }
 
     /// It can no longer be given, nor can those behind it: the request is refused after all. Requests behind it may have been
     /// carried out meanwhile.
-    pub fn cannot_respond(&mut self) {
+    pub(crate) fn cannot_respond(&mut self) {
         if let Some(Response::Read { psn, attempt, .. } | Response::Atomic { psn, attempt, .. }) =
             self.responses.pop_front()
         {
@@ -277,12 +278,12 @@ impl<T> Responder<T> {
     }
 
     /// The refusal that is owed.
-    pub fn owed_refusal(&self) -> Option<OwedRefusal> {
+    pub(crate) fn owed_refusal(&self) -> Option<OwedRefusal> {
         self.refuse
     }
 
     /// It was sent.
-    pub fn has_refused(&mut self) {
+    pub(crate) fn has_refused(&mut self) {
         self.refuse = None;
     }
 
@@ -309,7 +310,7 @@ impl<T: Moment> Responder<T> {
     /// What becomes of a message that needs a receive when there is none: a reliable one is refused for as long as `timer`
     /// says (9.7.5, RNR NAK), an unreliable one is dropped, but that it may wait for 20 ms if the
     /// program `owes_poll`, and so is about to post some.
-    pub fn without_receive(
+    pub(crate) fn without_receive(
         &mut self,
         transport: QpType,
         timer: u8,

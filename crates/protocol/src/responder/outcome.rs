@@ -70,7 +70,7 @@ pub enum Outcome {
 
 /// What is left to do for the caller once a request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conclusion {
+pub(crate) enum Conclusion {
     /// Nothing.
     Quiet,
     /// Nothing; a receive was filled.
