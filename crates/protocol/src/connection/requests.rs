@@ -40,9 +40,13 @@ impl<P, T: Moment> Connection<P, T> {
         step
     }
 
-    /// Nobody is there. An unreliable service never knows.
+    /// Nobody is there. An unreliable service never knows; if it had sent a part, the rest is lost as well.
     fn unreachable<S: Surroundings<P, T>>(&mut self, around: &S) -> Step {
-        if around.service() == QpType::ReliableConnection { Step::Unreachable } else { Step::Finished }
+        if around.service() == QpType::ReliableConnection {
+            return Step::Unreachable;
+        }
+        self.requester.sent = 0;
+        Step::Finished
     }
 
     /// Carries out a request of which nothing happens at the peer. It waits for everything older, and everything newer waits for
