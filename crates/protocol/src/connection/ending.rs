@@ -103,7 +103,8 @@ impl<P, T: Moment> Connection<P, T> {
         if self.requester.is_held_up() {
             self.take_last_turn(around);
         }
-        let waits = self.is_sending();
+        // What is still held up is not under way to the peer.
+        let waits = self.is_sending() && !self.requester.is_held_up();
         if in_order {
             if waits && self.requester.wait.is_none() {
                 self.take_back();
