@@ -1,6 +1,9 @@
 //! What two processes tell each other over the socket of a link, beside the rings: who they are, and descriptors.
 
+use std::io;
+
 use bytes::{Buf, BufMut, TryGetError};
+use nonic_sys::OwnedFd;
 use nonic_trust::{Answer, Question};
 
 use crate::calls::CallNumber;
@@ -82,6 +85,22 @@ pub enum ControlMessage {
     Look,
     /// The sender's process ends in order; the link ends with it.
     Goodbye,
+}
+
+/// The descriptors that came with [`Shown`], in their order.
+#[derive(Debug)]
+pub(crate) struct ShownDescriptors(std::vec::IntoIter<OwnedFd>);
+
+impl ShownDescriptors {
+    pub(crate) fn new(descriptors: Vec<OwnedFd>) -> Self {
+        Self(descriptors.into_iter())
+    }
+
+    /// The next one, which must be there.
+    pub(crate) fn take(&mut self) -> io::Result<OwnedFd> {
+        let missing = || io::Error::new(io::ErrorKind::InvalidData, "memory shown without descriptors");
+        self.0.next().ok_or_else(missing)
+    }
 }
 
 /// A message that makes no sense.

@@ -71,9 +71,43 @@ pub(crate) const CALLS_GROUPS: usize = 8;
 pub(crate) const CALLS_LINKS: usize = 64;
 pub(crate) const CALLS_LENGTH: usize = PAGE;
 
-/// Offset of a direction within a link's memory: 0 from the side that connected, 1 from the side that accepted.
-pub(crate) const fn direction(number: usize) -> usize {
+/// Offset of a direction within a link's memory: 0 from the active side, 1 from the passive one.
+const fn direction(number: usize) -> usize {
     PAGE + number * DIRECTION_LENGTH
+}
+
+/// Which end of a link's memory a process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkEnd {
+    /// It connected.
+    Active,
+    /// It was connected to.
+    Passive,
+    /// Both: what it transmits it receives itself.
+    Both,
+}
+
+impl LinkEnd {
+    /// Where what this end transmits lies, and the slots of its operations.
+    pub(crate) const fn transmits_at(self) -> usize {
+        direction(match self {
+            Self::Active | Self::Both => 0,
+            Self::Passive => 1,
+        })
+    }
+
+    /// Where what the other end transmits lies, and the slots of that one's operations.
+    pub(crate) const fn receives_at(self) -> usize {
+        direction(match self {
+            Self::Passive | Self::Both => 0,
+            Self::Active => 1,
+        })
+    }
+
+    /// Whether there is no other end.
+    pub(crate) const fn is_loopback(self) -> bool {
+        matches!(self, Self::Both)
+    }
 }
 
 const _: () = {

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod calls;
+mod channel;
 mod codec;
 mod control;
 mod counters;
@@ -25,13 +26,14 @@ mod tier;
 mod windows;
 
 pub use calls::{CallNumber, Calls};
+pub use channel::{BeginsRest, Stalled};
 pub use codec::{FRAGMENT, ShortSend};
 pub use control::{ControlMessage, Introduction, Malformed, ProcessToken, Shown};
 pub use counters::{Counter, Counters, PairCounters, read_segment_counters};
 pub use direct::{DirectAccess, DirectRequest};
 pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
-pub use link::{Attention, BeginsRest, Link, LinkEvent, PeerIdentity, PeerView, Stalled};
+pub use link::{Attention, Link, LinkEvent, PeerIdentity, PeerView};
 pub use link_record::{Answered, LinkFacts, Probe, Standing};
 pub use nonic_trust::{Route, TrustedUsers, UnknownUser};
 pub use party::Party;

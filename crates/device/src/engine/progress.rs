@@ -335,7 +335,6 @@ impl Engine {
 
     #[cold]
     fn refuse_ring(&self, link: &Arc<Link>, error: RingCorrupt) {
-        link.refused_messages.fetch_add(1, Ordering::Relaxed);
         if !link.is_dead() {
             if let Some(unsaid) = CORRUPT.turn() {
                 let (pid, uid) = (link.credentials().pid, link.credentials().uid);

@@ -15,10 +15,6 @@ pub struct Attention {
     heard: AtomicU64,
     /// The peer has something to say and waits for its turn.
     queued: AtomicBool,
-    /// The ring is not looked at before it is called for.
-    pub(super) rests: AtomicBool,
-    /// How far the ring had come when that was last looked at.
-    pub(super) position: AtomicU64,
 }
 
 /// So many looks.

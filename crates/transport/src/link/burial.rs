@@ -26,15 +26,13 @@ impl Link {
                 windows.let_go();
             }
         }
-        if let Some(calls) = self.peer_calls.get() {
-            calls.let_go();
-        }
+        self.channel.let_go_of_calls();
         self.lock_files().clear();
         if let Some(memory) = self.peer_memory.get() {
             memory.close();
         }
         if !self.peer_may_operate() {
-            let _ = self.rings.let_go(Protection::ReadWrite);
+            self.channel.let_go();
         }
     }
 }

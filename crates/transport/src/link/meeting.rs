@@ -12,7 +12,7 @@ use nonic_trust::Peer;
 use super::socket::has_ended;
 use super::{Link, PeerView};
 use crate::control::{ControlMessage, Introduction, LONGEST};
-use crate::layout::{LINK_LENGTH, LINK_VERSION, MAGIC, VERSION};
+use crate::layout::{LINK_LENGTH, LINK_VERSION, LinkEnd, MAGIC, VERSION};
 use crate::party::{Party, Tier};
 
 impl Link {
@@ -20,7 +20,7 @@ impl Link {
     pub fn loopback(party: &Arc<Party>) -> io::Result<Self> {
         let mapping = Arc::new(SharedMapping::anonymous(LINK_LENGTH)?);
         let credentials = Credentials { pid: std::process::id() as i32, uid: nonic_sys::effective_user() };
-        let link = Self::assemble(Arc::clone(party), None, credentials, mapping, 0, 0);
+        let link = Self::assemble(Arc::clone(party), None, credentials, mapping, LinkEnd::Both);
         let _ = link.token.set(party.token);
         link.trusted.store(true, Ordering::Relaxed);
         if party.tier > Tier::Ring {
@@ -42,7 +42,8 @@ impl Link {
         mapping.word(LINK_VERSION).store(u64::from(VERSION), Ordering::Relaxed);
         mapping.word(0).store(MAGIC, Ordering::Release);
         let credentials = peer.credentials();
-        let link = Self::assemble(Arc::clone(party), Some((socket, peer)), credentials, mapping, 0, 1);
+        let link =
+            Self::assemble(Arc::clone(party), Some((socket, peer)), credentials, mapping, LinkEnd::Active);
         let introduction = party.introduction(own_blocks, link.ask());
         link.tell(&ControlMessage::Hello(introduction), &[memory.as_fd()])?;
         Ok(link)
@@ -85,7 +86,8 @@ impl Link {
             return Err(invalid(format!("link memory of version {version}, not {VERSION}")));
         }
         let credentials = peer.credentials();
-        let link = Self::assemble(Arc::clone(party), Some((socket, peer)), credentials, mapping, 1, 0);
+        let link =
+            Self::assemble(Arc::clone(party), Some((socket, peer)), credentials, mapping, LinkEnd::Passive);
         let answer = link.reply(introduction.question);
         link.meet(introduction);
         let own = party.introduction(own_blocks, link.ask());

@@ -3,36 +3,26 @@
 
 mod attention;
 mod burial;
+mod forwarding;
 mod meeting;
-mod resting;
 mod socket;
-mod stalled;
 mod trusting;
-mod waking;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use nonic_memory::{Inside, KeyTableView, OperationGuard, OperationSlots, SharedSlice};
-use nonic_protocol::Message;
-use nonic_sys::{
-    AsFd, BiasedGuard, BiasedMutex, BorrowedFd, Credentials, EventFd, FenceReach, PacketSocket, PeerMemory,
-    SharedMapping,
-};
+use nonic_memory::{Inside, KeyTableView, OperationGuard, OperationSlots};
+use nonic_sys::{AsFd, BorrowedFd, Credentials, FenceReach, PacketSocket, PeerMemory, SharedMapping};
 use nonic_trust::{Challenge, Peer};
 
 pub use self::attention::Attention;
-pub use self::resting::BeginsRest;
-pub use self::stalled::Stalled;
-use crate::calls::{CallNumber, PeerCalls};
-use crate::codec::ShortSend;
+use crate::channel::Channel;
 use crate::control::ProcessToken;
-use crate::layout::{RING_SLOTS, direction};
+use crate::layout::{LinkEnd, RING_SLOTS};
 use crate::link_record::{LinkFacts, LinkRecord};
 use crate::party::Party;
-use crate::ring::{Bell, Consumer, Producer, RingFull, RingMemory};
 use crate::segment::SegmentView;
 use crate::windows::Windows;
 
@@ -87,20 +77,10 @@ pub struct Link {
     shown: AtomicBool,
     token: OnceLock<ProcessToken>,
     blocks: OnceLock<Vec<u32>>,
-    /// The rings and the operation slots of both sides.
-    rings: Arc<SharedMapping>,
-    transmit: BiasedMutex<Producer>,
-    /// Of the peer, who reads what is transmitted.
-    bell: Bell,
-    receive: BiasedMutex<Consumer>,
+    channel: Channel,
     /// Held while this process operates on the peer's memory.
     pub(crate) own_operations: OperationSlots,
     peer_operations: OperationSlots,
-    peer_doorbell: OnceLock<EventFd>,
-    peer_waiter_bell: OnceLock<EventFd>,
-    /// Under which number the peer calls for this link.
-    call_number: Option<CallNumber>,
-    peer_calls: OnceLock<PeerCalls>,
     view: OnceLock<PeerView>,
     pub(crate) files: Mutex<HashMap<u32, PeerFile>>,
     /// The peer's memory, once it was shown that the kernel lets this process at it.
@@ -110,12 +90,8 @@ pub struct Link {
     dead: AtomicBool,
     given_up: AtomicBool,
     departed: AtomicBool,
-    stalled: Mutex<Stalled>,
-    has_stalled: AtomicBool,
     /// What is shown of it; nothing of a link to this process itself.
     record: Option<Arc<LinkRecord>>,
-    /// Messages of the peer that made no sense and were dropped.
-    pub refused_messages: AtomicU64,
     /// How much attention the peer gets.
     pub attention: Attention,
 }
@@ -125,19 +101,14 @@ impl Link {
         party: Arc<Party>,
         peer: Option<(PacketSocket, Peer)>,
         credentials: Credentials,
-        mapping: Arc<SharedMapping>,
-        transmit: usize,
-        receive: usize,
+        memory: Arc<SharedMapping>,
+        end: LinkEnd,
     ) -> Self {
-        let ring = |number| RingMemory::new(Arc::clone(&mapping), direction(number));
-        let slots = |number| OperationSlots::new(Arc::clone(&mapping), direction(number) + RING_SLOTS);
+        let slots = |offset| OperationSlots::new(Arc::clone(&memory), offset + RING_SLOTS);
         let facts = LinkFacts { pid: credentials.pid, uid: credentials.uid, ..LinkFacts::default() };
         let (socket, peer) = peer.unzip();
         Self {
             record: socket.as_ref().map(|_| Arc::new(party.segment.record_link(facts))),
-            call_number: socket.as_ref().and_then(|_| party.calls.assign()),
-            peer_calls: OnceLock::new(),
-            party,
             socket,
             peer,
             credentials,
@@ -146,14 +117,10 @@ impl Link {
             shown: AtomicBool::new(false),
             token: OnceLock::new(),
             blocks: OnceLock::new(),
-            bell: Bell::new(ring(transmit)),
-            transmit: BiasedMutex::new(Producer::new(ring(transmit))),
-            receive: BiasedMutex::new(Consumer::new(ring(receive))),
-            own_operations: slots(transmit),
-            peer_operations: slots(receive),
-            rings: mapping,
-            peer_doorbell: OnceLock::new(),
-            peer_waiter_bell: OnceLock::new(),
+            own_operations: slots(end.transmits_at()),
+            peer_operations: slots(end.receives_at()),
+            channel: Channel::new(Arc::clone(&party), memory, end),
+            party,
             view: OnceLock::new(),
             files: Mutex::new(HashMap::new()),
             peer_memory: OnceLock::new(),
@@ -162,9 +129,6 @@ impl Link {
             dead: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
             departed: AtomicBool::new(false),
-            stalled: Mutex::default(),
-            has_stalled: AtomicBool::new(false),
-            refused_messages: AtomicU64::new(0),
             attention: Attention::default(),
         }
     }
@@ -289,34 +253,6 @@ impl Link {
         self.peer_can_reach.store(false, Ordering::Release);
         self.peer_can_map.store(false, Ordering::Release);
         self.note(|facts| facts.pulls_stopped = true);
-    }
-
-    /// Puts a message into the ring; [`Link::ring_bell`] afterwards, once for several.
-    #[inline]
-    pub fn push(&self, message: &Message, payload: &[SharedSlice<'_>]) -> Result<(), RingFull> {
-        self.transmit.lock().push(message, payload)
-    }
-
-    /// Puts a short send into the ring, if that is done in a few steps. False: nothing was done, [`Link::push`] does it.
-    #[inline]
-    pub fn push_short(&self, send: ShortSend, payload: SharedSlice<'_>) -> bool {
-        self.transmit.lock().push_short(send, payload)
-    }
-
-    /// Whether a message of the largest size would fit now.
-    pub fn has_room(&self) -> bool {
-        self.transmit.lock().has_room_for_fragment()
-    }
-
-    /// Whether the peer has read every message that was pushed.
-    pub fn everything_was_read(&self) -> bool {
-        self.transmit.lock().everything_was_read()
-    }
-
-    /// The reading end, if no other thread has it.
-    #[inline]
-    pub fn try_receive(&self) -> Option<BiasedGuard<'_, Consumer>> {
-        self.receive.try_lock()
     }
 
     /// Ends the link: nothing is sent, received or reached any more. The peer learns of it when no operation of this

@@ -5,12 +5,12 @@ use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use nonic_sys::{EventFd, Mark, OwnedFd, PeerMemory, Protection, SharedMemory};
+use nonic_sys::{Mark, OwnedFd, PeerMemory, Protection, SharedMemory};
 use nonic_trust::{Answer, Challenge, Question, answer};
 
 use super::{Link, PeerView};
-use crate::calls::PeerCalls;
-use crate::control::{ControlMessage, Shown};
+use crate::channel::PeerBells;
+use crate::control::{ControlMessage, Shown, ShownDescriptors};
 use crate::link_record::{Answered, Probe, Standing};
 use crate::party::Tier;
 use crate::segment::SegmentView;
@@ -69,7 +69,7 @@ impl Link {
         if !self.is_trusted() || self.shown.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        let (shown, descriptors) = self.party.shown(self.call_number);
+        let (shown, descriptors) = self.party.shown(self.channel.call_number());
         self.tell(&ControlMessage::Show(shown), &descriptors)
     }
 
@@ -80,29 +80,20 @@ impl Link {
             tracing::debug!(pid = self.credentials.pid, "a stranger shows its memory; it is not looked at");
             return Ok(());
         }
-        let mut descriptors = descriptors.into_iter();
-        let missing = || io::Error::new(io::ErrorKind::InvalidData, "memory shown without descriptors");
-        let doorbell = EventFd::from_peer(descriptors.next().ok_or_else(missing)?);
-        let waiter_bell = EventFd::from_peer(descriptors.next().ok_or_else(missing)?);
-        if self.peer_doorbell.set(doorbell).is_err() || self.peer_waiter_bell.set(waiter_bell).is_err() {
-            return Err(io::Error::other("memory shown twice"));
-        }
-        if let Some(number) = shown.call {
-            let calls = PeerCalls::from_peer(descriptors.next().ok_or_else(missing)?, number)?;
-            let _ = self.peer_calls.set(calls);
-        }
+        let mut descriptors = ShownDescriptors::new(descriptors);
+        self.channel.take_bells(PeerBells::from_peer(&mut descriptors, shown.call)?)?;
         if !shown.keys {
             return Ok(());
         }
-        let segment = SegmentView::from_peer(descriptors.next().ok_or_else(missing)?)?;
+        let segment = SegmentView::from_peer(descriptors.take()?)?;
         let mut arenas = Vec::new();
         for _ in 0..shown.arenas {
-            let arena = SharedMemory::from_peer_whole(descriptors.next().ok_or_else(missing)?)?;
+            let arena = SharedMemory::from_peer_whole(descriptors.take()?)?;
             arenas.push(arena.map(Protection::ReadWrite)?);
         }
         let mut adopted = None;
         if shown.adopts {
-            let file = descriptors.next().ok_or_else(missing)?;
+            let file = descriptors.take()?;
             if self.party.tier == Tier::Mapped {
                 adopted = Some(Windows::new(file, self.record.clone())?);
             }

@@ -1,65 +1,56 @@
-//! Who sleeps, and who wakes whom: the bells of a link.
+//! Who sleeps, and who wakes whom: the bells of a channel. A peer that has shown none, or not yet, is told to look at its ring
+//! in some other way, which whoever wakes it names: `say_look`.
 
 use nonic_sys::light_fences_are_free;
 
-use super::Link;
-use crate::control::ControlMessage;
+use super::Channel;
 use crate::ring::{Sleeper, Wanted};
 
-impl Link {
+impl Channel {
     /// Wakes the peer if it sleeps.
     #[inline]
-    pub fn ring_bell(&self) {
+    pub(crate) fn ring_bell(&self, say_look: impl Fn()) {
         match self.bell.wanted() {
             None => {}
-            Some(Wanted::Wake(sleeper)) => self.wake(sleeper),
-            Some(Wanted::Call) => self.call(),
+            Some(Wanted::Wake(sleeper)) => self.wake(sleeper, say_look),
+            Some(Wanted::Call) => self.call(say_look),
         }
     }
 
-    /// Calls the peer, which does not look at this link's ring otherwise.
+    /// Calls the peer, which does not look at this ring otherwise.
     #[cold]
-    fn call(&self) {
-        match self.peer_calls.get() {
+    fn call(&self, say_look: impl Fn()) {
+        match self.peer_bells.get().and_then(|bells| bells.calls()) {
             Some(calls) => {
                 if let Some(sleeper) = calls.call() {
-                    self.wake(sleeper);
+                    self.wake(sleeper, say_look);
                 }
             }
-            // It has not shown them, or not yet: a word on the socket wakes its agent, which knows from whom it comes.
-            None => drop(self.tell(&ControlMessage::Look, &[])),
+            // Whoever hears it knows from whom it comes.
+            None => say_look(),
         }
     }
 
     /// Wakes the peer's agent.
-    pub fn ring_bell_now(&self) {
-        self.wake(Sleeper::Agent);
+    pub(crate) fn ring_bell_now(&self, say_look: impl Fn()) {
+        self.wake(Sleeper::Agent, say_look);
     }
 
     /// Wakes one of the peer's threads, which is this process's over a loopback.
-    fn wake(&self, sleeper: Sleeper) {
-        if self.is_loopback() {
+    fn wake(&self, sleeper: Sleeper, say_look: impl Fn()) {
+        if self.end.is_loopback() {
             return self.party.wake(sleeper);
         }
-        let bell = match sleeper {
-            Sleeper::Agent => &self.peer_doorbell,
-            Sleeper::Waiter => &self.peer_waiter_bell,
-        };
-        match bell.get() {
-            Some(bell) => bell.signal(),
-            None => drop(self.tell(&ControlMessage::Look, &[])),
+        match self.peer_bells.get() {
+            Some(bells) => bells.wake(sleeper),
+            None => say_look(),
         }
     }
 
     /// Says that this side has looked at the ring by itself for a while, so that the peer sends with less ado. To be said by
-    /// the thread that looks.
-    pub fn set_polled(&self) {
-        let fences_reach = match self.view() {
-            Some(view) => view.segment.light_fences(),
-            None => self.is_loopback(),
-        };
-        if fences_reach
-            && light_fences_are_free()
+    /// the thread that looks, and only if heavy fences of this process reach the peer.
+    pub(crate) fn set_polled(&self) {
+        if light_fences_are_free()
             && let Some(mut consumer) = self.try_receive()
         {
             consumer.set_polled();
@@ -67,20 +58,20 @@ impl Link {
     }
 
     /// Says that this side looks at the ring by itself.
-    pub fn set_awake(&self) {
+    pub(crate) fn set_awake(&self) {
         if let Some(consumer) = self.try_receive() {
             consumer.set_awake();
         }
     }
 
     /// Says that this side sleeps and whom to wake; returns whether a message waits all the same.
-    pub fn set_sleeping(&self, sleeper: Sleeper) -> bool {
+    pub(crate) fn set_sleeping(&self, sleeper: Sleeper, say_look: impl Fn()) -> bool {
         match self.try_receive() {
             Some(mut consumer) => {
                 consumer.set_sleeping(sleeper);
                 // Behind the fence: a producer that waits for room is seen now, or sees this side's place.
                 if consumer.report() {
-                    self.ring_bell_now();
+                    self.ring_bell_now(say_look);
                 }
                 consumer.has_message()
             }

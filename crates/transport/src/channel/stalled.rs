@@ -1,11 +1,11 @@
-//! What waits for room in a link's ring.
+//! What waits for room in a channel's ring.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use nonic_protocol::{BaseHeader, QpNumber};
 
-use super::Link;
+use super::Channel;
 
 /// Queue pairs of the peer's to which it is kept that nobody takes their requests, at most.
 const DECLINED_MAX: usize = 64;
@@ -19,9 +19,9 @@ pub struct Stalled {
     pub declined: Vec<BaseHeader>,
 }
 
-impl Link {
+impl Channel {
     /// Remembers a queue pair that waits for room in the ring.
-    pub fn add_stalled(&self, number: QpNumber) {
+    pub(crate) fn add_stalled(&self, number: QpNumber) {
         self.keep(|stalled| {
             if !stalled.pairs.contains(&number) {
                 stalled.pairs.push(number);
@@ -30,11 +30,8 @@ impl Link {
     }
 
     /// Remembers a request that nobody takes, since there is no room to say so. Of each queue pair that asked the first request
-    /// of its latest attempt is kept, and of no more than 64; nothing is kept for a stranger.
-    pub fn decline_later(&self, base: BaseHeader) {
-        if self.is_stranger() {
-            return;
-        }
+    /// of its latest attempt is kept, and of no more than 64.
+    pub(crate) fn decline_later(&self, base: BaseHeader) {
         self.keep(|Stalled { declined, .. }| {
             match declined.iter().position(|known| known.source == base.source) {
                 Some(place) if declined[place].attempt == base.attempt => {}
@@ -55,7 +52,7 @@ impl Link {
 
     /// What waits for room, if there is room now.
     #[inline]
-    pub fn take_stalled(&self) -> Stalled {
+    pub(crate) fn take_stalled(&self) -> Stalled {
         if !self.has_stalled.load(Ordering::Acquire) || !self.has_room() {
             return Stalled::default();
         }
@@ -66,7 +63,7 @@ impl Link {
 
     /// Whether anything waits for room.
     #[inline]
-    pub fn has_stalled(&self) -> bool {
+    pub(crate) fn has_stalled(&self) -> bool {
         self.has_stalled.load(Ordering::Acquire)
     }
 }

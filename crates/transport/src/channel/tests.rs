@@ -1,0 +1,153 @@
+use std::cell::Cell;
+
+use nonic_memory::AdoptionPolicy;
+use nonic_protocol::{BaseHeader, Psn, QpNumber};
+use nonic_sys::{AsFd, EventFd};
+use nonic_trust::TrustedUsers;
+
+use super::*;
+use crate::control::ShownDescriptors;
+use crate::layout::LINK_LENGTH;
+use crate::ring::Sleeper;
+use crate::tier::Tier;
+
+fn party() -> Arc<Party> {
+    Arc::new(Party::create(Tier::Ring, AdoptionPolicy::Never, vec![], TrustedUsers::default()).unwrap())
+}
+
+/// The two ends of a channel between two processes, which are one here.
+fn ends() -> [Channel; 2] {
+    let memory = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
+    [LinkEnd::Active, LinkEnd::Passive].map(|end| Channel::new(party(), Arc::clone(&memory), end))
+}
+
+/// Has `channel` know the bells of whoever has `other`.
+fn show(other: &Channel, channel: &Channel) {
+    let (party, call) = (&other.party, other.call_number());
+    let descriptors = [party.doorbell.as_fd(), party.waiter_bell.as_fd(), party.calls.as_fd()];
+    let descriptors = descriptors.map(|descriptor| descriptor.try_clone_to_owned().unwrap());
+    let mut descriptors = ShownDescriptors::new(descriptors.into());
+    channel.take_bells(PeerBells::from_peer(&mut descriptors, call).unwrap()).unwrap();
+}
+
+fn base(number: u32) -> BaseHeader {
+    BaseHeader { destination: QpNumber(1), source: QpNumber(number), psn: Psn(number), attempt: 0 }
+}
+
+fn send(channel: &Channel, number: u32) {
+    let send = ShortSend { base: base(number), solicited: false, acknowledges: None };
+    assert!(channel.push_short(send, SharedSlice::EMPTY));
+}
+
+/// The numbers of the messages that came.
+fn received(channel: &Channel) -> Vec<u32> {
+    let mut ring = channel.try_receive().unwrap();
+    let mut seen = Vec::new();
+    while let Some(psn) = ring.peek().unwrap().map(|found| found.message.base.psn) {
+        seen.push(psn.0);
+        ring.advance();
+    }
+    seen
+}
+
+/// How often an end says to its peer otherwise that it is to look.
+struct Looks(Cell<u32>);
+
+impl Looks {
+    fn count(&self) -> impl Fn() {
+        || self.0.set(self.0.get() + 1)
+    }
+}
+
+#[test]
+fn what_one_end_pushes_the_other_receives_and_not_itself() {
+    let [active, passive] = ends();
+    send(&active, 1);
+    send(&passive, 2);
+    send(&active, 3);
+    assert_eq!(received(&passive), [1, 3]);
+    assert_eq!(received(&active), [2]);
+    assert!(received(&passive).is_empty() && received(&active).is_empty());
+}
+
+#[test]
+fn a_loopback_receives_what_it_pushes() {
+    let memory = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
+    let channel = Channel::new(party(), memory, LinkEnd::Both);
+    send(&channel, 1);
+    assert_eq!(received(&channel), [1]);
+    assert_eq!(channel.call_number(), None, "it never rests");
+}
+
+#[test]
+fn a_peer_that_has_shown_no_bell_is_told_otherwise_and_only_when_it_sleeps() {
+    let [active, passive] = ends();
+    let looks = Looks(Cell::new(0));
+    active.ring_bell(looks.count());
+    assert_eq!(looks.0.get(), 0, "nobody sleeps");
+    assert!(!passive.set_sleeping(Sleeper::Agent, || ()));
+    send(&active, 1);
+    active.ring_bell(looks.count());
+    active.ring_bell(looks.count());
+    assert_eq!(looks.0.get(), 1);
+}
+
+#[test]
+fn a_peer_that_has_shown_its_bells_is_woken_by_them() {
+    let [active, passive] = ends();
+    show(&passive, &active);
+    for sleeper in [Sleeper::Agent, Sleeper::Waiter] {
+        assert!(!passive.set_sleeping(sleeper, || ()));
+        active.ring_bell(|| panic!("there are bells"));
+        let bells = [&passive.party.doorbell, &passive.party.waiter_bell];
+        assert_eq!(
+            bells.map(EventFd::take_if_ready),
+            [sleeper == Sleeper::Agent, sleeper == Sleeper::Waiter]
+        );
+    }
+}
+
+#[test]
+fn a_channel_that_rests_is_called_for_by_its_number() {
+    let [active, passive] = ends();
+    show(&passive, &active);
+    assert!(passive.is_quiet());
+    assert_eq!(passive.begin_rest(|| ()), Some(BeginsRest::AfterFence));
+    assert!(passive.is_still_quiet() && passive.rests());
+    send(&active, 1);
+    active.ring_bell(|| panic!("there are calls"));
+    let mut called = Vec::new();
+    passive.party.calls.take(|number| called.push(Some(number)));
+    assert_eq!(called, [passive.call_number()]);
+    passive.end_rest();
+    assert_eq!(received(&passive), [1]);
+    assert!(!passive.rests() && !passive.is_quiet());
+}
+
+#[test]
+fn what_waits_for_room_is_taken_once_and_calls_for_a_channel_that_rests() {
+    let [channel, _] = ends();
+    assert_eq!(channel.begin_rest(|| ()), Some(BeginsRest::AfterFence));
+    channel.add_stalled(QpNumber(7));
+    channel.add_stalled(QpNumber(7));
+    channel.decline_later(base(3));
+    channel.decline_later(BaseHeader { psn: Psn(9), ..base(3) });
+    assert!(channel.has_stalled() && channel.party.calls.any() && !channel.is_still_quiet());
+    let Stalled { pairs, declined } = channel.take_stalled();
+    assert_eq!((pairs, declined), (vec![QpNumber(7)], vec![base(3)]), "of an attempt the first");
+    assert!(!channel.has_stalled() && channel.take_stalled().pairs.is_empty());
+}
+
+#[test]
+fn the_number_of_a_channel_is_free_again_when_it_ends() {
+    let party = party();
+    let new = || {
+        let memory = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
+        Channel::new(Arc::clone(&party), memory, LinkEnd::Active)
+    };
+    let (first, second) = (new(), new());
+    let number = first.call_number();
+    assert_ne!(number, second.call_number());
+    drop(first);
+    assert_eq!(new().call_number(), number);
+}
