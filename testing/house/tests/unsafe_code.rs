@@ -15,7 +15,7 @@ const ALLOWED: &[&str] = &[
     "crates/memory/src/adoption/switching.rs",
     "crates/memory/src/own_memory.rs",
     "crates/memory/src/shared_slice.rs",
-    "crates/transport/src/kernel_copy.rs",
+    "crates/transport/src/reach/kernel_copy.rs",
     "crates/device/src/device_memory.rs",
     "crates/device/src/program_memory.rs",
     "crates/device/src/queue_pair/posting.rs",

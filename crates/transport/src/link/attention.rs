@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::Link;
-
 /// What the engine notes of a link.
 #[derive(Debug, Default)]
 pub struct Attention {
@@ -61,12 +59,5 @@ impl Attention {
     /// The peer waits for its turn from now on, or no longer; whether it did before.
     pub fn set_queued(&self, queued: bool) -> bool {
         self.queued.swap(queued, Ordering::Relaxed)
-    }
-}
-
-impl Link {
-    /// Whether the peer has not shown, so far, that it can be trusted.
-    pub fn is_stranger(&self) -> bool {
-        !self.is_trusted()
     }
 }

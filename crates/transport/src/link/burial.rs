@@ -1,7 +1,7 @@
 //! What an ended link lets go of: memory of the peer, which would otherwise live as long as the last queue pair that was
 //! connected to it.
 
-use nonic_sys::{FenceReach, Protection, heavy_fence};
+use nonic_sys::{FenceReach, heavy_fence};
 
 use super::{Link, OWN_PATIENCE};
 
@@ -17,20 +17,8 @@ impl Link {
         if self.is_loopback() || !self.is_dead() || !nobody_inside() {
             return;
         }
-        if let Some(view) = self.view() {
-            view.segment.let_go();
-            for arena in &view.arenas {
-                let _ = arena.let_go(Protection::Read);
-            }
-            if let Some(windows) = &view.adopted {
-                windows.let_go();
-            }
-        }
+        self.reach.let_go();
         self.channel.let_go_of_calls();
-        self.lock_files().clear();
-        if let Some(memory) = self.peer_memory.get() {
-            memory.close();
-        }
         if !self.peer_may_operate() {
             self.channel.let_go();
         }

@@ -1,15 +1,17 @@
 //! What the parts of a link do for those who hold the link.
 
-use nonic_memory::SharedSlice;
+use nonic_memory::{OperationGuard, SharedSlice};
 use nonic_protocol::{BaseHeader, Message, QpNumber};
-use nonic_sys::BiasedGuard;
+use nonic_sys::{BiasedGuard, BorrowedFd, Credentials, PacketSocket};
 
 use super::Link;
 use crate::calls::CallNumber;
 use crate::channel::{BeginsRest, Stalled};
 use crate::codec::ShortSend;
 use crate::control::ControlMessage;
+use crate::reach::{DirectAccess, DirectRequest, PeerView, PullError, PullPiece};
 use crate::ring::{Consumer, RingFull, Sleeper};
+use crate::segment::SlotPlace;
 
 /// The channel.
 impl Link {
@@ -55,17 +57,13 @@ impl Link {
     /// A word on the socket wakes the agent of a peer that has shown no bells.
     #[cold]
     fn say_look(&self) {
-        let _ = self.tell(&ControlMessage::Look, &[]);
+        let _ = self.session.tell(&ControlMessage::Look, &[]);
     }
 
     /// Says that this side has looked at the ring by itself for a while, so that the peer sends with less ado. To be said by
     /// the thread that looks.
     pub fn set_polled(&self) {
-        let fences_reach = match self.view() {
-            Some(view) => view.segment.light_fences(),
-            None => self.is_loopback(),
-        };
-        if fences_reach {
+        if self.reach.fences_reach_peer() {
             self.channel.set_polled();
         }
     }
@@ -132,5 +130,150 @@ impl Link {
     #[inline]
     pub fn has_stalled(&self) -> bool {
         self.channel.has_stalled()
+    }
+}
+
+/// The reach.
+impl Link {
+    /// What the peer lets this process see, if it trusts it and has said so.
+    #[inline]
+    pub fn view(&self) -> Option<&PeerView> {
+        self.reach.view()
+    }
+
+    /// The peer's bytes, if the operation is allowed beyond doubt and they can be reached from here.
+    pub fn direct(&self, request: &DirectRequest) -> Option<DirectAccess<'_>> {
+        self.reach.direct(&self.session, request)
+    }
+
+    /// Runs `act` on the peer's bytes if the operation is allowed beyond doubt and they are all mapped here: what
+    /// [`Link::direct`] does, for the operations that are over in a moment. `None`: nothing was done. The caller is inside an
+    /// operation of this process, which `own` proves: whoever closes the link waits for that.
+    #[inline(always)]
+    pub fn at_once<R>(
+        &self,
+        own: &OperationGuard<'_>,
+        request: &DirectRequest,
+        act: impl FnOnce(SharedSlice<'_>) -> R,
+    ) -> Option<R> {
+        self.reach.at_once(&self.session, own, request, act)
+    }
+
+    /// Whether all `pieces` of the queue pair that publishes itself at `sender` are there, and reached from here.
+    pub fn can_pull(&self, sender: SlotPlace, pieces: &[PullPiece]) -> Result<(), PullError> {
+        self.reach.can_pull(&self.session, sender, pieces)
+    }
+
+    /// Copies the bytes of `pieces`, one after the other, from the byte at `offset` on, into `local` slices until those
+    /// are full. The sender's revocation waits for one call, not for several.
+    pub fn pull(
+        &self,
+        sender: SlotPlace,
+        pieces: &[PullPiece],
+        offset: u64,
+        local: &[SharedSlice<'_>],
+    ) -> Result<(), PullError> {
+        self.reach.pull(&self.session, sender, pieces, offset, local)
+    }
+
+    /// Whether the kernel lets this process into the peer's memory.
+    #[inline]
+    pub fn can_reach(&self) -> bool {
+        self.reach.can_reach()
+    }
+
+    /// Whether the kernel lets the peer into this process's memory.
+    #[inline]
+    pub fn peer_can_reach(&self) -> bool {
+        self.reach.peer_can_reach()
+    }
+
+    /// Whether this process can map the adopted pages of the peer.
+    pub fn can_map(&self) -> bool {
+        self.reach.can_map()
+    }
+
+    /// Whether the peer can map the adopted pages of this process.
+    #[inline]
+    pub fn peer_can_map(&self) -> bool {
+        self.reach.peer_can_map()
+    }
+}
+
+/// The session.
+impl Link {
+    /// The socket, to wait on; none for a link to this process.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.session.socket()
+    }
+
+    /// Readable when the peer's process has ended, where the kernel offers that.
+    pub fn process(&self) -> Option<BorrowedFd<'_>> {
+        self.session.process()
+    }
+
+    /// Whether the peer's process has ended.
+    pub fn process_ended(&self) -> bool {
+        self.session.process_ended()
+    }
+
+    /// Whether both ends are this process.
+    #[inline]
+    pub fn is_loopback(&self) -> bool {
+        self.session.is_loopback()
+    }
+
+    /// What the kernel says of the peer.
+    pub fn credentials(&self) -> Credentials {
+        self.session.credentials()
+    }
+
+    /// Whether another link leads to the same process.
+    #[inline]
+    pub fn leads_where(&self, other: &Self) -> bool {
+        self.session.is_with_peer_of(&other.session)
+    }
+
+    /// Whether the peer is the process that answers to the name of a block, which `owner` was connected to just now.
+    pub fn leads_to_owner(&self, block: u32, owner: &PacketSocket) -> bool {
+        self.session.is_with_owner(block, owner)
+    }
+
+    /// Whether the peer has proved that it could reach this process's memory anyway, or people said that it may.
+    #[inline]
+    pub fn is_trusted(&self) -> bool {
+        self.session.is_trusted()
+    }
+
+    /// Whether the peer has not shown, so far, that it can be trusted.
+    pub fn is_stranger(&self) -> bool {
+        !self.is_trusted()
+    }
+
+    /// Tells the peer that this process ends in order, so that it does not take the end for a crash.
+    pub fn say_goodbye(&self) {
+        let _ = self.session.tell(&ControlMessage::Goodbye, &[]);
+    }
+
+    /// Whether the peer said that it ends in order.
+    pub fn peer_departed(&self) -> bool {
+        self.session.peer_departed()
+    }
+
+    /// Whether the link has ended.
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        self.session.is_dead()
+    }
+
+    /// Whether the peer once did not leave an operation in time.
+    pub fn was_given_up(&self) -> bool {
+        self.session.was_given_up()
+    }
+
+    /// Whether the peer can be inside an operation on this process's memory, or begin one, even if the link has ended
+    /// here: it was shown keys, it lives, and it has not closed its end.
+    pub fn peer_may_operate(&self) -> bool {
+        self.session.peer_may_operate()
     }
 }

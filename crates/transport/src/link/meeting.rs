@@ -4,32 +4,22 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nonic_sys::{
-    AsFd, Credentials, OwnedFd, PacketSocket, Protection, Received, SharedMapping, SharedMemory,
-};
+use nonic_sys::{AsFd, OwnedFd, PacketSocket, Protection, Received, SharedMapping, SharedMemory};
 use nonic_trust::Peer;
 
-use super::socket::has_ended;
-use super::{Link, PeerView};
-use crate::control::{ControlMessage, Introduction, LONGEST};
+use super::Link;
+use crate::control::{ControlMessage, LONGEST};
 use crate::layout::{LINK_LENGTH, LINK_VERSION, LinkEnd, MAGIC, VERSION};
-use crate::party::{Party, Tier};
+use crate::party::Party;
+use crate::session::{Session, has_ended};
 
 impl Link {
     /// A link from this process to itself: one ring, read by its own progress.
     pub fn loopback(party: &Arc<Party>) -> io::Result<Self> {
         let mapping = Arc::new(SharedMapping::anonymous(LINK_LENGTH)?);
-        let credentials = Credentials { pid: std::process::id() as i32, uid: nonic_sys::effective_user() };
-        let link = Self::assemble(Arc::clone(party), None, credentials, mapping, LinkEnd::Both);
-        let _ = link.token.set(party.token);
-        link.trusted.store(true, Ordering::Relaxed);
-        if party.tier > Tier::Ring {
-            let view = PeerView { segment: party.segment.view(), arenas: Vec::new(), adopted: None };
-            let _ = link.view.set(view);
-            link.probe(&party.shown(None).0);
-            link.peer_can_reach.store(link.can_reach(), Ordering::Relaxed);
-            link.peer_can_map.store(party.tier == Tier::Mapped, Ordering::Relaxed);
-        }
+        let session = Session::with_itself(party.token);
+        let link = Self::new(party, session, mapping, LinkEnd::Both);
+        link.reach.view_itself();
         Ok(link)
     }
 
@@ -41,11 +31,10 @@ impl Link {
         let mapping = Arc::new(memory.map(Protection::ReadWrite)?);
         mapping.word(LINK_VERSION).store(u64::from(VERSION), Ordering::Relaxed);
         mapping.word(0).store(MAGIC, Ordering::Release);
-        let credentials = peer.credentials();
-        let link =
-            Self::assemble(Arc::clone(party), Some((socket, peer)), credentials, mapping, LinkEnd::Active);
-        let introduction = party.introduction(own_blocks, link.ask());
-        link.tell(&ControlMessage::Hello(introduction), &[memory.as_fd()])?;
+        let session = Session::with_peer(socket, peer, |facts| party.segment.record_link(facts));
+        let link = Self::new(party, session, mapping, LinkEnd::Active);
+        let introduction = party.introduction(own_blocks, link.session.ask(&party.trusted_users));
+        link.session.tell(&ControlMessage::Hello(introduction), &[memory.as_fd()])?;
         Ok(link)
     }
 
@@ -65,7 +54,7 @@ impl Link {
             .map_err(|error| (error, None))
     }
 
-    pub(super) fn accept_hello(
+    fn accept_hello(
         party: &Arc<Party>,
         socket: PacketSocket,
         bytes: &[u8],
@@ -85,23 +74,15 @@ impl Link {
         if mapping.word(0).load(Ordering::Acquire) != MAGIC || version != u64::from(VERSION) {
             return Err(invalid(format!("link memory of version {version}, not {VERSION}")));
         }
-        let credentials = peer.credentials();
-        let link =
-            Self::assemble(Arc::clone(party), Some((socket, peer)), credentials, mapping, LinkEnd::Passive);
-        let answer = link.reply(introduction.question);
-        link.meet(introduction);
-        let own = party.introduction(own_blocks, link.ask());
-        match link.tell(&ControlMessage::Welcome(own, answer), &[]).and_then(|()| link.show()) {
+        let session = Session::with_peer(socket, peer, |facts| party.segment.record_link(facts));
+        let link = Self::new(party, session, mapping, LinkEnd::Passive);
+        let answer = link.session.reply(introduction.question);
+        link.session.meet(introduction);
+        let own = party.introduction(own_blocks, link.session.ask(&party.trusted_users));
+        match link.session.tell(&ControlMessage::Welcome(own, answer), &[]).and_then(|()| link.show()) {
             // Its ring still holds what it said before it ended.
             Err(error) if !has_ended(&error) => Err(error),
             _ => Ok(link),
         }
-    }
-
-    /// Takes what the peer says of itself.
-    pub(super) fn meet(&self, introduction: Introduction) {
-        self.note(|facts| facts.met = true);
-        let _ = self.token.set(introduction.token);
-        let _ = self.blocks.set(introduction.blocks);
     }
 }

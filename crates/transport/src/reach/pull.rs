@@ -4,10 +4,10 @@ use std::io;
 
 use nonic_memory::{Access, AddressRange, Key, KeyUse, SharedSlice, resolve};
 
-use crate::kernel_copy::Way;
-use crate::link::{Link, PeerView};
+use super::kernel_copy::Way;
+use super::target::Target;
+use super::{ControlPath, PeerView, Reach};
 use crate::segment::SlotPlace;
-use crate::target::Target;
 
 /// A piece of a sender's memory, as its request names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,25 +52,33 @@ pub enum PullError {
     Copy(#[from] io::Error),
 }
 
-impl Link {
+impl Reach {
     /// Whether all `pieces` of the queue pair that publishes itself at `sender` are there, and reached from here.
-    pub fn can_pull(&self, sender: SlotPlace, pieces: &[PullPiece]) -> Result<(), PullError> {
+    pub(crate) fn can_pull(
+        &self,
+        control: &impl ControlPath,
+        sender: SlotPlace,
+        pieces: &[PullPiece],
+    ) -> Result<(), PullError> {
         let view = self.view().ok_or(PullError::Unreachable)?;
-        let _entered = self.enter_to_pull(view).ok_or_else(|| self.why_not_entered())?;
-        pieces.iter().try_for_each(|piece| self.pull_target(view, sender, piece.key, piece.range).map(drop))
+        let _entered = self.enter_to_pull(control, view).ok_or_else(|| why_not_entered(control))?;
+        pieces
+            .iter()
+            .try_for_each(|piece| self.pull_target(control, view, sender, piece.key, piece.range).map(drop))
     }
 
     /// Copies the bytes of `pieces`, one after the other, from the byte at `offset` on, into `local` slices until those
     /// are full. The sender's revocation waits for one call, not for several.
-    pub fn pull(
+    pub(crate) fn pull(
         &self,
+        control: &impl ControlPath,
         sender: SlotPlace,
         pieces: &[PullPiece],
         offset: u64,
         local: &[SharedSlice<'_>],
     ) -> Result<(), PullError> {
         let view = self.view().ok_or(PullError::Unreachable)?;
-        let entered = self.enter_to_pull(view).ok_or_else(|| self.why_not_entered())?;
+        let entered = self.enter_to_pull(control, view).ok_or_else(|| why_not_entered(control))?;
         let mut pieces = pieces.iter();
         let (mut skip, mut range, mut key) = (offset, AddressRange::new(0, 0), Key(0));
         for slice in local {
@@ -84,8 +92,9 @@ impl Link {
                     continue;
                 }
                 let count = range.length.min(slice.length() as u64);
-                let target = self.pull_target(view, sender, key, AddressRange { length: count, ..range })?;
-                target.copy(Way::In, self, &entered.guard, &[slice.part(0, count as usize)])?;
+                let target =
+                    self.pull_target(control, view, sender, key, AddressRange { length: count, ..range })?;
+                target.copy(Way::In, &self.party.memory, &entered.guard, &[slice.part(0, count as usize)])?;
                 slice = slice.part(count as usize, slice.length() - count as usize);
                 range = rest(range, count)?;
             }
@@ -93,13 +102,9 @@ impl Link {
         Ok(())
     }
 
-    /// Without a slot, which only a peer can take from here, its bytes come in the ring.
-    fn why_not_entered(&self) -> PullError {
-        if self.is_dead() { PullError::Revoked } else { PullError::Unreachable }
-    }
-
     fn pull_target(
         &self,
+        control: &impl ControlPath,
         view: &PeerView,
         sender: SlotPlace,
         key: Key,
@@ -108,8 +113,13 @@ impl Link {
         let slot = view.segment.slot(sender).ok_or(PullError::Revoked)?;
         let place = resolve(view.segment.keys(), slot.zone, key, KeyUse::Local, range, Access::LOCAL_READ)
             .map_err(|_| PullError::Revoked)?;
-        self.target(Way::In, &place).ok_or(PullError::Unreachable)
+        self.target(control, Way::In, &place).ok_or(PullError::Unreachable)
     }
+}
+
+/// Without a slot, which only a peer can take from here, its bytes come in the ring.
+fn why_not_entered(control: &impl ControlPath) -> PullError {
+    if control.is_dead() { PullError::Revoked } else { PullError::Unreachable }
 }
 
 /// A range without its first `count` bytes.

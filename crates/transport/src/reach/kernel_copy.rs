@@ -9,7 +9,7 @@ use nonic_sys::{PIECES_MAX, PeerMemory, Piece};
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(super) enum Way {
     /// To the peer.
     Out,
     /// From the peer.
@@ -17,7 +17,7 @@ pub(crate) enum Way {
 }
 
 /// Copies between `local` slices, one after the other, and `address` of a peer's memory.
-pub(crate) fn copy<'a>(
+pub(super) fn copy<'a>(
     way: Way,
     peer: &PeerMemory,
     local: impl IntoIterator<Item = SharedSlice<'a>>,

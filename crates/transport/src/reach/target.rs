@@ -3,19 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
-use nonic_memory::{AdoptedPages, OperationGuard, Place, SharedSlice, Translation};
+use nonic_memory::{AdoptedPages, OperationGuard, OwnMemory, Place, SharedSlice, Translation};
 use nonic_sys::{PeerMemory, SharedMapping};
 
-use crate::kernel_copy::{self, Way};
-use crate::link::{Link, PeerFile, PeerView};
+use super::kernel_copy::{self, Way};
+use super::{ControlPath, PeerView, Reach};
 use crate::tier::Tier;
-
-/// Files of one peer that are mapped, or asked for, at the same time. What lies in others goes another way.
-const FILES_MAX: usize = 4096;
 
 /// Where a peer's bytes can be reached from here.
 #[derive(Debug)]
-pub(crate) enum Target<'a> {
+pub(super) enum Target<'a> {
     /// In an arena of the peer or in its adopted pages, mapped as long as the link.
     Mapped(SharedSlice<'a>),
     /// In a file of the peer.
@@ -28,41 +25,41 @@ pub(crate) enum Target<'a> {
     Mixed { peer: &'a PeerMemory, address: usize, head: usize, pages: SharedSlice<'a> },
 }
 
-impl Link {
+impl Reach {
     /// The way to bytes of the peer, 1 or more, that are to be copied `way`; `None` if there is none. The caller holds an
     /// operation slot.
     #[inline]
-    pub(crate) fn target(&self, way: Way, place: &Place) -> Option<Target<'_>> {
-        if self.party().tier < Tier::Mapped {
+    pub(super) fn target(&self, control: &impl ControlPath, way: Way, place: &Place) -> Option<Target<'_>> {
+        if self.party.tier < Tier::Mapped {
             return self.by_kernel(way, place);
         }
-        if self.is_loopback() {
+        if self.is_loopback {
             // Who writes to a shadow notes it in its book.
             let is_shadow = matches!(place.translation(), Translation::Shadow { .. });
             return (!is_shadow).then_some(Target::Own(*place));
         }
-        self.mapped(way, place).or_else(|| self.by_kernel(way, place))
+        self.mapped(control, way, place).or_else(|| self.by_kernel(way, place))
     }
 
     /// The bytes, if all of them are mapped here by now.
     #[inline(always)]
-    pub(crate) fn mapped_now<'a>(
+    pub(super) fn mapped_now<'a>(
         &'a self,
         view: &'a PeerView,
         guard: &'a OperationGuard<'_>,
         place: &Place,
     ) -> Option<SharedSlice<'a>> {
-        if self.party().tier < Tier::Mapped {
+        if self.party.tier < Tier::Mapped {
             return None;
         }
-        if self.is_loopback() {
-            return self.party().memory.bytes(guard, place);
+        if self.is_loopback {
+            return self.party.memory.bytes(guard, place);
         }
         mapped_slice(view, place)
     }
 
     #[inline]
-    fn mapped(&self, way: Way, place: &Place) -> Option<Target<'_>> {
+    fn mapped(&self, control: &impl ControlPath, way: Way, place: &Place) -> Option<Target<'_>> {
         let length = usize::try_from(place.length()).ok()?;
         match place.translation() {
             Translation::Plain { .. } | Translation::Shadow { .. } => None,
@@ -75,7 +72,7 @@ impl Link {
             }
             Translation::Device { .. } => mapped_slice(self.view()?, place).map(Target::Mapped),
             Translation::SharedFile { file, offset, .. } => {
-                let mapping = self.peer_file(file)?;
+                let mapping = self.files.find(file, || control.ask_file(file))?;
                 let offset = usize::try_from(offset.checked_add(place.offset())?).ok()?;
                 SharedSlice::of_mapping(&mapping, offset, length)?;
                 Some(Target::File { mapping, offset, length })
@@ -93,23 +90,6 @@ impl Link {
         let windows = self.view()?.adopted.as_ref()?;
         let pages = windows.slice(pages.file_offset(start), end - start)?;
         Some(Target::Mixed { peer, address, head: start - address, pages })
-    }
-
-    /// A file of the peer; asks for it the first time and does without until it comes.
-    fn peer_file(&self, file: u32) -> Option<Arc<SharedMapping>> {
-        let mut files = self.lock_files();
-        match files.get(&file) {
-            Some(PeerFile::Mapped(mapping)) => Some(Arc::clone(mapping)),
-            Some(PeerFile::Asked | PeerFile::Refused) => None,
-            // The numbers are the peer's: no more of them are kept than a process can have files open.
-            None if files.len() >= FILES_MAX => None,
-            None => {
-                files.insert(file, PeerFile::Asked);
-                drop(files);
-                self.ask_file(file);
-                None
-            }
-        }
     }
 
     fn by_kernel(&self, way: Way, place: &Place) -> Option<Target<'_>> {
@@ -153,25 +133,25 @@ fn mapped_slice<'a>(view: &'a PeerView, place: &Place) -> Option<SharedSlice<'a>
 impl<'a> Target<'a> {
     /// The bytes, if all of them are mapped here. `guard` is the slot under which they were found.
     #[inline]
-    pub(crate) fn slice<'b>(
+    pub(super) fn slice<'b>(
         &'b self,
-        link: &'b Link,
+        own: &'b OwnMemory,
         guard: &'b OperationGuard<'_>,
     ) -> Option<SharedSlice<'b>> {
         match self {
             Self::Mapped(slice) => Some(*slice),
             Self::File { mapping, offset, length } => SharedSlice::of_mapping(mapping, *offset, *length),
-            Self::Own(place) => link.party().memory.bytes(guard, place),
+            Self::Own(place) => own.bytes(guard, place),
             Self::Kernel { .. } | Self::Mixed { .. } => None,
         }
     }
 
     /// Copies between `local` slices, one after the other, and there, from the first byte to the last.
     #[inline]
-    pub(crate) fn copy(
+    pub(super) fn copy(
         &self,
         way: Way,
-        link: &Link,
+        own: &OwnMemory,
         guard: &OperationGuard<'_>,
         local: &[SharedSlice<'_>],
     ) -> io::Result<()> {
@@ -181,7 +161,7 @@ impl<'a> Target<'a> {
                 copy_mixed(way, peer, local, *address, *head, *pages)
             }
             _ => {
-                let bytes = self.slice(link, guard).ok_or(io::ErrorKind::NotFound)?;
+                let bytes = self.slice(own, guard).ok_or(io::ErrorKind::NotFound)?;
                 copy_mapped(way, bytes, local.iter().copied());
                 Ok(())
             }
@@ -218,7 +198,7 @@ fn copy_mixed(
 }
 
 /// `count` bytes, or as many as there are, from `offset` of slices that stand one after the other.
-pub(crate) fn parts<'a>(
+fn parts<'a>(
     slices: &[SharedSlice<'a>],
     mut offset: usize,
     mut count: usize,

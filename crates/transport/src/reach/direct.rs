@@ -3,13 +3,15 @@
 
 use std::io;
 
-use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, SharedSlice, admit, resolve};
+use nonic_memory::{
+    Access, AddressRange, Key, KeyUse, OperationGuard, OwnMemory, SharedSlice, admit, resolve,
+};
 use nonic_protocol::{QpNumber, QpType};
 
-use crate::kernel_copy::Way;
-use crate::link::{Entered, Link};
+use super::kernel_copy::Way;
+use super::target::Target;
+use super::{ControlPath, Entered, Reach};
 use crate::segment::SlotPlace;
-use crate::target::Target;
 
 /// What an operation wants of the peer's memory.
 #[derive(Clone, Copy, Debug)]
@@ -34,32 +36,38 @@ pub struct DirectRequest {
 #[derive(Debug)]
 pub struct DirectAccess<'a> {
     entered: Entered<'a>,
-    link: &'a Link,
+    /// Of this process, where the bytes are if the peer is this process itself.
+    own: &'a OwnMemory,
     target: Target<'a>,
 }
 
-impl Link {
+impl Reach {
     /// The peer's bytes, if the operation is allowed beyond doubt and they can be reached from here.
-    pub fn direct(&self, request: &DirectRequest) -> Option<DirectAccess<'_>> {
-        let (view, keys) = (self.view()?, self.keys()?);
-        let entered = self.enter(view)?;
+    pub(crate) fn direct(
+        &self,
+        control: &impl ControlPath,
+        request: &DirectRequest,
+    ) -> Option<DirectAccess<'_>> {
+        let view = self.view()?;
+        let entered = self.enter(control, view)?;
         let slot = view.segment.slot(request.target)?;
         if !slot.allows(request.source, request.transport, request.want) {
             return None;
         }
-        let key_use = KeyUse::Through(request.pair.0);
+        let (keys, key_use) = (view.segment.keys(), KeyUse::Through(request.pair.0));
         let place = resolve(keys, slot.zone, request.key, key_use, request.range, request.want).ok()?;
         let way = if request.want == Access::REMOTE_WRITE { Way::Out } else { Way::In };
-        let target = self.target(way, &place)?;
-        Some(DirectAccess { entered, link: self, target })
+        let target = self.target(control, way, &place)?;
+        Some(DirectAccess { entered, own: &self.party.memory, target })
     }
 
     /// Runs `act` on the peer's bytes if the operation is allowed beyond doubt and they are all mapped here: what
-    /// [`Link::direct`] does, for the operations that are over in a moment. `None`: nothing was done. The caller is inside an
+    /// [`Reach::direct`] does, for the operations that are over in a moment. `None`: nothing was done. The caller is inside an
     /// operation of this process, which `own` proves: whoever closes the link waits for that.
     #[inline(always)]
-    pub fn at_once<R>(
+    pub(crate) fn at_once<R>(
         &self,
+        control: &impl ControlPath,
         own: &OperationGuard<'_>,
         request: &DirectRequest,
         act: impl FnOnce(SharedSlice<'_>) -> R,
@@ -67,7 +75,7 @@ impl Link {
         let view = self.view()?;
         // (`enter` would return an option, which goes through memory.)
         let shown = self.own_operations.enter(|| view.segment.light_fences());
-        if shown.is_none() && !self.is_loopback() || self.is_dead() {
+        if shown.is_none() && !self.is_loopback || control.is_dead() {
             return None;
         }
         let slot = view.segment.slot(request.target)?;
@@ -84,17 +92,17 @@ impl Link {
 impl DirectAccess<'_> {
     /// Writes `local` slices there, one after the other. The last byte comes last.
     pub fn write(&self, local: &[SharedSlice<'_>]) -> io::Result<()> {
-        self.target.copy(Way::Out, self.link, &self.entered.guard, local)
+        self.target.copy(Way::Out, self.own, &self.entered.guard, local)
     }
 
     /// Reads from there into `local` slices, one after the other.
     pub fn read(&self, local: &[SharedSlice<'_>]) -> io::Result<()> {
-        self.target.copy(Way::In, self.link, &self.entered.guard, local)
+        self.target.copy(Way::In, self.own, &self.entered.guard, local)
     }
 
     /// The bytes as an aligned word for an atomic, if they are mapped here.
     pub fn atomic_word(&self) -> Option<SharedSlice<'_>> {
-        let slice = self.target.slice(self.link, &self.entered.guard)?;
+        let slice = self.target.slice(self.own, &self.entered.guard)?;
         slice.is_word().then_some(slice)
     }
 }
@@ -113,7 +121,7 @@ mod tests {
 
     use crate::directory::claim_block;
     use crate::layout::BLOCK_SIZE;
-    use crate::{Party, QpSlot, Tier, connect_owner};
+    use crate::{Link, Party, QpSlot, Tier, connect_owner};
 
     /// A link, the party at its far end, and that party's queue pair.
     struct Way {
@@ -255,7 +263,7 @@ mod tests {
                 };
                 let direct = link.direct(&request).and_then(|access| {
                     let whole = matches!(access.target, Target::Mapped(_) | Target::Own { .. });
-                    let bytes = access.target.slice(link, &access.entered.guard);
+                    let bytes = access.target.slice(access.own, &access.entered.guard);
                     bytes.filter(|_| whole).map(|bytes| (bytes.address(), bytes.length()))
                 });
                 let guard = link.party().memory.enter();
