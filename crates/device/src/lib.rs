@@ -27,6 +27,7 @@ mod memory_window;
 mod open_files;
 mod own_thread;
 mod pair_table;
+mod peer_address;
 mod port;
 mod presence;
 mod program_memory;

@@ -39,7 +39,7 @@ impl Surroundings<Path, Instant> for &QueuePair {
         if let Some(path) = &mut connection.path
             && path.slot.is_none()
         {
-            path.slot = path.link.view().and_then(|view| view.segment.slot_place(path.number));
+            path.slot = path.link.view().and_then(|view| view.segment.slot_place(path.address.number()));
         }
     }
 

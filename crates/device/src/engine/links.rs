@@ -4,13 +4,13 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use nonic_protocol::QpNumber;
 use nonic_sys::Seldom;
 use nonic_transport::{BLOCK_SIZE, Link, connect_owner};
 
 use super::progress::MESSAGES_PER_POLL;
 use super::{Engine, Progress, UsedLink, lock};
 use crate::agent;
+use crate::peer_address::PeerAddress;
 
 static UNREACHED: Seldom = Seldom::new();
 
@@ -19,8 +19,9 @@ impl Engine {
         Arc::clone(&self.links.read().unwrap_or_else(PoisonError::into_inner).all)
     }
 
-    /// The link to the process that owns a queue-pair number; connects if there is none. `None`: nobody owns it.
-    pub(crate) fn link_to(&self, number: QpNumber) -> Option<UsedLink> {
+    /// The link to the process with the queue pair of an address; connects if there is none. `None`: nobody is there.
+    pub(crate) fn link_to(&self, address: PeerAddress) -> Option<UsedLink> {
+        let PeerAddress::ThisHost(number) = address;
         let block = number.0 / BLOCK_SIZE;
         let own_blocks = self.own_blocks();
         if own_blocks.contains(&block) {

@@ -9,6 +9,7 @@ use nonic_transport::{Incoming, Link};
 
 use super::{Inner, Path, QueuePair};
 use crate::completion_queue::CompletionQueue;
+use crate::peer_address::PeerAddress;
 
 /// Bytes that came with a message, and the link over which they came.
 #[derive(Clone, Copy)]
@@ -47,7 +48,7 @@ impl QueuePair {
         Arc::ptr_eq(&path.link, link) || path.link.leads_where(link)
     }
 
-    /// Finds the peer's process, if it is on this host and there.
+    /// Finds the peer's process, if it is there.
     pub(crate) fn find_path(&self, inner: &mut Inner) {
         if inner.path.as_ref().is_some_and(|path| !path.link.is_dead())
             || self.transport == QpType::UnreliableDatagram
@@ -55,14 +56,11 @@ impl QueuePair {
         {
             return;
         }
-        let number = inner.attributes.destination_qp;
-        let reachable = inner
-            .attributes
-            .address_vector
-            .is_some_and(|vector| self.context().port_state().reaches(&vector));
-        let link = if reachable { self.engine().link_to(number) } else { None };
-        if let Some(link) = link {
-            inner.path = Some(Path { link, number, slot: None });
+        let (port, number) = (self.context().port_state(), inner.attributes.destination_qp);
+        let vector = inner.attributes.address_vector;
+        let Some(address) = vector.and_then(|vector| PeerAddress::of(port, &vector, number)) else { return };
+        if let Some(link) = self.engine().link_to(address) {
+            inner.path = Some(Path { link, address, slot: None });
         }
     }
 

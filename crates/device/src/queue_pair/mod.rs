@@ -25,6 +25,7 @@ use crate::engine::{Engine, UsedLink};
 use crate::error::Busy;
 use crate::events::EventAccount;
 use crate::happening::Witness;
+use crate::peer_address::PeerAddress;
 use crate::shared_receive_queue::SharedReceiveQueue;
 use crate::zone::Zone;
 
@@ -96,8 +97,8 @@ pub struct QueuePair {
 pub(crate) struct Path {
     /// The link to its process.
     pub(crate) link: UsedLink,
-    /// The number that led there.
-    pub(crate) number: QpNumber,
+    /// What led there.
+    pub(crate) address: PeerAddress,
     /// Where it publishes what it takes, once that is known.
     pub(crate) slot: Option<SlotPlace>,
 }

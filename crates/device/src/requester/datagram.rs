@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
-use nonic_protocol::{BaseHeader, Body, Datagram, Message, Operation, QpNumber, Slot, Status, Step};
+use nonic_protocol::{BaseHeader, Body, Datagram, Message, Operation, Slot, Status, Step};
 use nonic_transport::Link;
 
 use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
+use crate::peer_address::PeerAddress;
 use crate::queue_pair::{Inner, Path, QueuePair};
 
 impl QueuePair {
@@ -21,11 +22,8 @@ impl QueuePair {
             return Step::Failed(Status::LocalQpOperation);
         }
         let port = self.context().port_state();
-        let link = if port.reaches(&destination.vector) {
-            self.datagram_link(inner, destination.qp_number)
-        } else {
-            None
-        };
+        let address = PeerAddress::of(port, &destination.vector, destination.qp_number);
+        let link = address.and_then(|address| self.datagram_link(inner, address));
         let immediate = match slot.operation {
             Operation::Send { immediate } => immediate,
             _ => return Step::Failed(Status::LocalQpOperation),
@@ -57,11 +55,11 @@ impl QueuePair {
         step.unwrap_or(Step::Failed(Status::LocalProtection))
     }
 
-    /// The link to whoever owns a number: the last datagram's, or another, once the last one's peer has been called.
-    fn datagram_link(&self, inner: &mut Inner, number: QpNumber) -> Option<Arc<Link>> {
-        let known = |path: &Path| path.number == number && !path.link.is_dead();
+    /// The link to whoever has this address: the last datagram's, or another, once the last one's peer has been called.
+    fn datagram_link(&self, inner: &mut Inner, address: PeerAddress) -> Option<Arc<Link>> {
+        let known = |path: &Path| path.address == address && !path.link.is_dead();
         if !inner.path.as_ref().is_some_and(known) {
-            let found = self.engine().link_to(number).map(|link| Path { link, number, slot: None });
+            let found = self.engine().link_to(address).map(|link| Path { link, address, slot: None });
             if let Some(last) = std::mem::replace(&mut inner.path, found) {
                 last.link.ring_bell();
             }

@@ -122,7 +122,7 @@ impl QueuePair {
             source: self.number,
             transport: self.transport,
             target,
-            pair: path.number,
+            pair: path.address.number(),
             key: remote.key,
             range: AddressRange::new(remote.address, piece.length.into()),
             want,

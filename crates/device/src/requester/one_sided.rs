@@ -22,7 +22,7 @@ impl QueuePair {
             source: self.number,
             transport: self.transport,
             target: path.slot?,
-            pair: path.number,
+            pair: path.address.number(),
             key: remote.key,
             range: AddressRange::new(remote.address.checked_add(offset)?, length),
             want,
