@@ -139,3 +139,20 @@ fn every_known_use_that_points_back_is_still_there_and_still_needed() {
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
+
+#[test]
+fn the_parts_of_a_link_know_neither_each_other_nor_the_link() {
+    let parts = ["channel", "reach", "session"];
+    let uses = module_uses("crates/transport");
+    for part in parts {
+        assert!(uses.contains_key(&("link".to_owned(), part.to_owned())), "link has no {part}");
+    }
+    let faults: Vec<_> = uses
+        .iter()
+        .filter(|((from, to), _)| {
+            parts.contains(&from.as_str()) && (to == "link" || parts.contains(&to.as_str()))
+        })
+        .map(|((from, to), place)| format!("{from} uses {to} ({place})"))
+        .collect();
+    assert!(faults.is_empty(), "pass in what a part needs of another:\n{}", faults.join("\n"));
+}
