@@ -26,7 +26,7 @@ mod shared_slice;
 pub use address::{AddressRange, RegionAddress};
 pub use adopted_pages::{AdoptedPages, LAYER_BITS, PlainReason};
 #[cfg(not(loom))]
-pub use adoption::{Adopter, Adoption, AdoptionPolicy, Purpose, Shield, watch_offspring};
+pub use adoption::{AdoptedMemory, Adopter, Adoption, AdoptionPolicy, Purpose, Shield, watch_offspring};
 #[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
 pub use gate::{AccessError, KeyUse, Place, admit, resolve};

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use common::{Anonymous, PAGE, end_of, fork_child, mapped_as, shared_view};
@@ -163,7 +164,7 @@ fn memory_with_code_is_adopted_for_a_window_and_runs_all_the_time() {
 
 #[test]
 fn an_adopter_for_windows_leaves_regions_plain() {
-    let (adopter, memory) = (Adopter::for_windows(AdoptionPolicy::Always), Anonymous::new(4));
+    let (adopter, memory) = (Adopter::for_windows(Arc::default(), AdoptionPolicy::Always), Anonymous::new(4));
     let region = adopter.adopt(memory.address(), 2 * PAGE, Purpose::Remote);
     assert_eq!((region.pages, region.reason), (None, PlainReason::Disabled));
     let window = adopter.adopt(memory.address() + 2 * PAGE, 2 * PAGE, Purpose::Window);
@@ -174,7 +175,7 @@ fn an_adopter_for_windows_leaves_regions_plain() {
     for adoption in [on_region, window, region] {
         adopter.give_back(adoption, false);
     }
-    let never = Adopter::for_windows(AdoptionPolicy::Never);
+    let never = Adopter::for_windows(Arc::default(), AdoptionPolicy::Never);
     let window = never.adopt(memory.address(), 2 * PAGE, Purpose::Window);
     assert_eq!((window.pages, window.reason), (None, PlainReason::Disabled));
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use nonic_memory::{Adopter, AdoptionPolicy, Arena, OwnMemory, SharedFiles};
+use nonic_memory::{AdoptedMemory, Adopter, AdoptionPolicy, Arena, OwnMemory, SharedFiles};
 use nonic_sys::{
     AsFd, Backing, BorrowedFd, EventFd, EventKind, FileIdentity, OwnedFd, Witness, file_identity, random_u64,
 };
@@ -47,18 +47,20 @@ pub struct Party {
 }
 
 impl Party {
-    /// A new party with one arena for each device. Memory of regions is adopted only where peers may map it; windows know no tiers.
+    /// A new party with one arena for each device. Memory of regions is adopted only where peers may map it; windows know no
+    /// tiers. All parties of a process that register its memory share what is `adopted`.
     pub fn create(
         tier: Tier,
         adoption: AdoptionPolicy,
+        adopted: Arc<AdoptedMemory>,
         arenas: Vec<Arc<Arena>>,
         trusted_users: TrustedUsers,
     ) -> io::Result<Self> {
         let segment = Segment::create()?;
         let memory = OwnMemory::new(segment.keys().view().clone(), arenas)?;
         let (adopter, adoption) = match tier {
-            Tier::Mapped => (Adopter::new(adoption), adoption),
-            Tier::Kernel | Tier::Ring => (Adopter::for_windows(adoption), AdoptionPolicy::Never),
+            Tier::Mapped => (Adopter::of(adopted, adoption), adoption),
+            Tier::Kernel | Tier::Ring => (Adopter::for_windows(adopted, adoption), AdoptionPolicy::Never),
         };
         let adopted_file = match adopter.file() {
             Some(file) => Some((file.try_clone_to_owned()?, file_identity(file)?)),
@@ -87,10 +89,10 @@ impl Party {
         self.adopted_file.as_ref().map(|(file, identity)| (file.as_fd(), *identity))
     }
 
-    /// Whether an area of this process shows its own file of adopted pages.
+    /// Whether an area of this process shows its own file of adopted pages: also if only another party adopts.
     pub fn is_adopted(&self, backing: &Backing) -> bool {
         let Backing::SharedFile { device, inode, .. } = backing else { return false };
-        self.adopted_file.as_ref().is_some_and(|(_, identity)| *identity == (*device, *inode))
+        self.adopter.memory().is_in((*device, *inode))
     }
 
     /// Wakes one of this process's own threads.

@@ -130,7 +130,8 @@ impl Engine {
             .map(|_| Arena::create(config.device_memory).map(Arc::new))
             .collect::<io::Result<Vec<_>>>();
         let arenas = asked("shared memory for device memory (memfd_create)", arenas)?;
-        let party = Party::create(config.tier, config.adoption, arenas, config.trusted_users.clone());
+        let trusted = config.trusted_users.clone();
+        let party = Party::create(config.tier, config.adoption, Arc::default(), arenas, trusted);
         let party = asked("shared memory for the key table (memfd_create)", party)?;
         let party = Arc::new(party);
         if let Some(bytes) = config.fork_copy {

@@ -20,7 +20,14 @@ impl BarePeer {
         Self {
             block: claim_block().unwrap(),
             party: Arc::new(
-                Party::create(tier, AdoptionPolicy::Never, Vec::new(), TrustedUsers::default()).unwrap(),
+                Party::create(
+                    tier,
+                    AdoptionPolicy::Never,
+                    Arc::default(),
+                    Vec::new(),
+                    TrustedUsers::default(),
+                )
+                .unwrap(),
             ),
         }
     }

@@ -42,4 +42,10 @@ impl FileCell {
         made.push((generation, file));
         Ok(file)
     }
+
+    /// The file, if this process has made one.
+    pub(super) fn made(&'static self) -> Option<&'static AddressFile> {
+        let generation = fork_generation();
+        self.hold().last().filter(|(made_in, _)| *made_in == generation).map(|(_, file)| *file)
+    }
 }

@@ -53,6 +53,7 @@
 //! touched has no pages to hold, and is adopted. What the kernel holds for the time of one system call only
 //! (direct input and output) it does not tell: no registration of that memory may begin or end meanwhile.
 
+mod adopted_memory;
 mod choices;
 mod file_cell;
 mod fork;
@@ -70,11 +71,12 @@ mod switching;
 mod telling;
 
 use std::fmt;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+pub use adopted_memory::AdoptedMemory;
 pub use choices::{AdoptionPolicy, Purpose, Shield};
-use fork::Shared;
 use nonic_sys::{AsFd, BorrowedFd, OwnedFd, PAGE};
 pub use offspring::watch_offspring;
 use state::{Outcome, State};
@@ -103,12 +105,14 @@ struct Life {
     copied_pages: usize,
 }
 
-/// The adopted memory of this process.
+/// Adopts memory of this process for one whose regions lie there.
 pub struct Adopter {
     policy: AdoptionPolicy,
     /// Regions stay plain.
     windows_only: bool,
-    shared: &'static Shared,
+    memory: Arc<AdoptedMemory>,
+    /// It said that a peer was stopped inside an operation, and not yet that none is left.
+    has_stopped_peer: AtomicBool,
 }
 
 impl fmt::Debug for Adopter {
@@ -123,24 +127,30 @@ impl fmt::Debug for Adopter {
 const LOCAL_BYTES: usize = 8 << 10;
 
 impl Adopter {
-    /// Nothing is made before the first adoption that needs it.
+    /// One with a memory of its own.
     pub fn new(policy: AdoptionPolicy) -> Self {
-        let adopter = Self { policy, windows_only: false, shared: fork::take_slot() };
-        adopter.state().reset_settings();
-        adopter
+        Self::of(Arc::default(), policy)
     }
 
-    /// One that adopts the memory of windows only ([`Purpose::Window`]).
-    pub fn for_windows(policy: AdoptionPolicy) -> Self {
-        let mut adopter = Self::new(policy);
+    /// One that shares its memory with others.
+    pub fn of(memory: Arc<AdoptedMemory>, policy: AdoptionPolicy) -> Self {
+        Self { policy, windows_only: false, memory, has_stopped_peer: AtomicBool::new(false) }
+    }
+
+    /// The same for the memory of windows only ([`Purpose::Window`]).
+    pub fn for_windows(memory: Arc<AdoptedMemory>, policy: AdoptionPolicy) -> Self {
+        let mut adopter = Self::of(memory, policy);
         adopter.windows_only = true;
         adopter
     }
 
+    /// What it shares with others.
+    pub fn memory(&self) -> &AdoptedMemory {
+        &self.memory
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.refresh();
-        state
+        self.memory.state()
     }
 
     /// So many more threads of this process (or fewer), other than those that adopt and give back, are the library's own and
@@ -235,7 +245,7 @@ impl Adopter {
         if self.policy == AdoptionPolicy::Never {
             return None;
         }
-        self.shared.file.file().ok().map(AsFd::as_fd)
+        self.memory.shared.file.file().ok().map(AsFd::as_fd)
     }
 
     /// Adopts the whole pages of a range that is being registered, as far as that is possible. Never fails: what cannot
@@ -278,7 +288,7 @@ impl Adopter {
             // What is left beside a run is asked for again, by itself.
             Purpose::Window => pages.is_none(),
         };
-        if !counts || self.policy == AdoptionPolicy::Never {
+        if !counts {
             return [(0, 0); 2];
         }
         let plain = plain_parts(address, length, pages);
@@ -334,6 +344,9 @@ impl Adopter {
         if !state.is_current(adoption.generation) {
             return;
         }
+        if stopped_peer && !self.has_stopped_peer.swap(true, Ordering::Relaxed) {
+            state.note_stopped_peers(1);
+        }
         if let Some(life) = &adoption.life {
             state.learned.note(life.bytes, life.copied_pages, life.since.elapsed());
         }
@@ -343,13 +356,18 @@ impl Adopter {
             }
         }
         if let Some(pages) = &adoption.pages {
-            state.release(pages, stopped_peer);
+            state.release(pages);
         }
     }
 
-    /// No peer is left that was stopped inside an operation: places given up under one can be used again.
+    /// No peer is left that was stopped inside an operation: places given up under one can be used again, if the others who
+    /// share the memory have none either.
     pub fn peers_are_gone(&self) {
-        self.state().peers_are_gone();
+        let mut state = self.state();
+        if self.has_stopped_peer.swap(false, Ordering::Relaxed) {
+            state.note_stopped_peers(-1);
+        }
+        state.use_stopped_places();
     }
 
     /// Separate stretches of adopted memory now: the mappings they take are as many.
@@ -360,7 +378,9 @@ impl Adopter {
 
 impl Drop for Adopter {
     fn drop(&mut self) {
-        fork::return_slot(self.shared);
+        if *self.has_stopped_peer.get_mut() {
+            self.state().note_stopped_peers(-1);
+        }
     }
 }
 

@@ -132,7 +132,10 @@ mod tests {
 
     fn party(tier: Tier) -> Arc<Party> {
         let arena = Arc::new(Arena::create(ARENA).unwrap());
-        Arc::new(Party::create(tier, AdoptionPolicy::Auto, vec![arena], TrustedUsers::default()).unwrap())
+        Arc::new(
+            Party::create(tier, AdoptionPolicy::Auto, Arc::default(), vec![arena], TrustedUsers::default())
+                .unwrap(),
+        )
     }
 
     fn to_itself(tier: Tier) -> Way {

@@ -238,7 +238,7 @@ impl State {
             let (from, to) = (offset_of(planned.layer, planned.start), offset_of(planned.layer, planned.end));
             if from < to {
                 self.places.adopted.keep(from, to);
-                self.give_back_places(from, to, false);
+                self.give_back_places(from, to);
             }
         }
         let (from, to) = (offset_of(failed.layer, reached), offset_of(failed.layer, failed.end));

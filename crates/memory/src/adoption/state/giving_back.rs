@@ -15,33 +15,32 @@ use crate::adoption::{AdoptedPages, LAYER_BITS};
 impl State {
     /// Gives back what could not be given back: because somebody held pages, if nobody does any more.
     pub(super) fn settle_held_back(&mut self) {
-        let Some(stopped_peer) = self.held_back else { return };
-        if self.tools.as_ref().is_none_or(|tools| tools.status.holder().is_some()) {
+        if !self.held_back || self.tools.as_ref().is_none_or(|tools| tools.status.holder().is_some()) {
             return;
         }
-        self.held_back = None;
+        self.held_back = false;
         let idle: Vec<_> = self.places.adopted.all().filter(|(_, _, uses)| *uses == 0).collect();
         for (from, to, _) in idle {
-            self.settle(from, to, stopped_peer);
+            self.settle(from, to);
         }
     }
 
     /// Has idle pages given back when the next region begins or ends, and not now.
-    fn put_off(&mut self, stopped_peer: bool) {
-        self.held_back = Some(stopped_peer || self.held_back == Some(true));
+    fn put_off(&mut self) {
+        self.held_back = true;
     }
 
     /// A region ends that used these pages.
-    pub(in crate::adoption) fn release(&mut self, pages: &AdoptedPages, stopped_peer: bool) {
+    pub(in crate::adoption) fn release(&mut self, pages: &AdoptedPages) {
         self.settle_held_back();
         self.settle_idle_windows();
         let (from, to) = (offset_of(pages.layer, pages.start), offset_of(pages.layer, pages.end));
         self.places.adopted.release(from, to);
-        self.settle(from, to, stopped_peer);
+        self.settle(from, to);
     }
 
     /// Gives back the pages of a range of the file that nobody uses.
-    pub(super) fn settle(&mut self, from: u64, to: u64, stopped_peer: bool) {
+    pub(super) fn settle(&mut self, from: u64, to: u64) {
         let mut idle = Vec::new();
         for (start, end, uses) in self.places.adopted.within(from, to) {
             if uses > 0 {
@@ -70,7 +69,7 @@ impl State {
             if holder == Holder::Driver {
                 MAY_BE_HELD.say();
             }
-            return self.put_off(stopped_peer);
+            return self.put_off();
         }
         if !self.windows.is_empty() && !self.is_alone() {
             let of_windows = |(from, to): &mut (u64, u64)| self.windows.overlaps(*from, *to);
@@ -82,7 +81,7 @@ impl State {
         let quiet = self.quiet.clone();
         quietly(quiet, || {
             for (start, end) in idle {
-                self.give_back_places(start, end, stopped_peer);
+                self.give_back_places(start, end);
             }
         });
     }
@@ -114,7 +113,7 @@ impl State {
             let is_idle =
                 |(from, to, uses): &(u64, u64, u32)| *uses == 0 && self.windows.overlaps(*from, *to);
             if self.places.adopted.within(from, to).any(|run| is_idle(&run)) {
-                self.settle(from, to, false);
+                self.settle(from, to);
             }
         }
     }
@@ -127,13 +126,14 @@ impl State {
         self.idle_bytes = 0;
         let idle: Vec<_> = self.places.adopted.all().filter(|(_, _, uses)| *uses == 0).collect();
         for (from, to, _) in idle {
-            self.settle(from, to, false);
+            self.settle(from, to);
         }
         self.idle_limit = super::IDLE_LIMIT.max(2 * self.idle_bytes);
     }
 
     /// Makes the pages at these places of the file private again, wherever they are mapped.
-    pub(super) fn give_back_places(&mut self, from: u64, to: u64, stopped_peer: bool) {
+    pub(super) fn give_back_places(&mut self, from: u64, to: u64) {
+        let stopped_peer = self.stopped_peers > 0;
         let alone = self.is_alone();
         let Some(file) = self.tools.as_ref().map(|tools| tools.file) else { return };
         let is_wiped = |(low, high, advice): &(u64, u64, AreaAdvice)| {
@@ -141,9 +141,9 @@ impl State {
         };
         if !alone && self.advised.iter().any(is_wiped) {
             // What it would become could not be told to be wiped.
-            return self.put_off(stopped_peer);
+            return self.put_off();
         }
-        let Ok(spans) = self.mappings_of(from, to) else { return self.put_off(stopped_peer) };
+        let Ok(spans) = self.mappings_of(from, to) else { return self.put_off() };
         self.places.forget_gone_children(file);
         // Piece by piece, if this is all there is to it.
         let is_all = |span: &Span| span.offset == from && span.end - span.start == (to - from) as usize;
@@ -177,7 +177,7 @@ impl State {
         if failed {
             // The bytes are in the file, and some of the memory still shows it: it stays so, and the place stays taken.
             NOT_GIVEN_BACK.say();
-            return self.put_off(stopped_peer);
+            return self.put_off();
         }
         self.places.adopted.remove(from, to);
         self.forget_advice(from, to);

@@ -92,9 +92,11 @@ pub(super) struct State {
     /// So many have to be between two searches.
     search_after: u32,
     pub(super) learned: Learned,
-    /// Adopted pages that no region uses were not given back, since the kernel holds pages of the process; and whether a
-    /// stopped peer may still write to some of them.
-    held_back: Option<bool>,
+    /// Adopted pages that no region uses were not given back, since the kernel holds pages of the process.
+    held_back: bool,
+    /// Adopters of which a peer was stopped inside an operation. As long as there are any, pages are replaced under it whoever
+    /// gives them back: it may have been at them by another's region.
+    stopped_peers: usize,
     /// Addresses at which the file is mapped for its own sake, and not as the program's memory.
     views: Runs,
     /// Places of adopted memory that is or was a window's: the program may unmap it at any time, also while it is given back.
@@ -150,7 +152,8 @@ impl State {
             since_search: 0,
             search_after: 1,
             learned: Learned::default(),
-            held_back: None,
+            held_back: false,
+            stopped_peers: 0,
             views: Runs::new(),
             windows: Runs::new(),
             idle_bytes: 0,
@@ -164,6 +167,7 @@ impl State {
         (self.own_threads, self.shield, self.quiet) = (0, Shield::Best, None);
         (self.fork_copy_limit, self.fork_patience) = (FORK_COPY_LIMIT, FORK_PATIENCE);
         self.out_of_children = false;
+        self.stopped_peers = 0;
         self.learned = Learned::default();
         if let Some(tools) = &mut self.tools {
             tools.userfault = None;
@@ -318,13 +322,20 @@ impl State {
             })
             .collect();
         for (from, to, _) in waiting {
-            self.settle(from, to, false);
+            self.settle(from, to);
         }
     }
 
-    /// No stopped peer is left.
-    pub(super) fn peers_are_gone(&mut self) {
-        self.held_back = self.held_back.map(|_| false);
+    /// So many more adopters (or fewer) have stopped peers.
+    pub(super) fn note_stopped_peers(&mut self, more: isize) {
+        self.stopped_peers = self.stopped_peers.saturating_add_signed(more);
+    }
+
+    /// Uses places again that were given up under stopped peers, if none is left.
+    pub(super) fn use_stopped_places(&mut self) {
+        if self.stopped_peers > 0 {
+            return;
+        }
         let places: Vec<_> = self.places.stopped.all().collect();
         for (from, to, _) in places {
             self.places.stopped.remove(from, to);
