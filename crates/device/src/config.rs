@@ -23,7 +23,8 @@ pub enum RestPolicy {
     Never,
 }
 
-/// Settings of all devices of the process. Read from `NONIC_*` once, when the first device is listed or opened.
+/// Settings of an engine and its devices. Those of the engine that a process shares are read from `NONIC_*` once, when the first device
+/// is listed or opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// `NONIC_DEVICES`: how many devices there are, 0 to 16; default 1.
@@ -46,9 +47,9 @@ pub struct Config {
     /// `never`.
     pub adoption: AdoptionPolicy,
     /// `NONIC_FORK_COPY`: adopted bytes that a fork copies into the child at most, with an optional `K`, `M` or `G`;
-    /// `None`: as the adopter has it, 256M.
+    /// `None`: as the process has it, 256M unless another of its engines says something else: the last one counts.
     pub fork_copy: Option<u64>,
-    /// `NONIC_PTRACE=any`: let same-user peers copy by the kernel under Yama's `ptrace_scope` 1.
+    /// `NONIC_PTRACE=any`: let same-user peers copy by the kernel under Yama's `ptrace_scope` 1; from then on the whole process does.
     pub allow_tracers: bool,
     /// `NONIC_TRUST`: users, by name or number with commas between them, whose processes may reach this process's memory
     /// though the kernel cannot be asked whether it would let them; default nobody.

@@ -16,7 +16,8 @@ use crate::events::EventQueue;
 use crate::limits::Limits;
 use crate::port::{DEFAULT_PKEY, GidEntry, Port, PortAttributes};
 
-/// An open device (`ibv_open_device(3)`). All contexts of a process share one engine.
+/// An open device (`ibv_open_device(3)`). It keeps its engine running, which all contexts of a process share that were not opened on
+/// another one ([`crate::EngineHandle`]).
 #[derive(Debug)]
 pub struct Context {
     device: Device,
@@ -32,9 +33,8 @@ pub struct Context {
 }
 
 impl Context {
-    pub(crate) fn open(device: &Device) -> Result<Arc<Self>, OpenError> {
+    pub(crate) fn open(device: &Device, owner: Arc<EngineOwner>) -> Result<Arc<Self>, OpenError> {
         let config = device.config();
-        let owner = EngineOwner::current(config)?;
         let device_memory = owner.arena(device.index()).capacity();
         Ok(Arc::new(Self {
             device: device.clone(),
@@ -53,7 +53,7 @@ impl Context {
         &self.device
     }
 
-    /// What all queue pairs of this process have done by now, those that are gone included.
+    /// What all queue pairs of its engine have done by now, those that are gone included.
     pub fn counters(&self) -> io::Result<Counters> {
         let segment = self.engine().party().segment.as_fd().try_clone_to_owned()?;
         read_segment_counters(&segment.into())

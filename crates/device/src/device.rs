@@ -4,13 +4,16 @@ use std::sync::{Arc, OnceLock};
 
 use crate::config::Config;
 use crate::context::Context;
+use crate::engine::EngineOwner;
 use crate::error::OpenError;
-use crate::port;
+use crate::{port, process};
 
 /// A device that can be opened. Costs nothing until then.
 #[derive(Clone, Debug)]
 pub struct Device {
     config: Arc<Config>,
+    /// The engine it is on; none: the one that the process shares, when it is opened.
+    engine: Option<Arc<EngineOwner>>,
     index: u32,
     name: Arc<str>,
     guid: u64,
@@ -23,18 +26,20 @@ fn config() -> &'static Arc<Config> {
 
 /// The devices of this process, as the environment asks for them (see [`Config`]).
 pub fn devices() -> Vec<Device> {
-    devices_of(config())
+    devices_of(config(), None)
 }
 
-/// Devices under settings of the caller's. What is of the engine follows those of the device that was opened first.
+/// Devices under settings of the caller's, on the engine that the process shares: what is of the engine follows those of the device
+/// that was opened first. For an engine under settings of its own there is [`crate::EngineHandle`].
 pub fn devices_with(config: Config) -> Vec<Device> {
-    devices_of(&Arc::new(config))
+    devices_of(&Arc::new(config), None)
 }
 
-fn devices_of(config: &Arc<Config>) -> Vec<Device> {
+pub(crate) fn devices_of(config: &Arc<Config>, engine: Option<&Arc<EngineOwner>>) -> Vec<Device> {
     (0..config.devices)
         .map(|index| Device {
             config: Arc::clone(config),
+            engine: engine.cloned(),
             index,
             name: format!("{}{index}", config.device_name).into(),
             guid: port::guid(index),
@@ -63,8 +68,15 @@ impl Device {
         &self.config
     }
 
-    /// Opens it: every call gives a context of its own.
+    /// Opens it: every call gives a context of its own. Fails if the kernel refuses memory or descriptors, and in a child if the
+    /// device is on an engine that its parent made ([`crate::EngineHandle`]).
     pub fn open(&self) -> Result<Arc<Context>, OpenError> {
-        Context::open(self).inspect_err(|error| tracing::error!(device = self.name(), "{error}"))
+        let engine = match &self.engine {
+            None => process::shared_engine(&self.config),
+            Some(engine) if engine.is_current() => Ok(Arc::clone(engine)),
+            Some(_) => Err(OpenError::Forked),
+        };
+        let opened = engine.and_then(|engine| Context::open(self, engine));
+        opened.inspect_err(|error| tracing::error!(device = self.name(), "{error}"))
     }
 }

@@ -32,7 +32,7 @@ impl Context {
         log_alignment: u32,
     ) -> Result<Arc<DeviceMemory>, DeviceMemoryError> {
         if !self.is_current() {
-            return Self::open(self.device())?.allocate_device_memory(length, log_alignment);
+            return self.device().open()?.allocate_device_memory(length, log_alignment);
         }
         let offset = self.engine().arena(self.device().index()).allocate(length, log_alignment)?;
         Ok(Arc::new(DeviceMemory {

@@ -18,6 +18,9 @@ pub enum OpenError {
         /// What it said.
         source: io::Error,
     },
+    /// The engine was made before a `fork` by the parent.
+    #[error("the engine was made before fork and belongs to the parent: make one in the child")]
+    Forked,
 }
 
 /// Says what a system call was for.

@@ -20,7 +20,7 @@ use nonic_transport::Windows;
 use crate::config::Config;
 use crate::engine::{EngineOwner, lock};
 use crate::open_files::{OpenFile, OpenFiles};
-use crate::turns;
+use crate::{process, turns};
 
 /// A part of an exposed range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ fn home() -> io::Result<&'static Home> {
     }
     let config =
         crate::devices().first().map_or_else(Config::from_environment, |device| device.config().clone());
-    let owner = EngineOwner::current(&config).map_err(io::Error::other)?;
+    let owner = process::shared_engine(&config).map_err(io::Error::other)?;
     let home = HOME.get_or_make(|| Home {
         owner,
         files: OpenFiles::default(),

@@ -51,7 +51,7 @@ impl OwnThread {
     /// ([`Starter::has_started`]) or it says itself what it does, to when it drops this.
     pub fn count() -> Self {
         Self {
-            at_work: crate::engine::at_work(),
+            at_work: crate::process::at_work(),
             presence: Presence::new(count),
             is_counted: Cell::new(false),
         }

@@ -6,24 +6,6 @@ use nonic_device::{
     CreateError, ModifyError, Operation, PostError, QpAttributes, ReceiveRequest, Status, devices,
 };
 
-/// Runs `body` in a child and returns the child's exit status.
-fn in_child(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child runs only `body` and `_exit`; this file has one test, so no other thread of this process holds
-    // a lock the child could need.
-    unsafe {
-        let child = libc::fork();
-        assert!(child >= 0, "fork failed");
-        if child == 0 {
-            let status = body();
-            libc::_exit(status);
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        assert!(libc::WIFEXITED(status), "the child was killed: {status:#x}");
-        libc::WEXITSTATUS(status)
-    }
-}
-
 fn exchange(one: &common::End, other: &common::End) {
     other.post_receive(1);
     one.post(2, Operation::Send { immediate: None }, &[one.piece(0, 64)]);
@@ -37,7 +19,7 @@ fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
     // A message waits in the ring while the child lives.
     other.post_receive(3);
     one.post(4, Operation::Send { immediate: None }, &[one.piece(0, 64)]);
-    let status = in_child(|| {
+    let status = common::in_child(|| {
         let zone =
             one.zone.create_address_handle(one.pair.attributes().address_vector.unwrap_or_else(|| {
                 // No path was set: any other failure than the expected one ends the child with a telling status.

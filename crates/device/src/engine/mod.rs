@@ -1,6 +1,8 @@
-//! The engine of a process: one for all its contexts and faces. It knows every queue pair and every link, and drives
-//! them on whichever thread calls.
+//! An engine: it knows every queue pair of its contexts and every link, and drives them on whichever thread calls. A process may
+//! have several, which are strangers to each other but for what is in their [`Commons`]; which of them the faces share is said
+//! elsewhere.
 
+mod commons;
 mod driver;
 mod links;
 mod owner;
@@ -21,14 +23,14 @@ use std::time::Instant;
 use nonic_memory::{Arena, ZoneId};
 use nonic_protocol::QpNumber;
 use nonic_sys::{
-    AsFd, BiasedMutex, Epoll, PacketSocket, PerProcess, Seldom, SharedMapping, current_generation,
-    fork_generation, own_user,
+    AsFd, BiasedMutex, Epoll, PacketSocket, Seldom, SharedMapping, current_generation, fork_generation,
+    own_user,
 };
 use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
 
+pub(crate) use self::commons::Commons;
 use self::driver::Driver;
 pub(crate) use self::owner::EngineOwner;
-pub use self::owner::{fork_init, is_fork_initialized};
 pub(crate) use self::progress::{Aside, Progress};
 pub(crate) use self::revocation::Leaving;
 use self::standing::Attended;
@@ -56,7 +58,7 @@ struct Links {
     by_token: HashMap<u64, Arc<Link>>,
 }
 
-/// One process's engine.
+/// One engine.
 #[derive(Debug)]
 pub(crate) struct Engine {
     generation: u32,
@@ -109,12 +111,6 @@ pub(crate) struct Engine {
     departure: owner::Departure,
 }
 
-/// Held by threads of the library while they may touch memory of the program: one for all engines a process ever has.
-pub(crate) fn at_work() -> Arc<Mutex<()>> {
-    static AT_WORK: PerProcess<Arc<Mutex<()>>> = PerProcess::new();
-    Arc::clone(AT_WORK.get_or_make(Arc::default))
-}
-
 static NO_BLOCK: Seldom = Seldom::new();
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -122,7 +118,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    fn create(config: &Config) -> Result<Self, OpenError> {
+    fn create(config: &Config, commons: &Commons) -> Result<Self, OpenError> {
         if config.allow_tracers {
             nonic_sys::allow_any_tracer();
         }
@@ -130,18 +126,15 @@ impl Engine {
             .map(|_| Arena::create(config.device_memory).map(Arc::new))
             .collect::<io::Result<Vec<_>>>();
         let arenas = asked("shared memory for device memory (memfd_create)", arenas)?;
-        let trusted = config.trusted_users.clone();
-        let party = Party::create(config.tier, config.adoption, Arc::default(), arenas, trusted);
+        let (adopted, trusted) = (commons.adopted_memory(), config.trusted_users.clone());
+        let party = Party::create(config.tier, config.adoption, adopted, arenas, trusted);
         let party = asked("shared memory for the key table (memfd_create)", party)?;
         let party = Arc::new(party);
         if let Some(bytes) = config.fork_copy {
             party.adopter.set_fork_copy_limit(bytes);
         }
         party.memory.shadows().set_seed(config.cache_seed);
-        if is_fork_initialized() {
-            party.adopter.fork_init();
-        }
-        let at_work = at_work();
+        let at_work = commons.at_work();
         let resting = Arc::clone(&at_work);
         // Pages of a program with one thread are moved without protection: not while the agent uses them.
         party.adopter.set_quiet_hook(move |switch| {

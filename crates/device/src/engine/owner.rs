@@ -1,15 +1,15 @@
-//! Who keeps the engine running, and what happens to it when its process forks or exits.
+//! Who keeps an engine running, and what happens to it when its process forks or exits.
 
 use std::io;
 use std::ops::Deref;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nonic_sys::EventCount;
 
-use super::{Engine, lock};
+use super::{Commons, Engine, lock};
 use crate::agent;
 use crate::config::Config;
 use crate::error::OpenError;
@@ -27,27 +27,15 @@ impl Deref for EngineOwner {
     }
 }
 
-static CURRENT: Mutex<Weak<EngineOwner>> = Mutex::new(Weak::new());
-
 impl EngineOwner {
     /// The engine, for objects that do not keep it running.
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.0
     }
 
-    /// This process's engine, made if there is none.
-    pub(crate) fn current(config: &Config) -> Result<Arc<Self>, OpenError> {
-        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(owner) = current.upgrade()
-            && owner.is_current()
-        {
-            return Ok(owner);
-        }
-        let owner = Arc::new(Self(Arc::new(Engine::create(config)?)));
-        nonic_sys::at_exit(say_goodbye);
-        // In a child this drops the parent's only if the child held its last owner, which then stops nothing.
-        *current = Arc::downgrade(&owner);
-        Ok(owner)
+    /// A new engine.
+    pub(crate) fn create(config: &Config, commons: &Commons) -> Result<Self, OpenError> {
+        Ok(Self(Arc::new(Engine::create(config, commons)?)))
     }
 
     /// Starts the agent: at first need, which is the first queue pair.
@@ -133,17 +121,22 @@ pub(super) struct Departure {
 }
 
 impl Engine {
-    /// Has the agent answer what is owed, after whoever reads rings right now, and say goodbye; waits for it, but not for
-    /// long. A program may exit as soon as it sees what a peer wrote; the peer must have its answer then.
-    fn depart(&self, patience: Duration) {
+    /// Has the agent answer what is owed, after whoever reads rings right now, and say goodbye: the process exits.
+    pub(crate) fn ask_to_depart(&self) {
+        // Without an agent no queue pair was ever made, so nobody is told.
+        if self.departure.may_be_asked.load(Ordering::SeqCst) {
+            self.departure.asked.store(true, Ordering::SeqCst);
+            self.party.doorbell.signal();
+        }
+    }
+
+    /// Waits until it has done so, but not for long. A program may exit as soon as it sees what a peer wrote; the peer must have its
+    /// answer then.
+    pub(crate) fn await_departure(&self, end: Instant) {
         let departure = &self.departure;
         if !departure.may_be_asked.load(Ordering::SeqCst) {
-            // No queue pair was ever made, so nobody is told.
             return;
         }
-        departure.asked.store(true, Ordering::SeqCst);
-        self.party.doorbell.signal();
-        let end = Instant::now() + patience;
         loop {
             let ticket = departure.waiting.prepare();
             if departure.done.load(Ordering::SeqCst) || Instant::now() >= end {
@@ -166,53 +159,16 @@ impl Engine {
     }
 }
 
-/// How long an exiting process waits for what its peers should know.
-const EXIT_PATIENCE: Duration = Duration::from_millis(400);
-
-/// Runs when the process exits with devices still open, on a thread that may hold any lock.
-extern "C" fn say_goodbye() {
-    // Not if another thread is just opening a device: an exit must not wait for anything.
-    let Ok(current) = CURRENT.try_lock() else { return };
-    let owner = current.upgrade();
-    drop(current);
-    if let Some(owner) = owner {
-        if owner.is_current() {
-            owner.0.depart(EXIT_PATIENCE);
-        }
-        // Dropping it would join a thread that may need what the program's own exit handlers hold.
-        std::mem::forget(owner);
-    }
-}
-
-/// The program said that its children do not use registered memory.
-static FORK_INIT: AtomicBool = AtomicBool::new(false);
-
-/// From now on children of this process do not inherit its adopted memory (`ibv_fork_init(3)`): a fork then copies none.
-pub fn fork_init() {
-    let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-    FORK_INIT.store(true, Ordering::SeqCst);
-    let owner = current.upgrade();
-    drop(current);
-    if let Some(owner) = owner
-        && owner.is_current()
-    {
-        owner.party.adopter.fork_init();
-    }
-}
-
-/// Whether [`fork_init`] was called.
-pub fn is_fork_initialized() -> bool {
-    FORK_INIT.load(Ordering::SeqCst)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn an_agent_counts_as_soon_as_it_is_there() {
         for _ in 0..20 {
-            let owner = EngineOwner(Arc::new(Engine::create(&Config::default()).unwrap()));
+            let owner = EngineOwner::create(&Config::default(), &Commons::default()).unwrap();
             owner.ensure_agent().unwrap();
             let shown = format!("{:?}", owner.party.adopter);
             assert!(shown.contains("own_threads: 1"), "{shown}");
@@ -220,8 +176,22 @@ mod tests {
     }
 
     #[test]
+    fn agents_of_all_engines_count_in_each() {
+        let commons = Commons::default();
+        let owners = [(); 2].map(|()| EngineOwner::create(&Config::default(), &commons).unwrap());
+        let shown = |owner: &EngineOwner| format!("{:?}", owner.party.adopter);
+        owners[0].ensure_agent().unwrap();
+        assert!(owners.iter().all(|owner| shown(owner).contains("own_threads: 1")));
+        owners[1].ensure_agent().unwrap();
+        assert!(owners.iter().all(|owner| shown(owner).contains("own_threads: 2")));
+        let [first, second] = owners;
+        drop(first);
+        assert!(shown(&second).contains("own_threads: 1"));
+    }
+
+    #[test]
     fn an_agent_that_panics_counts_as_no_thread_of_the_library_and_is_not_waited_for() {
-        let engine = Arc::new(Engine::create(&Config::default()).unwrap());
+        let engine = Arc::new(Engine::create(&Config::default(), &Commons::default()).unwrap());
         let counted =
             |count| format!("{:?}", engine.party.adopter).contains(&format!("own_threads: {count}"));
         assert!(counted(0));
@@ -235,7 +205,8 @@ mod tests {
         assert!(thread.join().is_err());
         assert!(counted(0), "{:?}", engine.party.adopter);
         let began = Instant::now();
-        engine.depart(Duration::from_secs(60));
+        engine.ask_to_depart();
+        engine.await_departure(began + Duration::from_secs(60));
         assert!(began.elapsed() < Duration::from_secs(30));
     }
 }

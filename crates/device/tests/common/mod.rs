@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test is a crate of its own and uses its part.
 
+pub(crate) mod pair;
+
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,24 @@ impl QueuePairObserver for NoObserver {
 pub(crate) fn program(address: usize) -> ProgramAddress {
     // SAFETY: tests keep what they register, and look at it when nothing is under way or through raw pointers.
     unsafe { ProgramAddress::new(address) }
+}
+
+/// Runs `body` in a child and returns the child's exit status.
+pub(crate) fn in_child(body: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child runs only `body` and `_exit`; tests that do this are alone in their file, so no
+    // other thread of this process holds a lock the child could need.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0, "fork failed");
+        if child == 0 {
+            let status = body();
+            libc::_exit(status);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert!(libc::WIFEXITED(status), "the child was killed: {status:#x}");
+        libc::WEXITSTATUS(status)
+    }
 }
 
 /// CPU time of the calling thread.

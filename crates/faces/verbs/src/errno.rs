@@ -70,6 +70,7 @@ impl From<OpenError> for Errno {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::System { source, .. } => source.into(),
+            OpenError::Forked => Self::EIO,
         }
     }
 }

@@ -1,0 +1,32 @@
+//! What the engines of one process have in common: its memory, and its threads that keep off it.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use nonic_memory::AdoptedMemory;
+
+use super::lock;
+
+/// Belongs to whoever makes the engines.
+#[derive(Debug, Default)]
+pub(crate) struct Commons {
+    at_work: Arc<Mutex<()>>,
+    adopted: Mutex<Weak<AdoptedMemory>>,
+}
+
+impl Commons {
+    /// Held by threads of the library while they may touch memory of the program.
+    pub(crate) fn at_work(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.at_work)
+    }
+
+    /// Where all engines that live at the same time adopt memory: a page can be moved to one place only, and threads of any
+    /// engine are threads of the library.
+    pub(super) fn adopted_memory(&self) -> Arc<AdoptedMemory> {
+        let mut adopted = lock(&self.adopted);
+        adopted.upgrade().unwrap_or_else(|| {
+            let new = Arc::new(AdoptedMemory::new());
+            *adopted = Arc::downgrade(&new);
+            new
+        })
+    }
+}
