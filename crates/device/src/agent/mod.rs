@@ -76,11 +76,11 @@ pub(crate) fn run(engine: &Engine) {
         polled_until: None,
     };
     let mut ready = Vec::new();
-    while !engine.stop.load(Ordering::SeqCst) {
+    while !engine.agent.stop.load(Ordering::SeqCst) {
         let timeout = agent.work();
-        engine.epoll.wait(&mut ready, timeout);
-        engine.timed.store(false, Ordering::SeqCst);
-        let at_work = lock(&engine.at_work);
+        engine.agent.epoll.wait(&mut ready, timeout);
+        engine.agent.timed.store(false, Ordering::SeqCst);
+        let at_work = lock(&engine.agent.at_work);
         agent.called = false;
         for event in &ready {
             agent.handle(*event);
@@ -98,13 +98,13 @@ impl Agent<'_> {
         loop {
             self.engine.depart_if_asked();
             self.engine.use_again();
-            let at_work = lock(&self.engine.at_work);
+            let at_work = lock(&self.engine.agent.at_work);
             let next_timer = self.engine.run_timers();
             if self.engine.has_deferred_talk() {
                 self.accept_all();
             }
             self.engine.run_deferred();
-            if self.engine.stop.load(Ordering::SeqCst) {
+            if self.engine.agent.stop.load(Ordering::SeqCst) {
                 return Some(Duration::ZERO);
             }
             let next_chore = self.look_after_others(now);
@@ -116,7 +116,7 @@ impl Agent<'_> {
                 return until_timer(None);
             }
             if self.program_polls(now) {
-                self.engine.timed.store(true, Ordering::SeqCst);
+                self.engine.agent.timed.store(true, Ordering::SeqCst);
                 // A program that asked for an event since then did not see the flag.
                 if self.engine.anyone_sleeps() {
                     continue;

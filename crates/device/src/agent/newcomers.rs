@@ -80,10 +80,10 @@ impl Agent<'_> {
                 // Foreigners among others: who connects in a loop must not keep this thread busy for ever.
                 self.newcomers.rest.begin(began, Instant::now());
             }
-            let socket = lock(&self.engine.listeners).get(listener).cloned();
+            let socket = lock(&self.engine.links.listeners).get(listener).cloned();
             if let Some(socket) = socket {
                 let token = LISTENERS + listener as u64;
-                let _ = self.engine.epoll.watch_once_more(socket.as_fd(), token);
+                let _ = self.engine.agent.epoll.watch_once_more(socket.as_fd(), token);
             }
         }
     }
@@ -91,7 +91,7 @@ impl Agent<'_> {
     /// Takes every connection that waits, before a link is buried: the last that its peer said may stand in the ring of another
     /// that it had just made.
     pub(super) fn accept_all(&mut self) {
-        let listeners = lock(&self.engine.listeners).len();
+        let listeners = lock(&self.engine.links.listeners).len();
         for listener in 0..listeners {
             self.accept(listener, BACKLOG);
         }
@@ -101,7 +101,7 @@ impl Agent<'_> {
 
     /// Takes `most` connections; whether a foreigner's was among them.
     fn accept(&mut self, listener: usize, most: usize) -> bool {
-        let Some(listener) = lock(&self.engine.listeners).get(listener).cloned() else { return false };
+        let Some(listener) = lock(&self.engine.links.listeners).get(listener).cloned() else { return false };
         let (mut foreign, began) = (false, Instant::now());
         for _ in 0..most {
             if foreign && most < BACKLOG && began.elapsed() > LONGEST {
@@ -137,7 +137,7 @@ impl Agent<'_> {
         }
         let token = self.newcomers.next;
         self.newcomers.next += 1;
-        let epoll = &self.engine.epoll;
+        let epoll = &self.engine.agent.epoll;
         let watched =
             if foreign { epoll.add_once(socket.as_fd(), token) } else { epoll.add(socket.as_fd(), token) };
         if watched.is_err() {
@@ -172,11 +172,11 @@ impl Agent<'_> {
     /// Takes a connection's introduction, if it has come.
     pub(super) fn meet(&mut self, token: u64) {
         let Some(Newcomer { socket, user, since }) = self.newcomers.waiting.remove(&token) else { return };
-        let meeting = lock(&self.engine.meeting);
+        let meeting = lock(&self.engine.links.meeting);
         match Link::accept(self.engine.party(), socket, &self.engine.own_blocks()) {
             Ok(link) => {
                 if let Some(socket) = link.socket() {
-                    self.engine.epoll.remove(socket);
+                    self.engine.agent.epoll.remove(socket);
                 }
                 let link = Arc::new(link);
                 link.attention.note_heard(self.moment());
@@ -191,7 +191,7 @@ impl Agent<'_> {
             }
             Err((_, Some(socket))) => {
                 if !self.engine.is_own_user(user) {
-                    let _ = self.engine.epoll.watch_once_more(socket.as_fd(), token);
+                    let _ = self.engine.agent.epoll.watch_once_more(socket.as_fd(), token);
                 }
                 self.newcomers.waiting.insert(token, Newcomer { socket, user, since });
             }

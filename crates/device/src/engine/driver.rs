@@ -1,8 +1,10 @@
-//! What the thread that reads rings keeps from one time to the next.
+//! Who reads the rings, and what that thread keeps from one time to the next.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use nonic_protocol::QpNumber;
+use nonic_sys::BiasedMutex;
 
 use super::resting::{Resting, Watched};
 use super::stream::Stream;
@@ -11,6 +13,41 @@ use crate::queue_pair::QueuePair;
 
 /// Queue pairs that are found again without asking the table.
 const RECENT: usize = 64;
+
+/// Who drives an engine, and what those who might tell each other. All but the lock are hints or counts that nobody waits for.
+#[derive(Debug)]
+pub(super) struct Driving {
+    /// Held by the one thread that reads rings.
+    pub(super) driver: BiasedMutex<Driver>,
+    pub(super) empty_polls: AtomicU32,
+    pub(super) busy_polls: AtomicU32,
+    /// Polls that are to pass without a look at the rings.
+    pub(super) pause: AtomicU32,
+    /// The program sent something since the rings were last looked at.
+    pub(super) sent: AtomicBool,
+    /// A program polled since the agent last looked.
+    pub(super) recent_poll: AtomicBool,
+    /// Completion queues whose program wants an event.
+    pub(super) armed: AtomicUsize,
+    /// Arrivals whose order was asked for.
+    pub(super) arrivals: AtomicU64,
+}
+
+impl Driving {
+    /// Nobody does yet.
+    pub(super) fn new(policy: RestPolicy) -> Self {
+        Self {
+            driver: BiasedMutex::new(Driver::new(policy)),
+            empty_polls: AtomicU32::new(0),
+            busy_polls: AtomicU32::new(0),
+            pause: AtomicU32::new(0),
+            sent: AtomicBool::new(false),
+            recent_poll: AtomicBool::new(false),
+            armed: AtomicUsize::new(0),
+            arrivals: AtomicU64::new(1),
+        }
+    }
+}
 
 /// Belongs to the driver's lock.
 #[derive(Debug)]
@@ -31,7 +68,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(policy: RestPolicy) -> Self {
+    fn new(policy: RestPolicy) -> Self {
         Self {
             watched: Some(Box::default()),
             resting: Resting::new(policy),

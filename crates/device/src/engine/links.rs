@@ -1,22 +1,74 @@
-//! The links of a process: finding the one to a peer, and taking leave of those whose peer is gone.
+//! The links of an engine: finding the one to a peer, and taking leave of those whose peer is gone.
 
+use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use nonic_sys::Seldom;
-use nonic_transport::{BLOCK_SIZE, Link, connect_owner};
+use nonic_sys::{PacketSocket, Seldom};
+use nonic_transport::{BLOCK_SIZE, Link, Party, connect_owner};
 
 use super::progress::MESSAGES_PER_POLL;
+use super::standing::Attended;
 use super::{Engine, Progress, UsedLink, lock};
 use crate::agent;
+use crate::error::{OpenError, asked};
 use crate::peer_address::PeerAddress;
+
+/// The links of an engine, and how others come and go.
+#[derive(Debug)]
+pub(crate) struct Links {
+    pub(super) known: RwLock<KnownLinks>,
+    /// Grows whenever a link that polls look at comes or goes.
+    pub(super) version: AtomicU64,
+    /// To this engine itself.
+    loopback: Arc<Link>,
+    tokens: AtomicU32,
+    /// To be buried when nobody holds a lock.
+    pub(super) ended: Mutex<Vec<Arc<Link>>>,
+    /// Listening sockets of the blocks, in the order of their claim.
+    pub(crate) listeners: Mutex<Vec<Arc<PacketSocket>>>,
+    /// Held from before this process introduces itself to a peer until the link is among the others: the peer may begin
+    /// operations in between, and whoever takes memory back must find it.
+    pub(crate) meeting: Mutex<()>,
+}
+
+/// Which links there are.
+#[derive(Debug, Default)]
+pub(super) struct KnownLinks {
+    pub(super) all: Arc<Vec<Arc<Link>>>,
+    /// Those that polls look at, or would if they did not rest.
+    pub(super) attended: Arc<Attended>,
+    /// Buried, but their peers have not closed their ends: they may be inside an operation, or begin one before they
+    /// notice.
+    pub(super) parted: Arc<Vec<Arc<Link>>>,
+    by_block: HashMap<u32, Arc<Link>>,
+    pub(super) by_token: HashMap<u64, Arc<Link>>,
+}
+
+impl Links {
+    /// The one to this engine itself.
+    pub(super) fn new(party: &Arc<Party>) -> Result<Self, OpenError> {
+        let loopback = Arc::new(asked("memory for a ring (mmap)", Link::loopback(party))?);
+        let all = Arc::new(vec![Arc::clone(&loopback)]);
+        let attended = Arc::new(Attended { links: vec![Arc::clone(&loopback)], own: 1 });
+        Ok(Self {
+            known: RwLock::new(KnownLinks { all, attended, ..KnownLinks::default() }),
+            version: AtomicU64::new(1),
+            loopback,
+            tokens: AtomicU32::new(0),
+            ended: Mutex::new(Vec::new()),
+            listeners: Mutex::new(Vec::new()),
+            meeting: Mutex::new(()),
+        })
+    }
+}
 
 static UNREACHED: Seldom = Seldom::new();
 
 impl Engine {
     pub(crate) fn links(&self) -> Arc<Vec<Arc<Link>>> {
-        Arc::clone(&self.links.read().unwrap_or_else(PoisonError::into_inner).all)
+        Arc::clone(&self.links.known.read().unwrap_or_else(PoisonError::into_inner).all)
     }
 
     /// The link to the process with the queue pair of an address; connects if there is none. `None`: nobody is there.
@@ -25,12 +77,12 @@ impl Engine {
         let block = number.0 / BLOCK_SIZE;
         let own_blocks = self.own_blocks();
         if own_blocks.contains(&block) {
-            return Some(UsedLink::new(Arc::clone(&self.loopback)));
+            return Some(UsedLink::new(Arc::clone(&self.links.loopback)));
         }
         if let Some(link) = self.known_link_to(block) {
             return Some(link);
         }
-        let _meeting = lock(&self.meeting);
+        let _meeting = lock(&self.links.meeting);
         // Another thread may have met the same process while this one waited for its turn.
         if let Some(link) = self.known_link_to(block) {
             return Some(link);
@@ -66,7 +118,7 @@ impl Engine {
 
     /// The link to the owner of a block, counted as used.
     fn known_link_to(&self, block: u32) -> Option<UsedLink> {
-        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        let links = self.links.known.read().unwrap_or_else(PoisonError::into_inner);
         let known = links.by_block.get(&block).cloned();
         drop(links);
         self.begin_use(&known?)
@@ -74,7 +126,7 @@ impl Engine {
 
     fn remember(&self, block: u32, link: &Arc<Link>) -> Option<UsedLink> {
         let used = self.begin_use(link)?;
-        let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self.links.known.write().unwrap_or_else(PoisonError::into_inner);
         links.by_block.insert(block, Arc::clone(link));
         Some(used)
     }
@@ -95,9 +147,9 @@ impl Engine {
 
     /// Enters a link: to the owner of `block` if this process connected, else to whoever connected. Returns its token.
     pub(crate) fn add_link(&self, link: Arc<Link>, block: Option<u32>) -> u64 {
-        let token = agent::LINKS + u64::from(self.tokens.fetch_add(1, Ordering::Relaxed));
+        let token = agent::LINKS + u64::from(self.links.tokens.fetch_add(1, Ordering::Relaxed));
         let changed = {
-            let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
+            let mut links = self.links.known.write().unwrap_or_else(PoisonError::into_inner);
             let mut all = Vec::clone(&links.all);
             all.push(Arc::clone(&link));
             links.all = Arc::new(all);
@@ -115,18 +167,18 @@ impl Engine {
     }
 
     pub(crate) fn link_of_token(&self, token: u64) -> Option<Arc<Link>> {
-        self.links.read().unwrap_or_else(PoisonError::into_inner).by_token.get(&token).cloned()
+        self.links.known.read().unwrap_or_else(PoisonError::into_inner).by_token.get(&token).cloned()
     }
 
     pub(crate) fn token_of(&self, link: &Arc<Link>) -> Option<u64> {
-        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        let links = self.links.known.read().unwrap_or_else(PoisonError::into_inner);
         links.by_token.iter().find(|(_, other)| Arc::ptr_eq(other, link)).map(|(token, _)| *token)
     }
 
     /// Takes leave of a link whose peer is gone: what it still sent is handled, then its queue pairs fail.
     pub(crate) fn bury(&self, link: &Arc<Link>) {
         {
-            let mut driver = self.driver.lock();
+            let mut driver = self.driving.driver.lock();
             let mut held = false;
             // What the peer said last may stand in another ring: two processes that connected to each other at the same
             // moment have two links. A ring's worth and some of each: a peer that closed its socket and goes on writing
@@ -143,7 +195,7 @@ impl Engine {
             driver.answer();
             if held {
                 // What waits for a receive is not lost with its sender: once more, later.
-                lock(&self.ended).push(Arc::clone(link));
+                lock(&self.links.ended).push(Arc::clone(link));
                 return;
             }
         }
@@ -155,7 +207,7 @@ impl Engine {
         link.close();
         let parted = link.peer_may_operate();
         let changed = {
-            let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
+            let mut links = self.links.known.write().unwrap_or_else(PoisonError::into_inner);
             let keep = |other: &Arc<Link>| !Arc::ptr_eq(other, link);
             links.all = Arc::new(links.all.iter().filter(|other| keep(other)).cloned().collect());
             links.by_block.retain(|_, other| keep(other));
@@ -201,7 +253,7 @@ impl Engine {
     /// Closes a link; the agent buries it, when nobody holds a lock.
     pub(super) fn end_link(&self, link: &Arc<Link>) {
         link.close();
-        lock(&self.ended).push(Arc::clone(link));
+        lock(&self.links.ended).push(Arc::clone(link));
         self.party.doorbell.signal();
     }
 

@@ -1,11 +1,11 @@
-//! An engine: it knows every queue pair of its contexts and every link, and drives them on whichever thread calls. A process may
-//! have several, which are strangers to each other but for what is in their [`Commons`]; which of them the faces share is said
-//! elsewhere.
+//! An engine: it knows every queue pair of its contexts and every link, and drives them on whichever thread calls. Those of one
+//! process share what is in their [`Commons`], and know nothing else of each other; which of them the faces share is said elsewhere.
 
 mod commons;
 mod driver;
 mod links;
 mod owner;
+mod pairs;
 mod progress;
 mod resting;
 mod revocation;
@@ -14,49 +14,29 @@ mod stream;
 mod waiter;
 mod windows;
 
-use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nonic_memory::{Arena, ZoneId};
-use nonic_protocol::QpNumber;
-use nonic_sys::{
-    AsFd, BiasedMutex, Epoll, PacketSocket, Seldom, SharedMapping, current_generation, fork_generation,
-    own_user,
-};
-use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, Link, Party, claim_block};
+use nonic_sys::{current_generation, fork_generation, own_user};
+use nonic_transport::Party;
 
 pub(crate) use self::commons::Commons;
-use self::driver::Driver;
+use self::driver::Driving;
+use self::links::Links;
+use self::owner::AgentThread;
 pub(crate) use self::owner::EngineOwner;
+use self::pairs::Pairs;
 pub(crate) use self::progress::{Aside, Progress};
 pub(crate) use self::revocation::Leaving;
-use self::standing::Attended;
+use self::revocation::Withheld;
 pub(crate) use self::standing::UsedLink;
+use self::waiter::Waiter;
 pub(crate) use self::waiter::{Awaited, Drive, Next, Turn};
-use crate::agent;
-use crate::completion_queue::{CompletionQueue, SendCredit};
+use self::windows::WindowTable;
 use crate::config::Config;
-use crate::context::Context;
-use crate::error::{CreateError, OpenError, asked};
-use crate::limits::QUEUE_PAIRS_MAX;
-use crate::pair_table::PairTable;
-use crate::queue_pair::QueuePair;
-
-/// What is known of links.
-#[derive(Debug, Default)]
-struct Links {
-    all: Arc<Vec<Arc<Link>>>,
-    /// Those that polls look at, or would if they did not rest.
-    attended: Arc<Attended>,
-    /// Buried, but their peers have not closed their ends: they may be inside an operation, or begin one before they
-    /// notice.
-    parted: Arc<Vec<Arc<Link>>>,
-    by_block: HashMap<u32, Arc<Link>>,
-    by_token: HashMap<u64, Arc<Link>>,
-}
+use crate::error::{OpenError, asked};
 
 /// One engine.
 #[derive(Debug)]
@@ -65,53 +45,15 @@ pub(crate) struct Engine {
     /// The user whose processes have a share of their own of everything.
     own_user: Option<u32>,
     party: Arc<Party>,
-    loopback: Arc<Link>,
-    pairs: RwLock<PairTable>,
-    links: RwLock<Links>,
-    /// Listening sockets of the blocks, in the order of their claim.
-    pub(crate) listeners: Mutex<Vec<Arc<PacketSocket>>>,
-    /// Held by the one thread that reads rings.
-    driver: BiasedMutex<Driver>,
-    /// Grows whenever a link that polls look at comes or goes.
-    links_version: AtomicU64,
-    credits: SharedMapping,
     zones: AtomicU32,
-    tokens: AtomicU32,
-    empty_polls: AtomicU32,
-    busy_polls: AtomicU32,
-    /// Polls that are to pass without a look at the rings.
-    pause: AtomicU32,
-    /// The program sent something since the rings were last looked at.
-    sent: AtomicBool,
-    /// Deadlines of queue pairs that wait.
-    timers: Mutex<BTreeSet<(Instant, QpNumber)>>,
-    overruns: Mutex<Vec<Arc<CompletionQueue>>>,
-    ended: Mutex<Vec<Arc<Link>>>,
-    pub(crate) windows: windows::WindowTable,
-    /// What a stopped peer may be writing to.
-    held_back: Mutex<Vec<revocation::HeldBack>>,
-    may_use_again: AtomicBool,
-    /// A program polled since the agent last looked.
-    recent_poll: AtomicBool,
-    /// Completion queues whose program wants an event.
-    armed: AtomicUsize,
-    /// Arrivals whose order was asked for.
-    arrivals: AtomicU64,
-    waiter: waiter::Waiter,
-    /// The agent waits with a time limit and without its bell.
-    pub(crate) timed: AtomicBool,
-    /// Held from before this process introduces itself to a peer until the link is among the others: the peer may begin
-    /// operations in between, and whoever takes memory back must find it.
-    pub(crate) meeting: Mutex<()>,
-    /// Held by the agent while it may touch memory of the program.
-    pub(crate) at_work: Arc<Mutex<()>>,
-    pub(crate) stop: AtomicBool,
-    pub(crate) epoll: Epoll,
-    agent: Mutex<Option<nonic_sys::Thread>>,
-    departure: owner::Departure,
+    pairs: Pairs,
+    pub(crate) windows: WindowTable,
+    pub(crate) links: Links,
+    driving: Driving,
+    waiter: Waiter,
+    withheld: Withheld,
+    pub(crate) agent: AgentThread,
 }
-
-static NO_BLOCK: Seldom = Seldom::new();
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -142,45 +84,17 @@ impl Engine {
             switch();
             drop(resting);
         });
-        let loopback = Arc::new(asked("memory for a ring (mmap)", Link::loopback(&party))?);
-        let all = Arc::new(vec![Arc::clone(&loopback)]);
-        let attended = Arc::new(Attended { links: vec![Arc::clone(&loopback)], own: 1 });
         Ok(Self {
             generation: fork_generation(),
             own_user: own_user(),
-            loopback,
-            pairs: RwLock::new(PairTable::default()),
-            listeners: Mutex::new(Vec::new()),
-            driver: BiasedMutex::new(Driver::new(config.rest)),
-            links: RwLock::new(Links { all, attended, ..Links::default() }),
-            links_version: AtomicU64::new(1),
-            credits: asked(
-                "memory for send queues (mmap)",
-                SharedMapping::anonymous(BLOCKS_MAX * BLOCK_SIZE as usize * 8),
-            )?,
             zones: AtomicU32::new(1),
-            tokens: AtomicU32::new(0),
-            empty_polls: AtomicU32::new(0),
-            busy_polls: AtomicU32::new(0),
-            pause: AtomicU32::new(0),
-            sent: AtomicBool::new(false),
-            timers: Mutex::new(BTreeSet::new()),
-            overruns: Mutex::new(Vec::new()),
-            ended: Mutex::new(Vec::new()),
-            held_back: Mutex::new(Vec::new()),
-            may_use_again: AtomicBool::new(false),
-            recent_poll: AtomicBool::new(false),
-            armed: AtomicUsize::new(0),
-            arrivals: AtomicU64::new(1),
-            waiter: waiter::Waiter::default(),
-            timed: AtomicBool::new(false),
-            windows: windows::WindowTable::default(),
-            meeting: Mutex::new(()),
-            at_work,
-            stop: AtomicBool::new(false),
-            epoll: asked("a descriptor to wait on (epoll_create)", Epoll::new())?,
-            agent: Mutex::new(None),
-            departure: owner::Departure::default(),
+            pairs: Pairs::new()?,
+            windows: WindowTable::default(),
+            links: Links::new(&party)?,
+            driving: Driving::new(config.rest),
+            waiter: Waiter::default(),
+            withheld: Withheld::default(),
+            agent: AgentThread::new(at_work)?,
             party,
         })
     }
@@ -206,105 +120,11 @@ impl Engine {
         self.zones.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(ZoneId)
     }
 
-    // Queue pairs.
-
-    /// Enters a new queue pair, which `make` builds from its number and the place of its credit account.
-    pub(crate) fn add_pair(
-        &self,
-        owner: &EngineOwner,
-        make: impl FnOnce(QpNumber, u32) -> Arc<QueuePair>,
-    ) -> Result<Arc<QueuePair>, CreateError> {
-        let mut pairs = self.pairs.write().unwrap_or_else(PoisonError::into_inner);
-        if pairs.count() >= QUEUE_PAIRS_MAX {
-            return Err(CreateError::TooMany { what: "queue pairs", limit: u64::from(QUEUE_PAIRS_MAX) });
-        }
-        if pairs.is_full() {
-            let Block { number, socket } = claim_block().inspect_err(|error| {
-                if let Some(unsaid) = NO_BLOCK.turn() {
-                    tracing::error!(%error, unsaid, "a queue pair cannot be created");
-                }
-            })?;
-            owner.ensure_agent()?;
-            let limit = (BLOCKS_MAX as u64) * u64::from(BLOCK_SIZE);
-            let Some(ordinal) = self.party.segment.add_block(number) else {
-                return Err(CreateError::TooMany { what: "queue pair numbers", limit });
-            };
-            pairs.add_block(number, ordinal as u32);
-            let mut listeners = lock(&self.listeners);
-            self.epoll.add_once(socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
-            listeners.push(Arc::new(socket));
-        }
-        pairs
-            .insert(make)
-            .ok_or(CreateError::TooMany { what: "queue pairs", limit: u64::from(QUEUE_PAIRS_MAX) })
-    }
-
-    pub(crate) fn remove_pair(&self, number: QpNumber) {
-        self.pairs.write().unwrap_or_else(PoisonError::into_inner).remove(number);
-        // The driver must not keep it alive: with it its context, and this engine.
-        self.driver.lock().forget(number);
-    }
-
-    pub(crate) fn find_pair(&self, number: QpNumber) -> Option<Arc<QueuePair>> {
-        self.pairs.read().unwrap_or_else(PoisonError::into_inner).find(number)
-    }
-
-    fn all_pairs(&self) -> Vec<Arc<QueuePair>> {
-        self.pairs.read().unwrap_or_else(PoisonError::into_inner).all()
-    }
-
-    pub(crate) fn queue_pairs_of(&self, context: &Context) -> Vec<Arc<QueuePair>> {
-        let mut pairs = self.all_pairs();
-        pairs.retain(|pair| std::ptr::eq(Arc::as_ptr(pair.context()), context));
-        pairs
-    }
-
-    /// How many send slots of a queue pair's account were given back, since the beginning.
-    pub(crate) fn credits(&self, account: u32) -> &AtomicU64 {
-        self.credits.word(account as usize * 8)
-    }
-
-    pub(crate) fn return_credit(&self, credit: SendCredit) {
-        self.credits(credit.account).store(credit.next, Ordering::Release);
-    }
-
-    // What the agent does for others.
-
-    /// Has a queue pair's timer fire at `when`.
-    pub(crate) fn schedule(&self, when: Instant, number: QpNumber) {
-        lock(&self.timers).insert((when, number));
-        self.party.doorbell.signal();
-    }
-
-    /// Fires what is due; returns when the next is.
-    pub(crate) fn run_timers(&self) -> Option<Instant> {
-        loop {
-            let now = Instant::now();
-            let number = {
-                let mut timers = lock(&self.timers);
-                let (when, number) = *timers.first()?;
-                if when > now {
-                    return Some(when);
-                }
-                timers.pop_first();
-                number
-            };
-            if let Some(pair) = self.find_pair(number) {
-                pair.timer_fired(now);
-            }
-        }
-    }
-
-    /// A completion queue overran: its queue pairs go to error, later, when nobody holds their locks.
-    pub(crate) fn overrun(&self, queue: Arc<CompletionQueue>) {
-        lock(&self.overruns).push(queue);
-        self.party.doorbell.signal();
-    }
-
+    /// Does what was left until nobody holds a lock.
     pub(crate) fn run_deferred(&self) {
         // Taken out first: what follows may add to both lists.
-        let overruns = std::mem::take(&mut *lock(&self.overruns));
-        let ended = std::mem::take(&mut *lock(&self.ended));
+        let overruns = std::mem::take(&mut *lock(&self.pairs.overruns));
+        let ended = std::mem::take(&mut *lock(&self.links.ended));
         for queue in overruns {
             for pair in self.all_pairs() {
                 pair.queue_overran(&queue);
@@ -317,16 +137,11 @@ impl Engine {
 
     /// Whether links wait to be buried.
     pub(crate) fn has_deferred(&self) -> bool {
-        !lock(&self.ended).is_empty()
+        !lock(&self.links.ended).is_empty()
     }
 
     /// Whether one of them is of somebody whose last words matter.
     pub(crate) fn has_deferred_talk(&self) -> bool {
-        lock(&self.ended).iter().any(|link| self.is_attended(link))
-    }
-
-    /// The blocks of numbers this process owns.
-    pub(crate) fn own_blocks(&self) -> Vec<u32> {
-        self.pairs.read().unwrap_or_else(PoisonError::into_inner).blocks()
+        lock(&self.links.ended).iter().any(|link| self.is_attended(link))
     }
 }

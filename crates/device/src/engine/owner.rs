@@ -3,16 +3,16 @@
 use std::io;
 use std::ops::Deref;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use nonic_sys::EventCount;
+use nonic_sys::{Epoll, EventCount};
 
 use super::{Commons, Engine, lock};
 use crate::agent;
 use crate::config::Config;
-use crate::error::OpenError;
+use crate::error::{OpenError, asked};
 use crate::own_thread::is_at_work;
 use crate::presence::Presence;
 
@@ -40,14 +40,14 @@ impl EngineOwner {
 
     /// Starts the agent: at first need, which is the first queue pair.
     pub(crate) fn ensure_agent(&self) -> io::Result<()> {
-        let mut agent = lock(&self.0.agent);
+        let mut agent = lock(&self.0.agent.handle);
         if agent.is_none() {
-            self.0.epoll.add(self.0.party.doorbell.as_fd(), agent::DOORBELL)?;
+            self.0.agent.epoll.add(self.0.party.doorbell.as_fd(), agent::DOORBELL)?;
             let engine = Arc::clone(&self.0);
             let presence = presence(&engine);
             let its_own = Arc::clone(&presence);
             let body = move || agent::run(&Running::begin(engine, its_own));
-            self.0.departure.may_be_asked.store(true, Ordering::SeqCst);
+            self.0.agent.departure.may_be_asked.store(true, Ordering::SeqCst);
             *agent = Some(nonic_sys::spawn_without_signals("nonic-agent", body)?);
             // It may not have run yet, and memory may be registered next.
             presence.begin();
@@ -58,7 +58,7 @@ impl EngineOwner {
 
 impl Drop for EngineOwner {
     fn drop(&mut self) {
-        let agent = lock(&self.0.agent).take();
+        let agent = lock(&self.0.agent.handle).take();
         let Some(agent) = agent else { return };
         if !self.0.is_current() {
             // The thread stayed in the parent.
@@ -67,7 +67,7 @@ impl Drop for EngineOwner {
         }
         self.0.answer_all();
         self.0.say_goodbye();
-        self.0.stop.store(true, Ordering::SeqCst);
+        self.0.agent.stop.store(true, Ordering::SeqCst);
         self.0.party.doorbell.signal();
         // Nor can it come to its end while this thread keeps it from its work.
         if !agent.is_current() && !is_at_work() {
@@ -80,6 +80,35 @@ impl Drop for EngineOwner {
 fn presence(engine: &Arc<Engine>) -> Arc<Presence> {
     let engine = Arc::clone(engine);
     Presence::new(move |more| engine.party.adopter.add_own_threads(more))
+}
+
+/// The agent's thread, and what it is told.
+#[derive(Debug)]
+pub(crate) struct AgentThread {
+    /// None before the first queue pair.
+    handle: Mutex<Option<nonic_sys::Thread>>,
+    /// What it waits on.
+    pub(crate) epoll: Epoll,
+    pub(crate) stop: AtomicBool,
+    /// It waits with a time limit and without its bell.
+    pub(crate) timed: AtomicBool,
+    /// Held by it while it may touch memory of the program.
+    pub(crate) at_work: Arc<Mutex<()>>,
+    departure: Departure,
+}
+
+impl AgentThread {
+    /// Not started.
+    pub(super) fn new(at_work: Arc<Mutex<()>>) -> Result<Self, OpenError> {
+        Ok(Self {
+            handle: Mutex::new(None),
+            epoll: asked("a descriptor to wait on (epoll_create)", Epoll::new())?,
+            stop: AtomicBool::new(false),
+            timed: AtomicBool::new(false),
+            at_work,
+            departure: Departure::default(),
+        })
+    }
 }
 
 /// A thread that is the agent, from its beginning to its end, however it ends.
@@ -104,7 +133,7 @@ impl Deref for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.departure.may_be_asked.store(false, Ordering::SeqCst);
+        self.agent.departure.may_be_asked.store(false, Ordering::SeqCst);
         self.presence.end();
     }
 }
@@ -112,7 +141,7 @@ impl Drop for Running {
 /// What an exiting process leaves to its agent. It may exit in a signal handler, on a thread that holds any of the engine's
 /// locks: so that thread takes none, and the agent does what is to be done, unless it has to wait for one for too long.
 #[derive(Debug, Default)]
-pub(super) struct Departure {
+struct Departure {
     /// There is an agent.
     may_be_asked: AtomicBool,
     asked: AtomicBool,
@@ -124,8 +153,8 @@ impl Engine {
     /// Has the agent answer what is owed, after whoever reads rings right now, and say goodbye: the process exits.
     pub(crate) fn ask_to_depart(&self) {
         // Without an agent no queue pair was ever made, so nobody is told.
-        if self.departure.may_be_asked.load(Ordering::SeqCst) {
-            self.departure.asked.store(true, Ordering::SeqCst);
+        if self.agent.departure.may_be_asked.load(Ordering::SeqCst) {
+            self.agent.departure.asked.store(true, Ordering::SeqCst);
             self.party.doorbell.signal();
         }
     }
@@ -133,7 +162,7 @@ impl Engine {
     /// Waits until it has done so, but not for long. A program may exit as soon as it sees what a peer wrote; the peer must have its
     /// answer then.
     pub(crate) fn await_departure(&self, end: Instant) {
-        let departure = &self.departure;
+        let departure = &self.agent.departure;
         if !departure.may_be_asked.load(Ordering::SeqCst) {
             return;
         }
@@ -148,14 +177,15 @@ impl Engine {
 
     /// Does so, if the process exits.
     pub(crate) fn depart_if_asked(&self) {
-        if !self.departure.asked.load(Ordering::SeqCst) || !self.departure.asked.swap(false, Ordering::SeqCst)
+        if !self.agent.departure.asked.load(Ordering::SeqCst)
+            || !self.agent.departure.asked.swap(false, Ordering::SeqCst)
         {
             return;
         }
         self.answer_all();
         self.say_goodbye();
-        self.departure.done.store(true, Ordering::SeqCst);
-        self.departure.waiting.ring();
+        self.agent.departure.done.store(true, Ordering::SeqCst);
+        self.agent.departure.waiting.ring();
     }
 }
 
@@ -199,7 +229,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             let presence = presence(&body);
             let running = Running::begin(body, presence);
-            running.departure.may_be_asked.store(true, Ordering::SeqCst);
+            running.agent.departure.may_be_asked.store(true, Ordering::SeqCst);
             panic!("a fault of the agent");
         });
         assert!(thread.join().is_err());

@@ -54,66 +54,67 @@ impl Engine {
     /// The program sends something.
     #[inline]
     pub(crate) fn note_send(&self) {
-        if !self.sent.load(Ordering::Relaxed) {
-            self.sent.store(true, Ordering::Relaxed);
+        if !self.driving.sent.load(Ordering::Relaxed) {
+            self.driving.sent.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether it did since this was last asked. A hint: two threads may miss each other.
     #[inline]
     fn take_sent(&self) -> bool {
-        let sent = self.sent.load(Ordering::Relaxed);
+        let sent = self.driving.sent.load(Ordering::Relaxed);
         if sent {
-            self.sent.store(false, Ordering::Relaxed);
+            self.driving.sent.store(false, Ordering::Relaxed);
         }
         sent
     }
 
     /// The number of an arrival: greater than those of all arrivals before it.
     pub(crate) fn number_arrival(&self) -> u64 {
-        self.arrivals.fetch_add(1, Ordering::Relaxed)
+        self.driving.arrivals.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn note_poll(&self) {
-        if !self.recent_poll.load(Ordering::Relaxed) {
-            self.recent_poll.store(true, Ordering::Relaxed);
+        if !self.driving.recent_poll.load(Ordering::Relaxed) {
+            self.driving.recent_poll.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether a program drives the device itself. Asking forgets.
     pub(crate) fn program_polls(&self) -> bool {
-        self.recent_poll.swap(false, Ordering::Relaxed) && self.armed.load(Ordering::SeqCst) == 0
+        self.driving.recent_poll.swap(false, Ordering::Relaxed)
+            && self.driving.armed.load(Ordering::SeqCst) == 0
     }
 
     pub(crate) fn anyone_sleeps(&self) -> bool {
-        self.armed.load(Ordering::SeqCst) > 0
+        self.driving.armed.load(Ordering::SeqCst) > 0
     }
 
     pub(crate) fn queue_armed(&self) {
-        self.armed.fetch_add(1, Ordering::SeqCst);
-        if self.timed.load(Ordering::SeqCst) {
+        self.driving.armed.fetch_add(1, Ordering::SeqCst);
+        if self.agent.timed.load(Ordering::SeqCst) {
             self.party.doorbell.signal();
         }
     }
 
     pub(crate) fn queue_disarmed(&self) {
-        self.armed.fetch_sub(1, Ordering::SeqCst);
+        self.driving.armed.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Handles messages until about `wanted` receives were filled. True if anything was handled.
     #[inline]
     pub(crate) fn progress_for_poller(&self, wanted: usize) -> bool {
-        let pause = self.pause.load(Ordering::Relaxed);
+        let pause = self.driving.pause.load(Ordering::Relaxed);
         if pause > 0 {
-            self.pause.store(pause - 1, Ordering::Relaxed);
+            self.driving.pause.store(pause - 1, Ordering::Relaxed);
             return false;
         }
         let progress = self.look(wanted.max(1), true);
         if progress.any_of(Progress::WORKED) {
             return true;
         }
-        let polls = self.empty_polls.load(Ordering::Relaxed).wrapping_add(1);
-        self.empty_polls.store(polls, Ordering::Relaxed);
+        let polls = self.driving.empty_polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.driving.empty_polls.store(polls, Ordering::Relaxed);
         if polls.is_multiple_of(POLLS_PER_YIELD) {
             self.rest();
         }
@@ -131,8 +132,8 @@ impl Engine {
     /// Handles messages now and then for a program whose polls always find completions: its peers must not wait for it
     /// to run out of them.
     pub(crate) fn progress_for_busy_poller(&self) {
-        let polls = self.busy_polls.load(Ordering::Relaxed).wrapping_add(1);
-        self.busy_polls.store(polls, Ordering::Relaxed);
+        let polls = self.driving.busy_polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.driving.busy_polls.store(polls, Ordering::Relaxed);
         if polls.is_multiple_of(BUSY_POLLS_PER_LOOK) {
             self.progress(1);
         }
@@ -181,7 +182,7 @@ impl Engine {
     /// The same. `again` says that the caller will look again, and soon: what is owed for a stream can then wait.
     #[inline]
     fn look(&self, receives: usize, again: bool) -> Progress {
-        let Some(mut driver) = self.driver.try_lock() else { return Progress::TAKEN };
+        let Some(mut driver) = self.driving.driver.try_lock() else { return Progress::TAKEN };
         let driver = &mut *driver;
         if driver.stream.must_answer(self.take_sent()) || !again {
             driver.answer();
@@ -201,7 +202,7 @@ impl Engine {
         if again && progress == Progress::default() {
             let pause = driver.stream.pause();
             if pause > 0 {
-                self.pause.store(pause, Ordering::Relaxed);
+                self.driving.pause.store(pause, Ordering::Relaxed);
             }
         }
         progress
@@ -210,14 +211,14 @@ impl Engine {
     /// Sends what a poll owes that took a message between the agent's last look and its saying that it sleeps: for that
     /// message nobody rings, and the program may never poll again. Later messages bring a bell.
     pub(crate) fn answer_for_poller(&self) {
-        if self.recent_poll.load(Ordering::Relaxed) {
+        if self.driving.recent_poll.load(Ordering::Relaxed) {
             self.answer_all();
         }
     }
 
     /// Sends every acknowledgement that is still owed.
     pub(super) fn answer_all(&self) {
-        self.driver.lock().answer();
+        self.driving.driver.lock().answer();
     }
 
     /// Handles `most` messages of the ring of a link that polls do not look at, on the agent's thread.
@@ -227,7 +228,7 @@ impl Engine {
         if is_empty && !link.has_stalled() && !link.set_sleeping(Sleeper::Agent) {
             return Aside::Quiet;
         }
-        let mut driver = self.driver.lock();
+        let mut driver = self.driving.driver.lock();
         let progress = self.drain(link, &mut driver, most, usize::MAX);
         driver.answer();
         if progress.any_of(Progress::HELD) {

@@ -136,7 +136,7 @@ impl Resting {
 impl Engine {
     /// Does something with every link that polls look at; false if another thread drives, and nothing was done.
     pub(super) fn of_watched(&self, mut each: impl FnMut(&Link)) -> bool {
-        let Some(mut driver) = self.driver.try_lock() else { return false };
+        let Some(mut driver) = self.driving.driver.try_lock() else { return false };
         // Also calls for links that do not rest any more: with one left nobody could fall asleep. While others rest, they are
         // answered with theirs.
         if driver.resting.links.is_empty() && self.party.calls.any() {
@@ -154,7 +154,7 @@ impl Engine {
         if !driver.resting.links.is_empty() && self.party.calls.any() {
             self.answer_calls(driver);
         }
-        if driver.links_version != self.links_version.load(Ordering::Acquire) {
+        if driver.links_version != self.links.version.load(Ordering::Acquire) {
             self.refresh(driver);
         }
     }
@@ -163,7 +163,7 @@ impl Engine {
     #[cold]
     fn refresh(&self, driver: &mut Driver) {
         // The version first: if a link comes in between, the next look finds another version again.
-        driver.links_version = self.links_version.load(Ordering::Acquire);
+        driver.links_version = self.links.version.load(Ordering::Acquire);
         let attended = self.attended();
         let mut watched = Watched::default();
         let mut rested = std::mem::take(&mut driver.resting.links);
@@ -245,7 +245,7 @@ impl Engine {
         if !link.rests() {
             return;
         }
-        let mut driver = self.driver.lock();
+        let mut driver = self.driving.driver.lock();
         let Driver { watched, resting, .. } = &mut *driver;
         let rested = link.call_number().and_then(|number| resting.links.remove(&number));
         if let (Some(link), Some(watched)) = (rested, watched) {

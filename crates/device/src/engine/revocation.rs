@@ -5,8 +5,8 @@
 //! place in the file nor device memory it may be writing to is used again before its process has ended. Nor is the place
 //! of the key: the peer may stand between two words of the entry, and would take the rest from the next one.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use nonic_memory::{Adoption, Inside, KeyPair};
@@ -18,9 +18,16 @@ use super::{Engine, lock};
 /// How long revocation waits for peers that are inside a copy but do not move, all of them together.
 const PEER_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a stopped peer may still be looking at or writing to.
+/// What is not used again as long as a stopped peer may still be looking at it or writing to it.
+#[derive(Debug, Default)]
+pub(super) struct Withheld {
+    held_back: Mutex<Vec<HeldBack>>,
+    /// Such a peer may be gone.
+    may_use_again: AtomicBool,
+}
+
 #[derive(Debug)]
-pub(super) enum HeldBack {
+enum HeldBack {
     /// Device memory that was freed.
     DeviceMemory { device: u32, offset: u64, length: u64 },
     /// The place of dead keys in the key table.
@@ -49,7 +56,7 @@ impl Engine {
     pub(crate) fn have_left(&self, leaving: &mut Leaving) -> bool {
         if matches!(leaving, Leaving::NotLooked) {
             // A process that is being met may have seen the keys, and its link is not among the others yet.
-            let meeting = match self.meeting.try_lock() {
+            let meeting = match self.links.meeting.try_lock() {
                 Err(TryLockError::WouldBlock) => return false,
                 other => other,
             };
@@ -74,7 +81,7 @@ impl Engine {
     /// Waits until no operation that began before is under way on this process's memory, by its own threads or peers.
     /// False if a peer was given up that may still be inside one.
     pub(crate) fn wait_for_operations(&self) -> bool {
-        drop(lock(&self.meeting));
+        drop(lock(&self.links.meeting));
         let [links, parted] = self.links_and_parted();
         // Only the link to itself: no other process can have anything under way.
         let alone = links.len() == 1 && parted.is_empty();
@@ -98,7 +105,7 @@ impl Engine {
         if all_left {
             self.party.adopter.give_back(adoption, false);
         } else {
-            let held_back = lock(&self.held_back);
+            let held_back = lock(&self.withheld.held_back);
             self.party.adopter.give_back(adoption, true);
             drop(held_back);
             self.wake_to_use_again();
@@ -115,7 +122,7 @@ impl Engine {
     }
 
     fn hold_back(&self, what: HeldBack) {
-        lock(&self.held_back).push(what);
+        lock(&self.withheld.held_back).push(what);
         // That peer may be gone by now.
         self.wake_to_use_again();
     }
@@ -137,7 +144,7 @@ impl Engine {
 
     /// The links there are, and the parted ones.
     fn links_and_parted(&self) -> [Arc<Vec<Arc<Link>>>; 2] {
-        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        let links = self.links.known.read().unwrap_or_else(PoisonError::into_inner);
         [Arc::clone(&links.all), Arc::clone(&links.parted)]
     }
 
@@ -154,7 +161,7 @@ impl Engine {
             return;
         }
         {
-            let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
+            let mut links = self.links.known.write().unwrap_or_else(PoisonError::into_inner);
             let keep = |other: &Arc<Link>| !Arc::ptr_eq(other, link);
             links.parted = Arc::new(links.parted.iter().filter(|other| keep(other)).cloned().collect());
             links.by_token.retain(|_, other| keep(other));
@@ -168,23 +175,23 @@ impl Engine {
 
     pub(crate) fn stop_watching(&self, link: &Link) {
         for watched in [link.socket(), link.process()].into_iter().flatten() {
-            self.epoll.remove(watched);
+            self.agent.epoll.remove(watched);
         }
     }
 
     /// Has the agent look whether what was held back can be used again.
     pub(super) fn wake_to_use_again(&self) {
-        self.may_use_again.store(true, Ordering::SeqCst);
+        self.withheld.may_use_again.store(true, Ordering::SeqCst);
         self.party.doorbell.signal();
     }
 
     /// Lets what was held back be used again, if no stopped peer is left. Whoever gives something up later wakes the
     /// agent once more.
     pub(crate) fn use_again(&self) {
-        if !self.may_use_again.swap(false, Ordering::SeqCst) {
+        if !self.withheld.may_use_again.swap(false, Ordering::SeqCst) {
             return;
         }
-        let mut held_back = lock(&self.held_back);
+        let mut held_back = lock(&self.withheld.held_back);
         if self.has_stopped_peers() {
             return;
         }

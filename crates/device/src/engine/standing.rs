@@ -10,7 +10,8 @@ use std::sync::{Arc, PoisonError};
 use nonic_sys::Seldom;
 use nonic_transport::Link;
 
-use super::{Engine, Links};
+use super::Engine;
+use super::links::KnownLinks;
 
 /// Links that lead to one stranger and are looked at by every poll: two processes that connect to each other at the same
 /// moment have two, and more if several of their threads do.
@@ -73,12 +74,12 @@ impl Engine {
 
     /// The links that every poll looks at, unless they rest.
     pub(super) fn attended(&self) -> Arc<Attended> {
-        Arc::clone(&self.links.read().unwrap_or_else(PoisonError::into_inner).attended)
+        Arc::clone(&self.links.known.read().unwrap_or_else(PoisonError::into_inner).attended)
     }
 
     /// Finds out anew which links polls look at. `links` is held for writing. True if they are others than before, and
     /// whoever holds the lock has to call [`Engine::attended_changed`] when it is free.
-    pub(super) fn settle(&self, links: &mut Links) -> bool {
+    pub(super) fn settle(&self, links: &mut KnownLinks) -> bool {
         let (foreign, mut attended): (Vec<_>, Vec<_>) =
             links.all.iter().cloned().partition(|link| self.is_foreign(link));
         let own = attended.len();
@@ -105,14 +106,14 @@ impl Engine {
 
     /// Has everybody see which links are attended now.
     pub(super) fn attended_changed(&self) {
-        self.links_version.fetch_add(1, Ordering::Release);
+        self.links.version.fetch_add(1, Ordering::Release);
         // The agent must say on every ring that is looked at, too, that it sleeps.
         self.party.doorbell.signal();
     }
 
     /// Finds out anew which links polls look at, after one was used or became trusted.
     pub(crate) fn look_who_talks(&self) {
-        let changed = self.settle(&mut self.links.write().unwrap_or_else(PoisonError::into_inner));
+        let changed = self.settle(&mut self.links.known.write().unwrap_or_else(PoisonError::into_inner));
         if changed {
             self.attended_changed();
         }
@@ -139,7 +140,7 @@ impl Engine {
 
     /// Grows whenever other links than before are looked at.
     pub(crate) fn links_version(&self) -> u64 {
-        self.links_version.load(Ordering::Acquire)
+        self.links.version.load(Ordering::Acquire)
     }
 
     /// The user whose processes are no foreigners.
@@ -155,8 +156,11 @@ impl Engine {
     pub(super) fn watch(&self, link: &Link, token: u64) {
         let foreign = self.is_foreign(link);
         for watched in [link.socket(), link.process()].into_iter().flatten() {
-            let result =
-                if foreign { self.epoll.add_once(watched, token) } else { self.epoll.add(watched, token) };
+            let result = if foreign {
+                self.agent.epoll.add_once(watched, token)
+            } else {
+                self.agent.epoll.add(watched, token)
+            };
             if let Err(error) = result
                 && let Some(unsaid) = UNWATCHED.turn()
             {
@@ -170,9 +174,9 @@ impl Engine {
         let foreign = self.is_foreign(link);
         for watched in [link.socket(), link.process()].into_iter().flatten() {
             let _ = if foreign {
-                self.epoll.watch_once_more(watched, token)
+                self.agent.epoll.watch_once_more(watched, token)
             } else {
-                self.epoll.watch_room(watched, token, false)
+                self.agent.epoll.watch_room(watched, token, false)
             };
         }
     }

@@ -1,0 +1,144 @@
+//! The queue pairs of an engine: their numbers, the accounts of their send slots, what is due for them and when.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
+
+use nonic_protocol::QpNumber;
+use nonic_sys::{AsFd, Seldom, SharedMapping};
+use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, claim_block};
+
+use super::{Engine, EngineOwner, lock};
+use crate::agent;
+use crate::completion_queue::{CompletionQueue, SendCredit};
+use crate::context::Context;
+use crate::error::{CreateError, OpenError, asked};
+use crate::limits::QUEUE_PAIRS_MAX;
+use crate::pair_table::PairTable;
+use crate::queue_pair::QueuePair;
+
+/// What is known of queue pairs.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    table: RwLock<PairTable>,
+    /// How many send slots each was given back.
+    credits: SharedMapping,
+    /// Deadlines of those that wait.
+    timers: Mutex<BTreeSet<(Instant, QpNumber)>>,
+    /// Completion queues whose queue pairs are to fail.
+    pub(super) overruns: Mutex<Vec<Arc<CompletionQueue>>>,
+}
+
+static NO_BLOCK: Seldom = Seldom::new();
+
+impl Pairs {
+    /// None.
+    pub(super) fn new() -> Result<Self, OpenError> {
+        let credits = SharedMapping::anonymous(BLOCKS_MAX * BLOCK_SIZE as usize * 8);
+        Ok(Self {
+            table: RwLock::new(PairTable::default()),
+            credits: asked("memory for send queues (mmap)", credits)?,
+            timers: Mutex::new(BTreeSet::new()),
+            overruns: Mutex::new(Vec::new()),
+        })
+    }
+}
+
+impl Engine {
+    /// Enters a new queue pair, which `make` builds from its number and the place of its credit account.
+    pub(crate) fn add_pair(
+        &self,
+        owner: &EngineOwner,
+        make: impl FnOnce(QpNumber, u32) -> Arc<QueuePair>,
+    ) -> Result<Arc<QueuePair>, CreateError> {
+        let mut pairs = self.pairs.table.write().unwrap_or_else(PoisonError::into_inner);
+        if pairs.count() >= QUEUE_PAIRS_MAX {
+            return Err(CreateError::TooMany { what: "queue pairs", limit: u64::from(QUEUE_PAIRS_MAX) });
+        }
+        if pairs.is_full() {
+            let Block { number, socket } = claim_block().inspect_err(|error| {
+                if let Some(unsaid) = NO_BLOCK.turn() {
+                    tracing::error!(%error, unsaid, "a queue pair cannot be created");
+                }
+            })?;
+            owner.ensure_agent()?;
+            let limit = (BLOCKS_MAX as u64) * u64::from(BLOCK_SIZE);
+            let Some(ordinal) = self.party.segment.add_block(number) else {
+                return Err(CreateError::TooMany { what: "queue pair numbers", limit });
+            };
+            pairs.add_block(number, ordinal as u32);
+            let mut listeners = lock(&self.links.listeners);
+            self.agent.epoll.add_once(socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
+            listeners.push(Arc::new(socket));
+        }
+        pairs
+            .insert(make)
+            .ok_or(CreateError::TooMany { what: "queue pairs", limit: u64::from(QUEUE_PAIRS_MAX) })
+    }
+
+    pub(crate) fn remove_pair(&self, number: QpNumber) {
+        self.pairs.table.write().unwrap_or_else(PoisonError::into_inner).remove(number);
+        // The driver must not keep it alive: with it its context, and this engine.
+        self.driving.driver.lock().forget(number);
+    }
+
+    pub(crate) fn find_pair(&self, number: QpNumber) -> Option<Arc<QueuePair>> {
+        self.pairs.table.read().unwrap_or_else(PoisonError::into_inner).find(number)
+    }
+
+    pub(super) fn all_pairs(&self) -> Vec<Arc<QueuePair>> {
+        self.pairs.table.read().unwrap_or_else(PoisonError::into_inner).all()
+    }
+
+    pub(crate) fn queue_pairs_of(&self, context: &Context) -> Vec<Arc<QueuePair>> {
+        let mut pairs = self.all_pairs();
+        pairs.retain(|pair| std::ptr::eq(Arc::as_ptr(pair.context()), context));
+        pairs
+    }
+
+    /// How many send slots of a queue pair's account were given back, since the beginning.
+    pub(crate) fn credits(&self, account: u32) -> &AtomicU64 {
+        self.pairs.credits.word(account as usize * 8)
+    }
+
+    pub(crate) fn return_credit(&self, credit: SendCredit) {
+        self.credits(credit.account).store(credit.next, Ordering::Release);
+    }
+
+    /// Has a queue pair's timer fire at `when`.
+    pub(crate) fn schedule(&self, when: Instant, number: QpNumber) {
+        lock(&self.pairs.timers).insert((when, number));
+        self.party.doorbell.signal();
+    }
+
+    /// Fires what is due; returns when the next is.
+    pub(crate) fn run_timers(&self) -> Option<Instant> {
+        loop {
+            let now = Instant::now();
+            let number = {
+                let mut timers = lock(&self.pairs.timers);
+                let (when, number) = *timers.first()?;
+                if when > now {
+                    return Some(when);
+                }
+                timers.pop_first();
+                number
+            };
+            if let Some(pair) = self.find_pair(number) {
+                pair.timer_fired(now);
+            }
+        }
+    }
+
+    /// A completion queue overran: its queue pairs go to error, later, when nobody holds their locks.
+    pub(crate) fn overrun(&self, queue: Arc<CompletionQueue>) {
+        lock(&self.pairs.overruns).push(queue);
+        self.party.doorbell.signal();
+    }
+
+    /// The blocks of numbers this process owns.
+    pub(crate) fn own_blocks(&self) -> Vec<u32> {
+        self.pairs.table.read().unwrap_or_else(PoisonError::into_inner).blocks()
+    }
+}
