@@ -12,7 +12,10 @@ use crate::ring::Sleeper;
 use crate::tier::Tier;
 
 fn party() -> Arc<Party> {
-    Arc::new(Party::create(Tier::Ring, AdoptionPolicy::Never, vec![], TrustedUsers::default()).unwrap())
+    Arc::new(
+        Party::create(Tier::Ring, AdoptionPolicy::Never, Arc::default(), vec![], TrustedUsers::default())
+            .unwrap(),
+    )
 }
 
 /// The two ends of a channel between two processes, which are one here.

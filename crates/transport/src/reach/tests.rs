@@ -44,7 +44,10 @@ impl Sides {
         let party = || {
             let arena = Arc::new(Arena::create(4096).unwrap());
             let trusted = TrustedUsers::default();
-            Arc::new(Party::create(Tier::Mapped, AdoptionPolicy::Never, vec![arena], trusted).unwrap())
+            Arc::new(
+                Party::create(Tier::Mapped, AdoptionPolicy::Never, Arc::default(), vec![arena], trusted)
+                    .unwrap(),
+            )
         };
         let memory = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
         let [near, far] = [LinkEnd::Active, LinkEnd::Passive].map(|end| Reach::new(party(), &memory, end));
@@ -151,7 +154,9 @@ fn a_file_is_asked_for_over_the_session_when_an_operation_needs_it() {
 #[test]
 fn what_a_peer_says_of_its_ways_counts_as_far_as_this_side_allows_them() {
     let of = |tier| {
-        let party = Party::create(tier, AdoptionPolicy::Never, vec![], TrustedUsers::default()).unwrap();
+        let party =
+            Party::create(tier, AdoptionPolicy::Never, Arc::default(), vec![], TrustedUsers::default())
+                .unwrap();
         let memory = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
         let reach = Reach::new(Arc::new(party), &memory, LinkEnd::Active);
         reach.set_peer_ways(true, true);
