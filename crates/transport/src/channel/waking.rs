@@ -8,18 +8,18 @@ use crate::ring::{Sleeper, Wanted};
 
 impl Channel {
     /// Wakes the peer if it sleeps.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ring_bell(&self, say_look: impl Fn()) {
         match self.bell.wanted() {
             None => {}
-            Some(Wanted::Wake(sleeper)) => self.wake(sleeper, say_look),
-            Some(Wanted::Call) => self.call(say_look),
+            Some(Wanted::Wake(sleeper)) => self.wake(sleeper, &say_look),
+            Some(Wanted::Call) => self.call(&say_look),
         }
     }
 
     /// Calls the peer, which does not look at this ring otherwise.
     #[cold]
-    fn call(&self, say_look: impl Fn()) {
+    fn call(&self, say_look: &dyn Fn()) {
         match self.peer_bells.get().and_then(|bells| bells.calls()) {
             Some(calls) => {
                 if let Some(sleeper) = calls.call() {
@@ -33,11 +33,13 @@ impl Channel {
 
     /// Wakes the peer's agent.
     pub(crate) fn ring_bell_now(&self, say_look: impl Fn()) {
-        self.wake(Sleeper::Agent, say_look);
+        self.wake(Sleeper::Agent, &say_look);
     }
 
-    /// Wakes one of the peer's threads, which is this process's over a loopback.
-    fn wake(&self, sleeper: Sleeper, say_look: impl Fn()) {
+    /// Wakes one of the peer's threads, which is this process's over a loopback. Not inlined: whoever rings for nobody, as nearly
+    /// always, has little to pass over.
+    #[inline(never)]
+    fn wake(&self, sleeper: Sleeper, say_look: &dyn Fn()) {
         if self.end.is_loopback() {
             return self.party.wake(sleeper);
         }
