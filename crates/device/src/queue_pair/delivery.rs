@@ -19,7 +19,9 @@ pub(crate) struct Arrival<'a> {
 }
 
 impl QueuePair {
-    /// Handles a message that came for this queue pair.
+    /// Handles a message that came for this queue pair. (Not in line: whoever looks at a ring takes short sends by a way of their
+    /// own, which would suffer from all that this does.)
+    #[inline(never)]
     pub(crate) fn deliver(&self, link: &Arc<Link>, incoming: &Incoming<'_>) -> Delivery {
         let mut inner = self.lock();
         let (base, payload) = (incoming.message.base, incoming.payload);
