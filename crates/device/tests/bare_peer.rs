@@ -103,6 +103,29 @@ fn what_a_peer_said_last_counts_though_it_made_the_connection_for_it_just_before
 }
 
 #[test]
+fn a_number_of_a_process_that_has_just_ended_leads_to_the_one_that_has_it_now() {
+    let mut peer = BarePeer::new(Tier::Ring);
+    let keeps_the_engine = common::End::new();
+    // Whether the end of the first is noticed before the second is asked for is chance.
+    for round in 0..200 {
+        let end = common::End::new();
+        end.connect(peer.number());
+        let link = peer.accept();
+        link.close();
+        peer = peer.succeed();
+        let end = common::End::new();
+        end.connect(peer.number());
+        end.post(round, Operation::Send { immediate: None }, &[end.piece(0, 64)]);
+        let link = peer.accept();
+        let (sent, _) = next_message(&link);
+        assert_eq!(sent.base.source, end.pair.number());
+        link.close();
+        peer = peer.succeed();
+    }
+    drop(keeps_the_engine);
+}
+
+#[test]
 fn a_region_that_goes_while_it_is_read_ends_the_connection_as_every_refusal_does() {
     let end = common::End::new();
     let peer = BarePeer::new(Tier::Ring);

@@ -116,6 +116,19 @@ impl Engine {
         }
     }
 
+    /// The same for a connection, which must not be lost to a process whose end has not been noticed yet: another may have its
+    /// numbers by now.
+    pub(crate) fn living_link_to(&self, address: PeerAddress) -> Option<UsedLink> {
+        let link = self.link_to(address)?;
+        if !link.peer_is_gone() {
+            return Some(link);
+        }
+        let mut links = self.links.known.write().unwrap_or_else(PoisonError::into_inner);
+        links.by_block.retain(|_, known| !Arc::ptr_eq(known, &link));
+        drop(links);
+        self.link_to(address)
+    }
+
     /// The link to the owner of a block, counted as used.
     fn known_link_to(&self, block: u32) -> Option<UsedLink> {
         let links = self.links.known.read().unwrap_or_else(PoisonError::into_inner);

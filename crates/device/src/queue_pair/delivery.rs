@@ -61,7 +61,7 @@ impl QueuePair {
         let (port, number) = (self.context().port_state(), inner.attributes.destination_qp);
         let vector = inner.attributes.address_vector;
         let Some(address) = vector.and_then(|vector| PeerAddress::of(port, &vector, number)) else { return };
-        if let Some(link) = self.engine().link_to(address) {
+        if let Some(link) = self.engine().living_link_to(address) {
             inner.path = Some(Path { link, address, slot: None });
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nonic_device::QpNumber;
 use nonic_memory::AdoptionPolicy;
 use nonic_protocol::Message;
-use nonic_transport::{BLOCK_SIZE, Block, Link, Party, Tier, TrustedUsers, claim_block};
+use nonic_transport::{BLOCK_SIZE, Block, Link, Party, Tier, TrustedUsers, block_name, claim_block};
 
 pub(crate) struct BarePeer {
     pub(crate) block: Block,
@@ -30,6 +30,14 @@ impl BarePeer {
                 .unwrap(),
             ),
         }
+    }
+
+    /// Another process in the place of this one, which ends: it has the same numbers.
+    pub(crate) fn succeed(self) -> Self {
+        let number = self.block.number;
+        drop(self);
+        let socket = nonic_sys::listen_abstract(&block_name(number)).expect("the name is free again");
+        Self { block: Block { number, socket }, ..Self::new(Tier::Ring) }
     }
 
     pub(crate) fn number(&self) -> QpNumber {

@@ -217,6 +217,11 @@ impl Link {
         self.session.process_ended()
     }
 
+    /// Whether the peer has closed its end, or its process has ended, noticed or not.
+    pub fn peer_is_gone(&self) -> bool {
+        self.session.peer_is_gone()
+    }
+
     /// Whether both ends are this process.
     #[inline]
     pub fn is_loopback(&self) -> bool {

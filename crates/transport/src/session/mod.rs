@@ -131,10 +131,14 @@ impl Session {
     /// Whether the peer is the process that answers to the name of a block, which `owner` was connected to just now. Its own
     /// word counts if it is trusted; otherwise both must be the same living process for the kernel.
     pub(crate) fn is_with_owner(&self, block: u32, owner: &PacketSocket) -> bool {
-        if !self.blocks.get().is_some_and(|blocks| blocks.contains(&block)) || self.is_dead() {
+        if !self.blocks.get().is_some_and(|blocks| blocks.contains(&block)) {
+            return false;
+        }
+        // Of a process that has ended, which is not noticed at once, another may have the block by now.
+        if self.is_dead() || self.peer_is_gone() {
             return false;
         }
         let same = |found: Credentials| found == self.credentials && found.pid > 0;
-        self.is_trusted() || (owner.peer().is_ok_and(same) && !self.process_ended())
+        self.is_trusted() || owner.peer().is_ok_and(same)
     }
 }
