@@ -3,44 +3,22 @@
 
 mod common;
 
-use std::process::Command;
 use std::sync::Weak;
 
 use common::{End, NoObserver};
 use nonic_device::{Config, Counter, Counters, Key, Operation, QpState, RemoteRange, Status, devices_with};
-
-const EVERY: [Counter; 16] = [
-    Counter::Sends,
-    Counter::SendBytes,
-    Counter::Writes,
-    Counter::WriteBytes,
-    Counter::Reads,
-    Counter::ReadBytes,
-    Counter::Atomics,
-    Counter::AtomicBytes,
-    Counter::Received,
-    Counter::ReceivedBytes,
-    Counter::Served,
-    Counter::ServedBytes,
-    Counter::Failed,
-    Counter::Refused,
-    Counter::Asked,
-    Counter::Repeated,
-];
+use nonic_second_process::{SecondProcess, role};
 
 /// Whether this is a process of this test's own. If not, two have been: one in which peers are reached as well as can be, and one
 /// in which everything goes through the ring.
 fn is_alone(test: &str) -> bool {
-    const ALONE: &str = "NONIC_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return true;
+    let alone = role().is_some();
+    if !alone {
+        for tier in ["auto", "ring"] {
+            SecondProcess::start(test, "alone", &[("NONIC_TIER", tier)]).finish();
+        }
     }
-    for tier in ["auto", "ring"] {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        let status = command.args(["--exact", test]).envs([(ALONE, "yes"), ("NONIC_TIER", tier)]).status();
-        assert!(status.unwrap().success(), "tier {tier}");
-    }
-    false
+    alone
 }
 
 /// Two connected ends on a device with or without the express ways, of which the requester is idle.
@@ -62,7 +40,7 @@ fn remote(end: &End, key: Key) -> RemoteRange {
 /// What was counted since `before`, but for what was not.
 fn since(end: &End, before: &Counters) -> Vec<(Counter, u64)> {
     let now = end.context().counters().unwrap();
-    let more = EVERY.map(|counter| (counter, now.get(counter) - before.get(counter)));
+    let more = Counter::ALL.map(|(counter, _)| (counter, now.get(counter) - before.get(counter)));
     more.into_iter().filter(|(_, more)| *more > 0).collect()
 }
 

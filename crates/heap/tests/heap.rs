@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use nonic_second_process::{SecondProcess, role};
+
 #[global_allocator]
 static HEAP: nonic_heap::Heap = nonic_heap::Heap;
 
@@ -155,10 +157,8 @@ fn resident() -> usize {
 fn what_was_freed_goes_back_to_the_kernel() {
     // In a process of its own: what the harness allocates for other tests meanwhile would lie behind, and hold what is before it.
     const TEST: &str = "what_was_freed_goes_back_to_the_kernel";
-    if std::env::var_os("NONIC_TEST_ALONE").is_none() {
-        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
-        let status = alone.args(["--exact", TEST]).env("NONIC_TEST_ALONE", "yes").status();
-        assert!(status.unwrap().success());
+    if role().is_none() {
+        SecondProcess::start(TEST, "alone", &[]).finish();
         return;
     }
     let before = resident();

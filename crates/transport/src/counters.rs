@@ -7,9 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nonic_sys::{AsFd, SharedBlock, SharedMapping, sparse_data};
+use nonic_sys::{SharedBlock, SharedMapping};
 
 use crate::layout::{COUNTER_RECORD as RECORD, COUNTERS, PAGE, SEGMENT_COUNTERS, SEGMENT_LENGTH};
+use crate::segment_copy::for_each_page;
 
 /// What is counted. Those of the first eight belong to requests of this process that ended well, and lie in one cache line: how
 /// many of a kind, and behind that their bytes. The others belong to requests of its peers, and to what went wrong.
@@ -51,6 +52,28 @@ pub enum Counter {
     Repeated = 15,
 }
 
+impl Counter {
+    /// All of them, each in its place, with its name.
+    pub const ALL: [(Self, &'static str); COUNTERS] = [
+        (Self::Sends, "sends"),
+        (Self::SendBytes, "send_bytes"),
+        (Self::Writes, "writes"),
+        (Self::WriteBytes, "write_bytes"),
+        (Self::Reads, "reads"),
+        (Self::ReadBytes, "read_bytes"),
+        (Self::Atomics, "atomics"),
+        (Self::AtomicBytes, "atomic_bytes"),
+        (Self::Received, "received"),
+        (Self::ReceivedBytes, "received_bytes"),
+        (Self::Served, "served"),
+        (Self::ServedBytes, "served_bytes"),
+        (Self::Failed, "failed"),
+        (Self::Refused, "refused"),
+        (Self::Asked, "asked"),
+        (Self::Repeated, "repeated"),
+    ];
+}
+
 /// The counters of one queue pair. Only one thread at a time counts: the one that has the queue pair's lock.
 #[derive(Clone, Debug)]
 pub struct PairCounters(SharedBlock<COUNTERS>);
@@ -90,24 +113,31 @@ impl Counters {
     }
 }
 
+impl FromIterator<(Counter, u64)> for Counters {
+    /// Those named, and none of the others.
+    fn from_iter<I: IntoIterator<Item = (Counter, u64)>>(counted: I) -> Self {
+        let mut counters = Self::default();
+        for (counter, count) in counted {
+            counters.0[counter as usize] += count;
+        }
+        counters
+    }
+}
+
 /// Adds up what the queue pairs of a segment have counted, those that are gone included. Others count meanwhile, so the sums of
 /// two counters need not fit.
 pub fn read_segment_counters(file: &File) -> io::Result<Counters> {
     let mut sums = Counters::default();
-    let mut at = SEGMENT_COUNTERS as u64;
-    while let Some((start, end)) = sparse_data(file.as_fd(), at, SEGMENT_LENGTH as u64)? {
-        // Pages are whole, and so are records in them; the file of another process may still say what it likes.
-        for page in (start / PAGE as u64 * PAGE as u64..end).step_by(PAGE) {
-            let mut bytes = [0u8; PAGE];
-            file.read_exact_at(&mut bytes, page)?;
-            for record in bytes.as_chunks::<RECORD>().0 {
-                for (sum, word) in sums.0.iter_mut().zip(record.as_chunks::<8>().0) {
-                    *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
-                }
+    for_each_page(file, SEGMENT_COUNTERS..SEGMENT_LENGTH, |page| {
+        let mut bytes = [0u8; PAGE];
+        file.read_exact_at(&mut bytes, page)?;
+        for record in bytes.as_chunks::<RECORD>().0 {
+            for (sum, word) in sums.0.iter_mut().zip(record.as_chunks::<8>().0) {
+                *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
             }
         }
-        at = end.max(at + 1);
-    }
+        Ok(())
+    })?;
     Ok(sums)
 }
 
@@ -115,6 +145,12 @@ pub fn read_segment_counters(file: &File) -> io::Result<Counters> {
 mod tests {
     use super::*;
     use crate::segment::Segment;
+
+    #[test]
+    fn every_counter_is_named_in_its_place() {
+        let places = Counter::ALL.map(|(counter, _)| counter as usize);
+        assert_eq!(places, std::array::from_fn(|place| place));
+    }
 
     #[test]
     fn what_queue_pairs_count_is_added_up_and_stays_when_they_are_gone() {

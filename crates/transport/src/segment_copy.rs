@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -171,30 +172,42 @@ pub fn read_segment_regions(file: &File) -> Result<SegmentRegions, SegmentFault>
     let copy = Arc::new(SharedMapping::anonymous(KeyTableView::length(KEYS_MAX))?);
     let view = KeyTableView::new(Arc::clone(&copy), 0, KEYS_MAX);
     let mut found = SegmentRegions::default();
-    let mut at = SEGMENT_KEYS as u64;
-    while let Some((start, end)) = sparse_data(file.as_fd(), at, SEGMENT_COUNTERS as u64)? {
-        // Pages are whole, and so are entries in them; the file of another process may still say what it likes.
-        let start = start / PAGE as u64 * PAGE as u64;
-        for page in (start..end).step_by(PAGE) {
-            let place = (page as usize).clamp(SEGMENT_KEYS, SEGMENT_COUNTERS - PAGE) - SEGMENT_KEYS;
-            let first = (place / KeyTableView::ENTRY) as u32;
-            let bytes = read_calm_entries(file, page, &mut found.changing)?;
-            if let Some(slice) = SharedSlice::of_mapping(&copy, place, PAGE) {
-                slice.write(&bytes);
+    for_each_page(file, SEGMENT_KEYS..SEGMENT_COUNTERS, |page| {
+        let place = (page as usize).clamp(SEGMENT_KEYS, SEGMENT_COUNTERS - PAGE) - SEGMENT_KEYS;
+        let first = (place / KeyTableView::ENTRY) as u32;
+        let bytes = read_calm_entries(file, page, &mut found.changing)?;
+        if let Some(slice) = SharedSlice::of_mapping(&copy, place, PAGE) {
+            slice.write(&bytes);
+        }
+        for index in first..first + (PAGE / KeyTableView::ENTRY) as u32 {
+            match view.read(index) {
+                // What it leads to is told with its region.
+                Some(_) if view.is_window(index) => {}
+                Some(entry) if makes_sense(&entry) => found.regions.push(entry),
+                None if !view.is_live(index) => {}
+                _ => found.senseless += 1,
             }
-            for index in first..first + (PAGE / KeyTableView::ENTRY) as u32 {
-                match view.read(index) {
-                    // What it leads to is told with its region.
-                    Some(_) if view.is_window(index) => {}
-                    Some(entry) if makes_sense(&entry) => found.regions.push(entry),
-                    None if !view.is_live(index) => {}
-                    _ => found.senseless += 1,
-                }
-            }
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Has `look` see where each page of a part of a segment begins that is no hole.
+pub(crate) fn for_each_page(
+    file: &File,
+    part: Range<usize>,
+    mut look: impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut at = part.start as u64;
+    while let Some((start, end)) = sparse_data(file.as_fd(), at, part.end as u64)? {
+        // Pages are whole, and so is what stands in them; the file of another process may still say what it likes.
+        for page in (start / PAGE as u64 * PAGE as u64..end).step_by(PAGE) {
+            look(page)?;
         }
         at = end.max(at + 1);
     }
-    Ok(found)
+    Ok(())
 }
 
 /// A page of entries, of which those that do not keep still are counted and left out.

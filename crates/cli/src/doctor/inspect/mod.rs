@@ -82,7 +82,7 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
         let found = process.regions()?;
         sections.push(Section::new(format!("Process {}", process.title()), settings(process)));
         sections.push(Section::new(format!("Regions of {}", process.title()), regions::lines(&found)));
-        let traffic = Traffic::new(&process.counters()?);
+        let traffic = Traffic(process.counters()?);
         sections.push(Section::new(format!("Traffic of {}", process.title()), traffic.lines()));
         let other = processes.iter().find(|other| other.pid != process.pid);
         let wanted = |link: &&LinkFacts| {

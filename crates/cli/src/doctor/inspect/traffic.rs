@@ -1,98 +1,62 @@
 //! What the queue pairs of a process have done: how much, and what went wrong.
 
 use nonic_transport::{Counter, Counters};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::words::size;
 use crate::doctor::report::Line;
 
 /// Sums over all queue pairs, those that are gone included. Peers that write and read this process's memory themselves count that,
 /// and this process does not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Traffic {
-    sends: u64,
-    send_bytes: u64,
-    writes: u64,
-    write_bytes: u64,
-    reads: u64,
-    read_bytes: u64,
-    atomics: u64,
-    atomic_bytes: u64,
-    /// Writes, reads and atomics that it sent to peers to be carried out there.
-    asked: u64,
-    received: u64,
-    received_bytes: u64,
-    served: u64,
-    served_bytes: u64,
-    failed: u64,
-    refused: u64,
-    repeated: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traffic(pub(super) Counters);
+
+impl Serialize for Traffic {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Counter::ALL.map(|(counter, name)| (name, self.0.get(counter))))
+    }
 }
 
 impl Traffic {
-    pub(super) fn new(counters: &Counters) -> Self {
-        let get = |counter| counters.get(counter);
-        Self {
-            sends: get(Counter::Sends),
-            send_bytes: get(Counter::SendBytes),
-            writes: get(Counter::Writes),
-            write_bytes: get(Counter::WriteBytes),
-            reads: get(Counter::Reads),
-            read_bytes: get(Counter::ReadBytes),
-            atomics: get(Counter::Atomics),
-            atomic_bytes: get(Counter::AtomicBytes),
-            asked: get(Counter::Asked),
-            received: get(Counter::Received),
-            received_bytes: get(Counter::ReceivedBytes),
-            served: get(Counter::Served),
-            served_bytes: get(Counter::ServedBytes),
-            failed: get(Counter::Failed),
-            refused: get(Counter::Refused),
-            repeated: get(Counter::Repeated),
-        }
-    }
-
     pub(super) fn lines(&self) -> Vec<Line> {
-        let amount = |count, what, bytes| format!("{} ({})", several(count, what), size(bytes));
+        let get = |counter| self.0.get(counter);
+        let amount = |count, what, bytes| format!("{} ({})", several(get(count), what), size(get(bytes)));
         let mut done = Vec::new();
         for (count, what, bytes) in [
-            (self.sends, "send", self.send_bytes),
-            (self.writes, "write", self.write_bytes),
-            (self.reads, "read", self.read_bytes),
-            (self.atomics, "atomic", self.atomic_bytes),
+            (Counter::Sends, "send", Counter::SendBytes),
+            (Counter::Writes, "write", Counter::WriteBytes),
+            (Counter::Reads, "read", Counter::ReadBytes),
+            (Counter::Atomics, "atomic", Counter::AtomicBytes),
         ] {
-            if count > 0 {
+            if get(count) > 0 {
                 done.push(amount(count, what, bytes));
             }
         }
         let done = if done.is_empty() { "none".to_owned() } else { done.join(", ") };
         let mut lines = vec![Line::ok("requests done", done)];
-        if self.asked > 0 {
-            lines.push(Line::ok(
-                "done by peers",
-                format!("{} of them, or tried", several(self.asked, "one-sided request")),
-            ));
+        if get(Counter::Asked) > 0 {
+            let asked = several(get(Counter::Asked), "one-sided request");
+            lines.push(Line::ok("sent to peers", format!("{asked} to be carried out there")));
         }
-        if self.received > 0 {
-            lines.push(Line::ok("received", amount(self.received, "message", self.received_bytes)));
+        if get(Counter::Received) > 0 {
+            let received = amount(Counter::Received, "message", Counter::ReceivedBytes);
+            lines.push(Line::ok("received", received));
         }
-        if self.served > 0 {
-            lines.push(Line::ok(
-                "done for peers",
-                amount(self.served, "one-sided request", self.served_bytes),
-            ));
+        if get(Counter::Served) > 0 {
+            let served = amount(Counter::Served, "one-sided request", Counter::ServedBytes);
+            lines.push(Line::ok("done for peers", served));
         }
-        for (name, count, words) in [
-            ("failed", self.failed, "of its requests, without those flushed behind them"),
+        for (name, counter, words) in [
+            ("failed", Counter::Failed, "of its requests, without those flushed behind them"),
             (
                 "refused",
-                self.refused,
-                "requests of peers: no receive was posted, or they were not allowed or made no sense",
+                Counter::Refused,
+                "messages of peers, some perhaps without a word: no receive was posted, or they were not allowed or made no sense",
             ),
-            ("sent again", self.repeated, "times: a peer had no receive posted, or did not answer"),
+            ("sent again", Counter::Repeated, "times: a peer had no receive posted, or did not answer"),
         ] {
-            if count > 0 {
-                lines.push(Line::note(name, format!("{count} {words}")));
+            if get(counter) > 0 {
+                lines.push(Line::note(name, format!("{} {words}", get(counter))));
             }
         }
         lines
@@ -119,26 +83,26 @@ mod tests {
     fn what_did_not_happen_is_not_told() {
         let quiet = text(Traffic::default());
         assert!(quiet.contains("requests done none"), "{quiet}");
-        for word in ["received", "failed", "refused", "sent again", "done by peers"] {
+        for word in ["received", "failed", "refused", "sent again", "sent to peers"] {
             assert!(!quiet.contains(word), "{word} in {quiet}");
         }
     }
 
     #[test]
     fn numbers_stand_with_what_they_count() {
-        let busy = text(Traffic {
-            sends: 1,
-            send_bytes: 2048,
-            atomics: 3,
-            atomic_bytes: 24,
-            asked: 2,
-            served: 2,
-            failed: 4,
-            ..Traffic::default()
-        });
+        let counted = [
+            (Counter::Sends, 1),
+            (Counter::SendBytes, 2048),
+            (Counter::Atomics, 3),
+            (Counter::AtomicBytes, 24),
+            (Counter::Asked, 2),
+            (Counter::Served, 2),
+            (Counter::Failed, 4),
+        ];
+        let busy = text(Traffic(counted.into_iter().collect()));
         for words in [
             "1 send (2 KiB), 3 atomics (24 B)",
-            "done by peers 2 one-sided requests",
+            "sent to peers 2 one-sided requests to be carried out there",
             "2 one-sided requests (0 B)",
             "4 of its requests",
         ] {
