@@ -36,7 +36,7 @@ pub use ledger::{Claim, Cookie, LedgerError, MemoryFile, SharedMemoryRange, clai
 pub use nonic_protocol::{Access, Key, ZoneId};
 pub use operation_slots::{Inside, OperationGuard, OperationSlots, OwnSlots};
 #[cfg(not(loom))]
-pub use own_memory::OwnMemory;
+pub use own_memory::{OwnMemory, OwnOperation};
 #[cfg(not(loom))]
 pub use own_shadows::ShadowBytes;
 #[cfg(not(loom))]

@@ -24,10 +24,10 @@ impl OwnMemory {
         Ok(Self { table, arenas, slots: OwnSlots::new()?, shadows: Shadows::default() })
     }
 
-    /// Begins an operation: what it resolves stands until the guard is dropped.
+    /// Begins an operation.
     #[inline(always)]
-    pub fn enter(&self) -> OperationGuard<'_> {
-        self.slots.enter(nonic_sys::light_fences_are_free)
+    pub fn enter(&self) -> OwnOperation<'_> {
+        OwnOperation { memory: self, _slot: self.slots.enter(nonic_sys::light_fences_are_free) }
     }
 
     /// The slots of this process's own operations, for whoever revokes.
@@ -50,37 +50,6 @@ impl OwnMemory {
         &self.shadows
     }
 
-    /// Resolves a key to bytes of this process. No bytes need no key. A shadow's are none: only peers go there.
-    pub fn resolve<'a>(
-        &'a self,
-        guard: &'a OperationGuard<'_>,
-        zone: ZoneId,
-        key: Key,
-        key_use: KeyUse,
-        range: AddressRange,
-        want: Access,
-    ) -> Result<SharedSlice<'a>, AccessError> {
-        if range.length == 0 {
-            return Ok(SharedSlice::EMPTY);
-        }
-        let place = resolve(&self.table, zone, key, key_use, range, want)?;
-        self.bytes(guard, &place).ok_or(AccessError::UnknownKey { key })
-    }
-
-    /// The same without the reason. There are bytes.
-    #[inline(always)]
-    pub fn find<'a>(
-        &'a self,
-        guard: &'a OperationGuard<'_>,
-        zone: ZoneId,
-        key: Key,
-        key_use: KeyUse,
-        range: AddressRange,
-        want: Access,
-    ) -> Option<SharedSlice<'a>> {
-        self.bytes(guard, &admit(&self.table, zone, key, key_use, range, want)?)
-    }
-
     /// Whether every byte a local key leads to can be mapped by peers.
     pub fn is_mappable(&self, zone: ZoneId, key: Key, range: AddressRange) -> bool {
         let Ok(place) = resolve(&self.table, zone, key, KeyUse::Local, range, Access::LOCAL_READ) else {
@@ -99,10 +68,55 @@ impl OwnMemory {
             Translation::SharedFile { .. } | Translation::Plain { .. } | Translation::Shadow { .. } => false,
         }
     }
+}
+
+/// An operation on this process's memory: what it finds stands until this is dropped, since whoever takes memory back waits for
+/// its slot. Bytes are found by it alone, so none are found under the slot of another memory, or under none.
+#[derive(Debug)]
+pub struct OwnOperation<'a> {
+    memory: &'a OwnMemory,
+    _slot: OperationGuard<'a>,
+}
+
+impl<'a> OwnOperation<'a> {
+    /// The memory it is on.
+    #[inline(always)]
+    pub fn memory(&self) -> &'a OwnMemory {
+        self.memory
+    }
+
+    /// Resolves a key to bytes of this process. No bytes need no key. A shadow's are none: only peers go there.
+    pub fn resolve(
+        &self,
+        zone: ZoneId,
+        key: Key,
+        key_use: KeyUse,
+        range: AddressRange,
+        want: Access,
+    ) -> Result<SharedSlice<'_>, AccessError> {
+        if range.length == 0 {
+            return Ok(SharedSlice::EMPTY);
+        }
+        let place = resolve(&self.memory.table, zone, key, key_use, range, want)?;
+        self.bytes(&place).ok_or(AccessError::UnknownKey { key })
+    }
+
+    /// The same without the reason. There are bytes.
+    #[inline(always)]
+    pub fn find(
+        &self,
+        zone: ZoneId,
+        key: Key,
+        key_use: KeyUse,
+        range: AddressRange,
+        want: Access,
+    ) -> Option<SharedSlice<'_>> {
+        self.bytes(&admit(&self.memory.table, zone, key, key_use, range, want)?)
+    }
 
     /// The bytes a place leads to that was found in this process's own table, unless they are a shadow's.
     #[inline(always)]
-    pub fn bytes<'a>(&'a self, _guard: &'a OperationGuard<'_>, place: &Place) -> Option<SharedSlice<'a>> {
+    pub fn bytes(&self, place: &Place) -> Option<SharedSlice<'_>> {
         match place.translation() {
             Translation::Plain { address }
             | Translation::Adopted { address, .. }
@@ -110,12 +124,14 @@ impl OwnMemory {
                 let start = address.checked_add(usize::try_from(place.offset()).ok()?)?;
                 // SAFETY: the gate placed the range inside a region of this process. Registration found it mapped with
                 // the rights the region has, the program keeps it mapped until it deregisters (the contract of every
-                // face), and deregistration waits for the guard.
+                // face), and deregistration waits for the slot.
                 Some(unsafe { SharedSlice::from_raw(start as *mut u8, place.length() as usize) })
             }
-            Translation::Device { device, offset } => {
-                self.arenas.get(device as usize)?.slice(offset.checked_add(place.offset())?, place.length())
-            }
+            Translation::Device { device, offset } => self
+                .memory
+                .arenas
+                .get(device as usize)?
+                .slice(offset.checked_add(place.offset())?, place.length()),
             Translation::Shadow { .. } => None,
         }
     }
@@ -150,10 +166,10 @@ mod tests {
         };
         let plain = enter(Translation::Plain { address: program.as_mut_ptr() as usize });
         let device = enter(Translation::Device { device: 0, offset: 128 });
-        let guard = own.enter();
+        let operation = own.enter();
         let find = |key, start, length| {
             let range = AddressRange::new(start, length);
-            own.resolve(&guard, ZoneId(1), key, KeyUse::Local, range, Access::LOCAL_WRITE)
+            operation.resolve(ZoneId(1), key, KeyUse::Local, range, Access::LOCAL_WRITE)
         };
         find(plain, 10, 3).unwrap().write(b"abc");
         find(device, 10, 3).unwrap().write(b"xyz");
@@ -163,7 +179,7 @@ mod tests {
         assert!(find(plain, 62, 3).is_err());
         assert!(find(Key(0), 0, 1).is_err());
         assert!(find(Key(0), 0, 0).unwrap().is_empty());
-        drop(guard);
+        drop(operation);
         assert_eq!(&program[10..13], b"abc");
     }
 
@@ -204,10 +220,10 @@ mod tests {
             };
             let keys = table.insert(entry).unwrap();
             let key = if remote { keys.remote } else { keys.local };
-            let (zone, range, guard) = (ZoneId(zone), AddressRange::new(start, length), own.enter());
+            let (zone, range, operation) = (ZoneId(zone), AddressRange::new(start, length), own.enter());
             let ends = |bytes: SharedSlice<'_>| (bytes.address(), bytes.length());
-            let named = own.resolve(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE).ok().map(ends);
-            let found = own.find(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE).map(ends);
+            let named = operation.resolve(zone, key, KeyUse::Local, range, Access::LOCAL_WRITE).ok().map(ends);
+            let found = operation.find(zone, key, KeyUse::Local, range, Access::LOCAL_WRITE).map(ends);
             if length == 0 {
                 // No bytes need no key; whoever is in a hurry asks for some.
                 prop_assert_eq!(named, Some(ends(SharedSlice::EMPTY)));

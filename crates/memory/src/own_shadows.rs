@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::shadow::{InCommon, Program, Shadow, ShadowError};
 use crate::{
-    Access, AddressRange, Key, KeyUse, OperationGuard, OwnMemory, Place, SharedSlice, Translation, ZoneId,
+    Access, AddressRange, Key, KeyUse, OwnMemory, OwnOperation, Place, SharedSlice, Translation, ZoneId,
     resolve,
 };
 
@@ -14,15 +14,14 @@ const CHUNK: u64 = 1 << 20;
 
 /// The program's memory under a region.
 struct Under<'a> {
-    memory: &'a OwnMemory,
-    guard: &'a OperationGuard<'a>,
+    operation: &'a OwnOperation<'a>,
     translation: Translation,
 }
 
 impl Program for Under<'_> {
     fn bytes(&self, offsets: Range<u64>) -> Option<SharedSlice<'_>> {
         let length = offsets.end.checked_sub(offsets.start)?;
-        self.memory.bytes(self.guard, &Place::under_shadow(self.translation, offsets.start, length))
+        self.operation.bytes(&Place::under_shadow(self.translation, offsets.start, length))
     }
 }
 
@@ -34,8 +33,8 @@ impl OwnMemory {
         length: u64,
         in_common: Option<InCommon<'_>>,
     ) -> Result<u32, ShadowError> {
-        let guard = self.enter();
-        let under = Under { memory: self, guard: &guard, translation: memory };
+        let operation = self.enter();
+        let under = Under { operation: &operation, translation: memory };
         self.shadows().add(memory, length, &under, in_common)
     }
 
@@ -68,8 +67,8 @@ impl OwnMemory {
         let mut at = all.start;
         while at < all.end {
             let end = all.end.min((at / CHUNK + 1) * CHUNK);
-            let guard = self.enter();
-            run(&shadow, at..end, &Under { memory: self, guard: &guard, translation: shadow.program });
+            let operation = self.enter();
+            run(&shadow, at..end, &Under { operation: &operation, translation: shadow.program });
             at = end;
         }
     }
@@ -95,23 +94,25 @@ impl OwnMemory {
             self.shadows().device_wrote(on_device.unwrap_or(Translation::Plain { address }), *slice);
         }
     }
+}
 
+impl OwnOperation<'_> {
     /// Resolves a key that a peer named to bytes of a shadow; `None` if that is not where it leads. There are bytes.
     #[cold]
-    pub fn resolve_shadow<'a>(
-        &'a self,
-        guard: &'a OperationGuard<'a>,
+    pub fn resolve_shadow(
+        &self,
         zone: ZoneId,
         key: Key,
         key_use: KeyUse,
         range: AddressRange,
         want: Access,
-    ) -> Option<ShadowBytes<'a>> {
-        let place = resolve(self.table(), zone, key, key_use, range, want).ok()?;
+    ) -> Option<ShadowBytes<'_>> {
+        let memory = self.memory();
+        let place = resolve(memory.table(), zone, key, key_use, range, want).ok()?;
         let Translation::Shadow { shadow, offset } = place.translation() else { return None };
-        let shadow = self.shadows().find(shadow)?;
+        let shadow = memory.shadows().find(shadow)?;
         let positions = shadow.positions(offset.checked_add(place.offset())?, place.length())?;
-        let under = Under { memory: self, guard, translation: shadow.program };
+        let under = Under { operation: self, translation: shadow.program };
         Some(ShadowBytes { shadow, positions, under })
     }
 }
@@ -131,18 +132,23 @@ impl ShadowBytes<'_> {
             return;
         }
         let positions = start..start + source.length() as u64;
-        self.under.memory.shadows().write(&self.shadow, positions, source, &self.under);
+        self.under.operation.memory().shadows().write(&self.shadow, positions, source, &self.under);
     }
 
     /// The bytes.
     pub fn read(&self) -> Vec<u8> {
         let mut bytes = vec![0; (self.positions.end - self.positions.start) as usize];
-        self.under.memory.shadows().read(self.positions.clone(), &mut bytes);
+        self.under.operation.memory().shadows().read(self.positions.clone(), &mut bytes);
         bytes
     }
 
     /// Runs `change` on the bytes; `None` if they are not the aligned word of an atomic.
     pub fn change<R>(&self, change: impl FnOnce(SharedSlice<'_>) -> R) -> Option<R> {
-        self.under.memory.shadows().change(&self.shadow, self.positions.clone(), &self.under, change)
+        self.under.operation.memory().shadows().change(
+            &self.shadow,
+            self.positions.clone(),
+            &self.under,
+            change,
+        )
     }
 }

@@ -88,12 +88,10 @@ impl QueuePair {
             copy_inline(bytes);
             path.link.push_short(send, SharedSlice::of_private(bytes))
         } else {
-            let memory = &self.engine().party().memory;
-            let guard = memory.enter();
+            let own = self.engine().party().memory.enter();
             let range = AddressRange::new(piece.address, piece.length.into());
             let zone = self.zone.id();
-            let Some(source) = memory.find(&guard, zone, piece.key, KeyUse::Local, range, Access::LOCAL_READ)
-            else {
+            let Some(source) = own.find(zone, piece.key, KeyUse::Local, range, Access::LOCAL_READ) else {
                 return false;
             };
             path.link.push_short(send, source)
@@ -110,12 +108,10 @@ impl QueuePair {
         let piece = &request.pieces[0];
         let Some(path) = &inner.path else { return false };
         let Some(target) = path.slot else { return false };
-        let memory = &self.engine().party().memory;
-        let guard = memory.enter();
+        let own = self.engine().party().memory.enter();
         let range = AddressRange::new(piece.address, piece.length.into());
         let local_want = if want == Access::REMOTE_WRITE { Access::LOCAL_READ } else { Access::LOCAL_WRITE };
-        let Some(local) = memory.find(&guard, self.zone.id(), piece.key, KeyUse::Local, range, local_want)
-        else {
+        let Some(local) = own.find(self.zone.id(), piece.key, KeyUse::Local, range, local_want) else {
             return false;
         };
         let wanted = DirectRequest {
@@ -127,7 +123,7 @@ impl QueuePair {
             range: AddressRange::new(remote.address, piece.length.into()),
             want,
         };
-        let done = path.link.at_once(&guard, &wanted, |bytes| match request.operation {
+        let done = path.link.at_once(&own, &wanted, |bytes| match request.operation {
             Operation::Write { .. } => {
                 bytes.copy_from(local);
                 true
@@ -140,7 +136,7 @@ impl QueuePair {
             atomic => change(bytes, &atomic).map(|old| local.write(&old.to_ne_bytes())).is_some(),
         });
         if done == Some(true) && want != Access::REMOTE_WRITE {
-            memory.device_wrote(&[local]);
+            own.memory().device_wrote(&[local]);
         }
         done == Some(true)
     }

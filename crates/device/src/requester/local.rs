@@ -1,6 +1,6 @@
 //! The local bytes of a request, and arithmetic on slices.
 
-use nonic_memory::{Access, AccessError, AddressRange, KeyUse, OperationGuard, SharedSlice};
+use nonic_memory::{Access, AccessError, AddressRange, KeyUse, OwnOperation, SharedSlice};
 use nonic_protocol::Slot;
 
 use super::Slices;
@@ -10,18 +10,17 @@ impl QueuePair {
     /// Puts the local bytes of a request into `slices`: what its keys lead to. (Into, because the list is long and is
     /// not to be moved about.)
     pub(crate) fn local_bytes<'a>(
-        &'a self,
+        &self,
         inner: &Inner,
-        guard: &'a OperationGuard<'_>,
+        own: &'a OwnOperation<'_>,
         number: u64,
         want: Access,
         slices: &mut Slices<'a>,
     ) -> Result<(), AccessError> {
-        let memory = &self.engine().party().memory;
         for piece in inner.send.pieces(number, &self.capabilities) {
             if piece.length > 0 {
                 let range = AddressRange::new(piece.address, piece.length.into());
-                slices.push(memory.resolve(guard, self.zone.id(), piece.key, KeyUse::Local, range, want)?);
+                slices.push(own.resolve(self.zone.id(), piece.key, KeyUse::Local, range, want)?);
             }
         }
         Ok(())
@@ -42,23 +41,23 @@ impl QueuePair {
             inner.send.put_inline_back(inline);
             return Ok(result);
         }
-        let guard = self.engine().party().memory.enter();
+        let own = self.engine().party().memory.enter();
         let mut slices = Slices::new();
-        self.local_bytes(inner, &guard, number, Access::LOCAL_READ, &mut slices)?;
+        self.local_bytes(inner, &own, number, Access::LOCAL_READ, &mut slices)?;
         Ok(body(inner, &slices))
     }
 
     /// Whether the local keys of a request let its result be placed.
     pub(crate) fn can_place_result(&self, inner: &Inner, number: u64) -> bool {
-        let guard = self.engine().party().memory.enter();
-        self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut Slices::new()).is_ok()
+        let own = self.engine().party().memory.enter();
+        self.local_bytes(inner, &own, number, Access::LOCAL_WRITE, &mut Slices::new()).is_ok()
     }
 
     /// Copies data to the local memory of the oldest request; false if its keys do not allow it.
     pub(crate) fn copy_response(&self, inner: &Inner, offset: usize, data: SharedSlice<'_>) -> bool {
-        let guard = self.engine().party().memory.enter();
+        let own = self.engine().party().memory.enter();
         let mut slices = Slices::new();
-        if self.local_bytes(inner, &guard, inner.send.finished, Access::LOCAL_WRITE, &mut slices).is_err() {
+        if self.local_bytes(inner, &own, inner.send.finished, Access::LOCAL_WRITE, &mut slices).is_err() {
             return false;
         }
         let mut at = 0;
@@ -67,7 +66,7 @@ impl QueuePair {
             slice.copy_near_from(data.part(at, slice.length()));
             at += slice.length();
         }
-        self.engine().party().memory.device_wrote(&slices);
+        own.memory().device_wrote(&slices);
         true
     }
 }

@@ -93,14 +93,14 @@ impl QueuePair {
                     None => return Direct::Declined,
                 }
             }
-            let guard = self.engine().party().memory.enter();
+            let own = self.engine().party().memory.enter();
             let mut target = Slices::new();
-            if self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut target).is_err() {
+            if self.local_bytes(inner, &own, number, Access::LOCAL_WRITE, &mut target).is_err() {
                 return Direct::Failed(Status::LocalProtection);
             }
             let target = cut(&target, offset as usize, count as usize);
             let read = access.read(&target);
-            self.engine().party().memory.device_wrote(&target);
+            own.memory().device_wrote(&target);
             if read.is_err() {
                 return Direct::Fault;
             }
@@ -122,14 +122,14 @@ impl QueuePair {
             return Direct::Declined;
         };
         let Some(word) = access.atomic_word() else { return Direct::Declined };
-        let guard = self.engine().party().memory.enter();
+        let own = self.engine().party().memory.enter();
         let mut target = Slices::new();
-        if self.local_bytes(inner, &guard, number, Access::LOCAL_WRITE, &mut target).is_err() {
+        if self.local_bytes(inner, &own, number, Access::LOCAL_WRITE, &mut target).is_err() {
             return Direct::Failed(Status::LocalProtection);
         }
         let Some(old) = change(word, operation) else { return Direct::Failed(Status::LocalQpOperation) };
         scatter(&target, &old.to_ne_bytes());
-        self.engine().party().memory.device_wrote(&target);
+        own.memory().device_wrote(&target);
         Direct::Done
     }
 }

@@ -51,13 +51,13 @@ impl QueuePair {
         from: RemoteRange,
         count: u32,
     ) -> ReadPushed {
-        let guard = self.engine().party().memory.enter();
+        let own = self.engine().party().memory.enter();
         let range = AddressRange::new(from.address, count.into());
         let mut shadow;
-        let source = match self.remote_bytes(&guard, from.key, range, Access::REMOTE_READ) {
+        let source = match self.remote_bytes(&own, from.key, range, Access::REMOTE_READ) {
             Some(source) => source,
             None => {
-                let Some(found) = self.remote_shadow(&guard, from.key, range, Access::REMOTE_READ) else {
+                let Some(found) = self.remote_shadow(&own, from.key, range, Access::REMOTE_READ) else {
                     return ReadPushed::Gone;
                 };
                 shadow = found.read();

@@ -31,16 +31,15 @@ impl QueuePair {
         if payload.is_empty() || length > piece.length {
             return false;
         }
-        let memory = &self.engine().party().memory;
-        let guard = memory.enter();
+        let own = self.engine().party().memory.enter();
         let range = AddressRange::new(piece.address, length.into());
         let (zone, key, id) = (receive.zone, piece.key, receive.id);
-        let Some(place) = memory.find(&guard, zone, key, KeyUse::Local, range, Access::LOCAL_WRITE) else {
+        let Some(place) = own.find(zone, key, KeyUse::Local, range, Access::LOCAL_WRITE) else {
             return false;
         };
         place.copy_near_from(*payload);
-        memory.device_wrote(&[place]);
-        drop(guard);
+        own.memory().device_wrote(&[place]);
+        drop(own);
         inner.has_taken_at_once(send.base.psn);
         self.witness.counts([Counter::Received, Counter::ReceivedBytes], length);
         // The requests it answers end before the receive does, as their acknowledgement by itself would have them do.

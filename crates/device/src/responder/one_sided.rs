@@ -1,6 +1,6 @@
 //! One-sided requests of a peer.
 
-use nonic_memory::{Access, AddressRange, Key, KeyUse, OperationGuard, ShadowBytes, SharedSlice};
+use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, ShadowBytes, SharedSlice};
 use nonic_protocol::{AtomicChange, AtomicRequest, Extent, NotChanged, RemoteRange};
 
 use crate::queue_pair::QueuePair;
@@ -9,12 +9,12 @@ impl QueuePair {
     /// Places a fragment of a write; false if that is not allowed. The whole range is judged with every fragment: the region may go
     /// at any time.
     pub(crate) fn place_write(&self, remote: RemoteRange, extent: Extent, payload: SharedSlice<'_>) -> bool {
-        let guard = self.engine().party().memory.enter();
+        let own = self.engine().party().memory.enter();
         let range = AddressRange::new(remote.address, extent.total.into());
         let at = extent.offset as usize;
-        if let Some(target) = self.remote_bytes(&guard, remote.key, range, Access::REMOTE_WRITE) {
+        if let Some(target) = self.remote_bytes(&own, remote.key, range, Access::REMOTE_WRITE) {
             target.part(at, payload.length()).copy_near_from(payload);
-        } else if let Some(shadow) = self.remote_shadow(&guard, remote.key, range, Access::REMOTE_WRITE) {
+        } else if let Some(shadow) = self.remote_shadow(&own, remote.key, range, Access::REMOTE_WRITE) {
             shadow.write(at, payload);
         } else {
             return false;
@@ -24,25 +24,25 @@ impl QueuePair {
 
     /// Whether a peer may read this.
     pub(crate) fn may_read(&self, remote: RemoteRange, total: u32) -> bool {
-        let guard = self.engine().party().memory.enter();
+        let own = self.engine().party().memory.enter();
         let range = AddressRange::new(remote.address, total.into());
         let (key, want) = (remote.key, Access::REMOTE_READ);
-        self.remote_bytes(&guard, key, range, want).is_some()
-            || self.remote_shadow(&guard, key, range, want).is_some()
+        self.remote_bytes(&own, key, range, want).is_some()
+            || self.remote_shadow(&own, key, range, want).is_some()
     }
 
     /// Carries an atomic out; what the word held before.
     pub(crate) fn change_word(&self, remote: RemoteRange, change: AtomicChange) -> Result<u64, NotChanged> {
-        let guard = self.engine().party().memory.enter();
+        let own = self.engine().party().memory.enter();
         let range = AddressRange::new(remote.address, AtomicRequest::LENGTH.into());
         let change = |word: SharedSlice<'_>| match change {
             AtomicChange::CompareSwap { compare, swap } => word.compare_swap(compare, swap),
             AtomicChange::FetchAdd { add } => word.fetch_add(add),
         };
         let (key, want) = (remote.key, Access::REMOTE_ATOMIC);
-        let old = if let Some(word) = self.remote_bytes(&guard, key, range, want) {
+        let old = if let Some(word) = self.remote_bytes(&own, key, range, want) {
             word.is_word().then(|| change(word))
-        } else if let Some(shadow) = self.remote_shadow(&guard, key, range, want) {
+        } else if let Some(shadow) = self.remote_shadow(&own, key, range, want) {
             shadow.change(change)
         } else {
             return Err(NotChanged::NotAllowed);
@@ -52,26 +52,26 @@ impl QueuePair {
 
     /// Bytes of this process that a peer names, unless they are a shadow's.
     pub(super) fn remote_bytes<'a>(
-        &'a self,
-        guard: &'a OperationGuard<'_>,
+        &self,
+        own: &'a OwnOperation<'_>,
         key: Key,
         range: AddressRange,
         want: Access,
     ) -> Option<SharedSlice<'a>> {
         let through = KeyUse::Through(self.number.0);
-        self.engine().party().memory.resolve(guard, self.zone.id(), key, through, range, want).ok()
+        own.resolve(self.zone.id(), key, through, range, want).ok()
     }
 
     /// The same of a shadow.
     #[cold]
     pub(super) fn remote_shadow<'a>(
-        &'a self,
-        guard: &'a OperationGuard<'a>,
+        &self,
+        own: &'a OwnOperation<'_>,
         key: Key,
         range: AddressRange,
         want: Access,
     ) -> Option<ShadowBytes<'a>> {
         let through = KeyUse::Through(self.number.0);
-        self.engine().party().memory.resolve_shadow(guard, self.zone.id(), key, through, range, want)
+        own.resolve_shadow(self.zone.id(), key, through, range, want)
     }
 }

@@ -43,13 +43,13 @@ impl QueuePair {
         while offset < u64::from(total) {
             // A part at a time, so that nobody who takes memory back waits for all of them.
             let count = (u64::from(total) - offset).min(DIRECT_CHUNK);
-            let guard = self.engine().party().memory.enter();
+            let own = self.engine().party().memory.enter();
             let mut slices = Slices::new();
-            if !self.receive_bytes(&guard, &receive, offset, count, &mut slices) {
+            if !self.receive_bytes(&own, &receive, offset, count, &mut slices) {
                 return fail_receive(&mut { self }, &receive, Status::LocalProtection, Refusal::Operation);
             }
             let pulled = link.pull(sender, &list, offset, &slices);
-            self.engine().party().memory.device_wrote(&slices);
+            own.memory().device_wrote(&slices);
             if pulled.is_err() {
                 return fail_receive(&mut { self }, &receive, Status::General, Refusal::RequesterMemory);
             }

@@ -1,6 +1,6 @@
 //! Receives: taking one, placing bytes in it, and showing it to the program.
 
-use nonic_memory::{Access, AddressRange, KeyUse, OperationGuard, SharedSlice, ZoneId};
+use nonic_memory::{Access, AddressRange, KeyUse, OwnOperation, SharedSlice, ZoneId};
 use nonic_protocol::{Arrived, BaseHeader, Receive, ScatterGather, Status};
 
 use crate::completion_queue::SendCredit;
@@ -34,17 +34,16 @@ impl QueuePair {
     /// Puts into `slices` the parts of a receive's pieces that hold `count` bytes from `offset`. False: its keys do not
     /// allow it, or it is shorter.
     pub(super) fn receive_bytes<'a>(
-        &'a self,
-        guard: &'a OperationGuard<'_>,
+        &self,
+        own: &'a OwnOperation<'_>,
         receive: &Receive,
         offset: u64,
         count: u64,
         slices: &mut Slices<'a>,
     ) -> bool {
-        let memory = &self.engine().party().memory;
         let resolve = |zone: ZoneId, piece: &ScatterGather, skip: u64, length: u64| {
             let range = AddressRange::new(piece.address.checked_add(skip)?, length);
-            memory.resolve(guard, zone, piece.key, KeyUse::Local, range, Access::LOCAL_WRITE).ok()
+            own.resolve(zone, piece.key, KeyUse::Local, range, Access::LOCAL_WRITE).ok()
         };
         let (mut offset, mut count) = (offset, count);
         for piece in receive.pieces.as_slice() {
@@ -66,9 +65,9 @@ impl QueuePair {
 
     /// Places bytes in a receive, from `offset` on; false if its keys do not allow it.
     pub(crate) fn place(&self, receive: &Receive, offset: u64, payload: SharedSlice<'_>) -> bool {
-        let guard = self.engine().party().memory.enter();
+        let own = self.engine().party().memory.enter();
         let mut slices = Slices::new();
-        if !self.receive_bytes(&guard, receive, offset, payload.length() as u64, &mut slices) {
+        if !self.receive_bytes(&own, receive, offset, payload.length() as u64, &mut slices) {
             return false;
         }
         let mut at = 0;
@@ -76,7 +75,7 @@ impl QueuePair {
             slice.copy_near_from(payload.part(at, slice.length()));
             at += slice.length();
         }
-        self.engine().party().memory.device_wrote(&slices);
+        own.memory().device_wrote(&slices);
         true
     }
 

@@ -1,6 +1,6 @@
 //! What the parts of a link do for those who hold the link.
 
-use nonic_memory::{OperationGuard, SharedSlice};
+use nonic_memory::{OwnOperation, SharedSlice};
 use nonic_protocol::{BaseHeader, Message, QpNumber};
 use nonic_sys::{BiasedGuard, BorrowedFd, Credentials, PacketSocket};
 
@@ -152,7 +152,7 @@ impl Link {
     #[inline(always)]
     pub fn at_once<R>(
         &self,
-        own: &OperationGuard<'_>,
+        own: &OwnOperation<'_>,
         request: &DirectRequest,
         act: impl FnOnce(SharedSlice<'_>) -> R,
     ) -> Option<R> {

@@ -3,9 +3,7 @@
 
 use std::io;
 
-use nonic_memory::{
-    Access, AddressRange, Key, KeyUse, OperationGuard, OwnMemory, SharedSlice, admit, resolve,
-};
+use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, SharedSlice, admit, resolve};
 use nonic_protocol::{QpNumber, QpType};
 
 use super::kernel_copy::Way;
@@ -36,8 +34,6 @@ pub struct DirectRequest {
 #[derive(Debug)]
 pub struct DirectAccess<'a> {
     entered: Entered<'a>,
-    /// Of this process, where the bytes are if the peer is this process itself.
-    own: &'a OwnMemory,
     target: Target<'a>,
 }
 
@@ -58,7 +54,7 @@ impl Reach {
         let place = resolve(keys, slot.zone, request.key, key_use, request.range, request.want).ok()?;
         let way = if request.want == Access::REMOTE_WRITE { Way::Out } else { Way::In };
         let target = self.target(control, way, &place)?;
-        Some(DirectAccess { entered, own: &self.party.memory, target })
+        Some(DirectAccess { entered, target })
     }
 
     /// Runs `act` on the peer's bytes if the operation is allowed beyond doubt and they are all mapped here: what
@@ -68,7 +64,7 @@ impl Reach {
     pub(crate) fn at_once<R>(
         &self,
         control: &impl ControlPath,
-        own: &OperationGuard<'_>,
+        own: &OwnOperation<'_>,
         request: &DirectRequest,
         act: impl FnOnce(SharedSlice<'_>) -> R,
     ) -> Option<R> {
@@ -92,17 +88,17 @@ impl Reach {
 impl DirectAccess<'_> {
     /// Writes `local` slices there, one after the other. The last byte comes last.
     pub fn write(&self, local: &[SharedSlice<'_>]) -> io::Result<()> {
-        self.target.copy(Way::Out, self.own, &self.entered.guard, local)
+        self.target.copy(Way::Out, &self.entered.own, local)
     }
 
     /// Reads from there into `local` slices, one after the other.
     pub fn read(&self, local: &[SharedSlice<'_>]) -> io::Result<()> {
-        self.target.copy(Way::In, self.own, &self.entered.guard, local)
+        self.target.copy(Way::In, &self.entered.own, local)
     }
 
     /// The bytes as an aligned word for an atomic, if they are mapped here.
     pub fn atomic_word(&self) -> Option<SharedSlice<'_>> {
-        let slice = self.target.slice(self.own, &self.entered.guard)?;
+        let slice = self.target.slice(&self.entered.own)?;
         slice.is_word().then_some(slice)
     }
 }
@@ -266,12 +262,12 @@ mod tests {
                 };
                 let direct = link.direct(&request).and_then(|access| {
                     let whole = matches!(access.target, Target::Mapped(_) | Target::Own { .. });
-                    let bytes = access.target.slice(access.own, &access.entered.guard);
+                    let bytes = access.target.slice(&access.entered.own);
                     bytes.filter(|_| whole).map(|bytes| (bytes.address(), bytes.length()))
                 });
-                let guard = link.party().memory.enter();
-                let at_once = link.at_once(&guard, &request, |bytes| (bytes.address(), bytes.length()));
-                drop(guard);
+                let own = link.party().memory.enter();
+                let at_once = link.at_once(&own, &request, |bytes| (bytes.address(), bytes.length()));
+                drop(own);
                 prop_assert_eq!(at_once, direct, "way {}", number);
                 if is_window {
                     keys.unbind_window(key);
@@ -312,13 +308,13 @@ mod tests {
                 range: AddressRange::new(BASE + 60, 4),
                 want: Access::REMOTE_WRITE,
             };
-            let guard = way.link.party().memory.enter();
-            assert!(way.link.at_once(&guard, &request, |bytes| bytes.write(b"abcd")).is_some());
+            let own = way.link.party().memory.enter();
+            assert!(way.link.at_once(&own, &request, |bytes| bytes.write(b"abcd")).is_some());
             let mut seen = [0; 6];
             way.owner.memory.arenas()[0].slice(187, 6).unwrap().read(&mut seen);
             assert_eq!(&seen, b"\0abcd\0");
             request.range.length = 5;
-            assert!(way.link.at_once(&guard, &request, |_| ()).is_none());
+            assert!(way.link.at_once(&own, &request, |_| ()).is_none());
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nonic_memory::{Inside, OperationGuard, OperationSlots};
+use nonic_memory::{Inside, OperationGuard, OperationSlots, OwnOperation};
 use nonic_sys::{PeerMemory, SharedMapping};
 
 pub use self::direct::{DirectAccess, DirectRequest};
@@ -81,7 +81,7 @@ impl Reach {
             true => None,
             false => Some(self.own_operations.enter(|| view.segment.light_fences())?),
         };
-        (!control.is_dead()).then_some(Entered { guard: own, _shown: shown })
+        (!control.is_dead()).then_some(Entered { own, _shown: shown })
     }
 
     /// The same for a pull, of which there is one at a time, since whoever reads rings carries it out: the peer sees it,
@@ -89,7 +89,7 @@ impl Reach {
     fn enter_to_pull(&self, control: &impl ControlPath, view: &PeerView) -> Option<Entered<'_>> {
         let own = self.party.memory.enter();
         let shown = self.own_operations.enter_alone(|| view.segment.light_fences())?;
-        (!control.is_dead()).then_some(Entered { guard: own, _shown: Some(shown) })
+        (!control.is_dead()).then_some(Entered { own, _shown: Some(shown) })
     }
 
     /// Whether the kernel lets this process into the peer's memory.
@@ -139,6 +139,6 @@ impl Reach {
 /// An operation of this process on a peer's memory; over when dropped.
 #[derive(Debug)]
 struct Entered<'a> {
-    guard: OperationGuard<'a>,
+    own: OwnOperation<'a>,
     _shown: Option<OperationGuard<'a>>,
 }

@@ -94,7 +94,7 @@ impl Reach {
                 let count = range.length.min(slice.length() as u64);
                 let target =
                     self.pull_target(control, view, sender, key, AddressRange { length: count, ..range })?;
-                target.copy(Way::In, &self.party.memory, &entered.guard, &[slice.part(0, count as usize)])?;
+                target.copy(Way::In, &entered.own, &[slice.part(0, count as usize)])?;
                 slice = slice.part(count as usize, slice.length() - count as usize);
                 range = rest(range, count)?;
             }

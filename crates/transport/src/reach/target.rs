@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use nonic_memory::{AdoptedPages, OperationGuard, OwnMemory, Place, SharedSlice, Translation};
+use nonic_memory::{AdoptedPages, OwnOperation, Place, SharedSlice, Translation};
 use nonic_sys::{PeerMemory, SharedMapping};
 
 use super::kernel_copy::{self, Way};
@@ -46,14 +46,15 @@ impl Reach {
     pub(super) fn mapped_now<'a>(
         &'a self,
         view: &'a PeerView,
-        guard: &'a OperationGuard<'_>,
+        own: &'a OwnOperation<'_>,
         place: &Place,
     ) -> Option<SharedSlice<'a>> {
         if self.party.tier < Tier::Mapped {
             return None;
         }
         if self.is_loopback {
-            return self.party.memory.bytes(guard, place);
+            debug_assert!(std::ptr::eq(own.memory(), &self.party.memory), "an operation on another memory");
+            return own.bytes(place);
         }
         mapped_slice(view, place)
     }
@@ -87,8 +88,8 @@ impl Reach {
             return None;
         }
         let peer = self.peer_memory(way)?;
-        let windows = self.view()?.adopted.as_ref()?;
-        let pages = windows.slice(pages.file_offset(start), end - start)?;
+        let apertures = self.view()?.adopted.as_ref()?;
+        let pages = apertures.slice(pages.file_offset(start), end - start)?;
         Some(Target::Mixed { peer, address, head: start - address, pages })
     }
 
@@ -131,37 +132,27 @@ fn mapped_slice<'a>(view: &'a PeerView, place: &Place) -> Option<SharedSlice<'a>
 }
 
 impl<'a> Target<'a> {
-    /// The bytes, if all of them are mapped here. `guard` is the slot under which they were found.
+    /// The bytes, if all of them are mapped here. `own` is the operation in which they were found.
     #[inline]
-    pub(super) fn slice<'b>(
-        &'b self,
-        own: &'b OwnMemory,
-        guard: &'b OperationGuard<'_>,
-    ) -> Option<SharedSlice<'b>> {
+    pub(super) fn slice<'b>(&'b self, own: &'b OwnOperation<'_>) -> Option<SharedSlice<'b>> {
         match self {
             Self::Mapped(slice) => Some(*slice),
             Self::File { mapping, offset, length } => SharedSlice::of_mapping(mapping, *offset, *length),
-            Self::Own(place) => own.bytes(guard, place),
+            Self::Own(place) => own.bytes(place),
             Self::Kernel { .. } | Self::Mixed { .. } => None,
         }
     }
 
     /// Copies between `local` slices, one after the other, and there, from the first byte to the last.
     #[inline]
-    pub(super) fn copy(
-        &self,
-        way: Way,
-        own: &OwnMemory,
-        guard: &OperationGuard<'_>,
-        local: &[SharedSlice<'_>],
-    ) -> io::Result<()> {
+    pub(super) fn copy(&self, way: Way, own: &OwnOperation<'_>, local: &[SharedSlice<'_>]) -> io::Result<()> {
         match self {
             Self::Kernel { peer, address } => kernel_copy::copy(way, peer, local.iter().copied(), *address),
             Self::Mixed { peer, address, head, pages } => {
                 copy_mixed(way, peer, local, *address, *head, *pages)
             }
             _ => {
-                let bytes = self.slice(own, guard).ok_or(io::ErrorKind::NotFound)?;
+                let bytes = self.slice(own).ok_or(io::ErrorKind::NotFound)?;
                 copy_mapped(way, bytes, local.iter().copied());
                 Ok(())
             }
