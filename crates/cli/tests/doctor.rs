@@ -261,7 +261,7 @@ fn limits_on_files_and_on_address_space_are_tried_and_named() {
     assert_ne!(report["tiers"]["same_user"], "mapped");
     let report = self::report(&mut nonic_behind(&["prlimit", "--as=8000000000"]), 0);
     if line(&report, "adoption")["mark"] == "ok" {
-        says(&report, "address space", "windows of 1 GiB");
+        says(&report, "address space", "apertures of 1 GiB");
         says(&report, "address space", "ulimit -v unlimited");
     }
 }

@@ -55,7 +55,7 @@ fn adoption_works_here() -> bool {
 }
 
 #[test]
-fn adopted_memory_of_a_peer_is_told_to_be_mapped_and_in_which_windows() {
+fn adopted_memory_of_a_peer_is_told_to_be_mapped_and_in_which_apertures() {
     if !adoption_works_here() {
         return skip("memory cannot be adopted here");
     }

@@ -15,7 +15,7 @@ use nonic_sys::{
     SharedMapping, current_generation, duplicate_segment, file_identity, find_area, nameless_device,
     shared_anonymous,
 };
-use nonic_transport::Windows;
+use nonic_transport::Apertures;
 
 use crate::config::Config;
 use crate::engine::{EngineOwner, lock};
@@ -89,7 +89,7 @@ struct Home {
     files: OpenFiles,
     /// Shared memory without a file, once for each exposed range that others reach at a second mapping.
     duplicated: Mutex<Vec<FileIdentity>>,
-    own_pages: OnceLock<Option<Windows>>,
+    own_pages: OnceLock<Option<Apertures>>,
 }
 
 static HOME: PerProcess<Home> = PerProcess::new();
@@ -316,9 +316,9 @@ impl Drop for Exposed {
 
 /// This process's own adopted pages, wherever their addresses lead by now; with the identity of their file. `None` if it
 /// has exposed nothing or adopts nothing.
-pub fn own_pages() -> Option<(&'static Windows, FileIdentity)> {
+pub fn own_pages() -> Option<(&'static Apertures, FileIdentity)> {
     let home = HOME.get()?;
-    let windows = home.own_pages.get_or_init(|| {
+    let apertures = home.own_pages.get_or_init(|| {
         let party = home.owner.engine().party();
         let (file, _) = party.adopted_file()?;
         let file = file.try_clone_to_owned().ok()?;
@@ -327,10 +327,10 @@ pub fn own_pages() -> Option<(&'static Windows, FileIdentity)> {
         let placing = move |map: &mut dyn FnMut() -> Option<(usize, usize)>| {
             engine.party().adopter.map_view(map);
         };
-        Windows::onto(file, Protection::ReadWrite, Some(Box::new(placing))).ok()
+        Apertures::onto(file, Protection::ReadWrite, Some(Box::new(placing))).ok()
     });
-    let windows = windows.as_ref()?;
-    Some((windows, file_identity(windows.file()?.as_fd()).ok()?))
+    let apertures = apertures.as_ref()?;
+    Some((apertures, file_identity(apertures.file()?.as_fd()).ok()?))
 }
 
 /// Runs `map`, which maps some of this process's own adopted pages at another address and returns where: nothing is given

@@ -68,12 +68,7 @@ impl SharedMemory {
 
     /// Maps the part of it from `offset`, a multiple of the page size, for this process alone: children do not inherit
     /// the mapping.
-    pub fn map_window(
-        &self,
-        offset: u64,
-        length: usize,
-        protection: Protection,
-    ) -> io::Result<SharedMapping> {
+    pub fn map_part(&self, offset: u64, length: usize, protection: Protection) -> io::Result<SharedMapping> {
         if offset.checked_add(length as u64).is_none_or(|end| end > self.length as u64) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -157,13 +152,13 @@ mod tests {
 
     #[test]
     fn a_window_shows_its_part_of_the_memory_and_none_beyond() {
-        let memory = SharedMemory::create("window", 3 * 4096).unwrap();
+        let memory = SharedMemory::create("part", 3 * 4096).unwrap();
         let whole = memory.map(Protection::ReadWrite).unwrap();
         whole.word(8192).store(9, Ordering::Relaxed);
-        let window = memory.map_window(8192, 4096, Protection::Read).unwrap();
-        assert_eq!((window.word(0).load(Ordering::Relaxed), window.length()), (9, 4096));
-        assert!(memory.map_window(8192, 8192, Protection::Read).is_err());
-        assert!(memory.map_window(u64::MAX - 4095, 4096, Protection::Read).is_err());
+        let part = memory.map_part(8192, 4096, Protection::Read).unwrap();
+        assert_eq!((part.word(0).load(Ordering::Relaxed), part.length()), (9, 4096));
+        assert!(memory.map_part(8192, 8192, Protection::Read).is_err());
+        assert!(memory.map_part(u64::MAX - 4095, 4096, Protection::Read).is_err());
     }
 
     #[test]

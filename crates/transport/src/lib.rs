@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+mod apertures;
 mod calls;
 mod channel;
 mod codec;
@@ -21,8 +22,8 @@ mod segment;
 mod segment_copy;
 mod session;
 mod tier;
-mod windows;
 
+pub use apertures::{Apertures, BOUND as APERTURE_BOUND, Placing};
 pub use calls::{CallNumber, Calls};
 pub use channel::{BeginsRest, Stalled};
 pub use codec::{FRAGMENT, ShortSend};
@@ -42,4 +43,3 @@ pub use segment_copy::{
     SegmentFault, SegmentHead, SegmentRegions, Settings, read_segment_head, read_segment_regions,
 };
 pub use tier::Tier;
-pub use windows::{BOUND as WINDOW_BOUND, Placing, Windows};

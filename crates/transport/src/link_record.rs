@@ -96,15 +96,15 @@ pub struct LinkFacts {
     pub pulls_stopped: bool,
     /// Whether the kernel lets the owner into the peer's memory.
     pub probe: Probe,
-    /// Large windows (64 GiB) the owner has mapped onto the peer's adopted pages.
-    pub large_windows: u8,
-    /// Small windows (1 GiB), where large ones are refused.
-    pub small_windows: u8,
-    /// Error number of the last window that could not be mapped; 0: none.
-    pub window_error: u16,
+    /// Large apertures (64 GiB) the owner has mapped onto the peer's adopted pages.
+    pub large_apertures: u8,
+    /// Small apertures (1 GiB), where large ones are refused.
+    pub small_apertures: u8,
+    /// Error number of the last aperture that could not be mapped; 0: none.
+    pub aperture_error: u16,
 }
 
-const WINDOW_ERROR_SHIFT: u32 = 40;
+const APERTURE_ERROR_SHIFT: u32 = 40;
 const PROBE_ERROR_SHIFT: u32 = 52;
 const ERROR_MASK: u16 = 0xfff;
 
@@ -137,9 +137,9 @@ impl LinkFacts {
             | probe << 16
             | standing << 18
             | (answered as u64) << 20
-            | u64::from(self.large_windows) << 24
-            | u64::from(self.small_windows) << 32
-            | u64::from(self.window_error & ERROR_MASK) << WINDOW_ERROR_SHIFT
+            | u64::from(self.large_apertures) << 24
+            | u64::from(self.small_apertures) << 32
+            | u64::from(self.aperture_error & ERROR_MASK) << APERTURE_ERROR_SHIFT
             | u64::from(error) << PROBE_ERROR_SHIFT;
         [u64::from(self.pid as u32) | u64::from(self.uid) << 32, second]
     }
@@ -169,9 +169,9 @@ impl LinkFacts {
                 _ => Standing::Stranger,
             },
             answered: ANSWERS.get((second >> 20 & 7) as usize).copied().unwrap_or_default(),
-            large_windows: (second >> 24) as u8,
-            small_windows: (second >> 32) as u8,
-            window_error: (second >> WINDOW_ERROR_SHIFT) as u16 & ERROR_MASK,
+            large_apertures: (second >> 24) as u8,
+            small_apertures: (second >> 32) as u8,
+            aperture_error: (second >> APERTURE_ERROR_SHIFT) as u16 & ERROR_MASK,
         }
     }
 }

@@ -87,7 +87,7 @@ fn unreachable() -> Verdict {
     let words = [compile("deny")?.display().to_string(), "process_vm".into()];
     let place = Place::prepare(MAPPED)?.wrapped(words).variable("NONIC_LOG", "debug");
     let finished = run(place, &["unreachable"])?;
-    if finished.stderr.contains("a window onto a peer's memory cannot be mapped") {
+    if finished.stderr.contains("an aperture onto a peer's memory cannot be mapped") {
         return Ok(());
     }
     failed(format!("the receiver never tried to map the sender's pages\n{}", finished.report()))

@@ -16,8 +16,8 @@ use crate::verbs::Buffer;
 /// Pages that are tried.
 const PAGES: usize = 4;
 const PAGE: usize = 4096;
-/// Bytes of a window onto a peer's pages, and of one where there is less room.
-const WINDOWS: [u64; 2] = [64 << 30, 1 << 30];
+/// Bytes of an aperture onto a peer's pages, and of one where there is less room.
+const APERTURES: [u64; 2] = [64 << 30, 1 << 30];
 
 /// What the helper process saw.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -34,8 +34,8 @@ struct Seen {
     has_file: bool,
     /// Number of a `PlainReason`; none if all pages were adopted.
     reason: Option<u8>,
-    /// The window through which the pages were seen in the file; none if they were not.
-    window: Option<u64>,
+    /// The aperture through which the pages were seen in the file; none if they were not.
+    aperture: Option<u64>,
     /// Whether the bytes were the same all the time.
     kept: bool,
 }
@@ -44,7 +44,7 @@ struct Seen {
 pub(super) fn examine() -> Vec<Line> {
     match ask_helper::<Seen>(&["adoption".as_ref()]) {
         Ok(seen) => {
-            vec![userfaultfd(&seen), file(&seen), window(&seen), held_pages(&seen), verdict(&seen)]
+            vec![userfaultfd(&seen), file(&seen), aperture(&seen), held_pages(&seen), verdict(&seen)]
         }
         Err(error) => vec![Line::note("adoption", format!("cannot be told: {error}"))],
     }
@@ -79,19 +79,19 @@ fn file(seen: &Seen) -> Line {
     }
 }
 
-fn window(seen: &Seen) -> Line {
+fn aperture(seen: &Seen) -> Line {
     const NAME: &str = "address space";
     let limit = seen.address_limit.map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes"));
-    match seen.window {
-        Some(size) if size == WINDOWS[0] => {
-            Line::ok(NAME, format!("{limit}: peers' pages are mapped in windows of 64 GiB"))
+    match seen.aperture {
+        Some(size) if size == APERTURES[0] => {
+            Line::ok(NAME, format!("{limit}: peers' pages are mapped in apertures of 64 GiB"))
         }
         Some(_) => {
-            Line::note(NAME, format!("{limit}: peers' pages are mapped in windows of 1 GiB, 64 at most"))
+            Line::note(NAME, format!("{limit}: peers' pages are mapped in apertures of 1 GiB, 64 at most"))
                 .fix("ulimit -v unlimited")
         }
-        None if seen.reason.is_some() => Line::ok(NAME, format!("{limit}; no window was tried")),
-        None => Line::note(NAME, format!("{limit}: no window of 1 GiB onto a peer's pages can be mapped"))
+        None if seen.reason.is_some() => Line::ok(NAME, format!("{limit}; no aperture was tried")),
+        None => Line::note(NAME, format!("{limit}: no aperture of 1 GiB onto a peer's pages can be mapped"))
             .fix("ulimit -v unlimited"),
     }
 }
@@ -171,7 +171,7 @@ fn adopt(seen: &mut Seen) {
     seen.kept = same(&buffer);
     match &adoption.pages {
         Some(pages) if pages.end - pages.start == buffer.len() => {
-            seen.window = find_in_file(&adopter, pages, word_of(0));
+            seen.aperture = find_in_file(&adopter, pages, word_of(0));
         }
         _ => seen.reason = Some(adoption.reason as u8),
     }
@@ -179,16 +179,16 @@ fn adopt(seen: &mut Seen) {
     seen.kept &= same(&buffer);
 }
 
-/// The larger window in which the first adopted page is seen, as a peer would see it.
+/// The larger aperture in which the first adopted page is seen, as a peer would see it.
 fn find_in_file(adopter: &Adopter, pages: &AdoptedPages, expected: u64) -> Option<u64> {
     let file = adopter.file()?.try_clone_to_owned().ok()?;
     let file = SharedMemory::from_peer_whole(file).ok()?;
     let offset = pages.file_offset(pages.start);
-    WINDOWS.into_iter().find(|size| {
+    APERTURES.into_iter().find(|size| {
         let start = offset / size * size;
-        let window = file.map_window(start, *size as usize, Protection::Read);
-        window.is_ok_and(|window| {
-            let word = window.word((offset - start) as usize);
+        let aperture = file.map_part(start, *size as usize, Protection::Read);
+        aperture.is_ok_and(|aperture| {
+            let word = aperture.word((offset - start) as usize);
             word.load(std::sync::atomic::Ordering::SeqCst) == expected
         })
     })

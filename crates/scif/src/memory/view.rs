@@ -9,7 +9,7 @@ use nonic_sys::{
     AsFd, FileIdentity, PerProcess, Protection, SharedMapping, SharedMemory, attach_segment,
     forget_in_children, keep_in_children, open_file_of,
 };
-use nonic_transport::{WINDOW_BOUND, Windows};
+use nonic_transport::{APERTURE_BOUND, Apertures};
 
 /// A file of this length or more is a process's adopted pages: one for all its windows.
 const ADOPTED_LENGTH: usize = 1 << 47;
@@ -19,15 +19,15 @@ const ADOPTED_LENGTH: usize = 1 << 47;
 pub(super) struct View {
     identity: FileIdentity,
     writable: bool,
-    windows: Mapped,
+    mapped: Mapped,
 }
 
 #[derive(Debug)]
 enum Mapped {
     /// This process's own adopted pages.
-    Own(&'static Windows),
+    Own(&'static Apertures),
     /// Another file.
-    Other(Box<Windows>),
+    Other(Box<Apertures>),
     /// A System V segment, all of it.
     Segment(SharedMapping),
 }
@@ -79,21 +79,21 @@ impl View {
             return Ok((view, place.offset));
         }
         views.retain(|view| view.strong_count() > 0);
-        let view = Self { identity: place.identity, writable, windows: Mapped::Segment(mapping) };
+        let view = Self { identity: place.identity, writable, mapped: Mapped::Segment(mapping) };
         let view = Arc::new(view);
         views.push(Arc::downgrade(&view));
         Ok((view, place.offset))
     }
 
     fn is_segment(&self) -> bool {
-        matches!(self.windows, Mapped::Segment(_))
+        matches!(self.mapped, Mapped::Segment(_))
     }
 
     fn make(pid: i32, number: i32, identity: FileIdentity) -> io::Result<Self> {
-        if let Some((windows, own)) = own_pages()
+        if let Some((apertures, own)) = own_pages()
             && own == identity
         {
-            return Ok(Self { identity, writable: true, windows: Mapped::Own(windows) });
+            return Ok(Self { identity, writable: true, mapped: Mapped::Own(apertures) });
         }
         let (file, writable) = match open_file_of(pid, number, identity, true) {
             Ok(file) => (file, true),
@@ -101,18 +101,18 @@ impl View {
             Err(_) => (open_file_of(pid, number, identity, false)?, false),
         };
         let protection = if writable { Protection::ReadWrite } else { Protection::Read };
-        let windows = Windows::onto(file, protection, None)?;
-        if let Some(file) = windows.file() {
+        let apertures = Apertures::onto(file, protection, None)?;
+        if let Some(file) = apertures.file() {
             // A child that had it would keep the pages of a dead peer.
             forget_in_children(file.as_fd());
         }
-        Ok(Self { identity, writable, windows: Mapped::Other(Box::new(windows)) })
+        Ok(Self { identity, writable, mapped: Mapped::Other(Box::new(apertures)) })
     }
 
     fn length(&self) -> usize {
-        match &self.windows {
-            Mapped::Own(windows) => windows.length(),
-            Mapped::Other(windows) => windows.length(),
+        match &self.mapped {
+            Mapped::Own(apertures) => apertures.length(),
+            Mapped::Other(apertures) => apertures.length(),
             Mapped::Segment(mapping) => mapping.length(),
         }
     }
@@ -124,25 +124,25 @@ impl View {
         if write && !self.writable {
             return None;
         }
-        let windows: &Windows = match &self.windows {
-            Mapped::Own(windows) => windows,
-            Mapped::Other(windows) => windows,
+        let apertures: &Apertures = match &self.mapped {
+            Mapped::Own(apertures) => apertures,
+            Mapped::Other(apertures) => apertures,
             Mapped::Segment(mapping) => return SharedSlice::of_mapping(mapping, offset as usize, length),
         };
-        match windows.slice(offset, length) {
+        match apertures.slice(offset, length) {
             Some(slice) => Some(slice),
             None => {
-                let left = WINDOW_BOUND - offset as usize % WINDOW_BOUND;
-                windows.slice(offset, length.min(left))
+                let left = APERTURE_BOUND - offset as usize % APERTURE_BOUND;
+                apertures.slice(offset, length.min(left))
             }
         }
     }
 
     /// What more mappings of it are made of.
     pub(super) fn source(&self) -> Option<Source> {
-        match &self.windows {
-            Mapped::Own(windows) => windows.file().map(Source::File),
-            Mapped::Other(windows) => windows.file().map(Source::File),
+        match &self.mapped {
+            Mapped::Own(apertures) => apertures.file().map(Source::File),
+            Mapped::Other(apertures) => apertures.file().map(Source::File),
             Mapped::Segment(mapping) => Some(Source::Segment(mapping.as_ptr() as usize)),
         }
     }
@@ -153,7 +153,7 @@ impl View {
 
     /// Whether it is this process's own adopted pages.
     pub(super) fn is_own(&self) -> bool {
-        matches!(self.windows, Mapped::Own(_))
+        matches!(self.mapped, Mapped::Own(_))
     }
 
     /// Whether the file is one process's adopted pages: worth keeping when no window lies in it for a while.
@@ -164,8 +164,8 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        if let Mapped::Other(windows) = &self.windows
-            && let Some(file) = windows.file()
+        if let Mapped::Other(apertures) = &self.mapped
+            && let Some(file) = apertures.file()
         {
             keep_in_children(file.as_fd());
         }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use nonic_sys::{Mark, PeerMemory, Protection, SharedMapping, SharedMemory};
 
 use super::Reach;
+use crate::apertures::Apertures;
 use crate::control::{Shown, ShownDescriptors};
 use crate::link_record::{LinkRecord, Probe};
 use crate::segment::SegmentView;
 use crate::tier::Tier;
-use crate::windows::Windows;
 
 /// What a trusted peer lets this process see.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct PeerView {
     /// Its queue pairs and keys.
     pub segment: SegmentView,
     pub(super) arenas: Vec<SharedMapping>,
-    pub(super) adopted: Option<Windows>,
+    pub(super) adopted: Option<Apertures>,
 }
 
 impl Reach {
@@ -41,7 +41,7 @@ impl Reach {
         if shown.adopts {
             let file = descriptors.take()?;
             if self.party.tier == Tier::Mapped {
-                adopted = Some(Windows::new(file, record)?);
+                adopted = Some(Apertures::new(file, record)?);
             }
         }
         let probe = self.probe(pid, Mark { address: shown.probe_address, value: shown.probe_value });
@@ -113,8 +113,8 @@ impl Reach {
             for arena in &view.arenas {
                 let _ = arena.let_go(Protection::Read);
             }
-            if let Some(windows) = &view.adopted {
-                windows.let_go();
+            if let Some(apertures) = &view.adopted {
+                apertures.let_go();
             }
         }
         self.files.clear();

@@ -191,15 +191,15 @@ fn way_line(name: &'static str, way: &Way) -> Line {
     match way.tier {
         Tier::Mapped => {
             value += " (adopted pages";
-            if let Some([large, small]) = way.windows {
+            if let Some([large, small]) = way.apertures {
                 for (count, size) in
                     [(large, "64 GiB"), (small, "1 GiB")].into_iter().filter(|(count, _)| *count > 0)
                 {
                     value +=
-                        &format!(", {count} window{} of {size} mapped", if count == 1 { "" } else { "s" });
+                        &format!(", {count} aperture{} of {size} mapped", if count == 1 { "" } else { "s" });
                 }
                 if [large, small] == [0, 0] {
-                    value += ", no window mapped yet";
+                    value += ", no aperture mapped yet";
                 }
             }
             value += if way.kernel { "; the rest by kernel copy)" } else { "; the rest by the ring)" };
@@ -250,6 +250,6 @@ pub(super) fn maps_adopted_memory(from: i32, to: i32) -> bool {
         found.regions.iter().any(|entry| matches!(entry.translation, Translation::Adopted { .. }))
     };
     let maps =
-        |link: &LinkFacts| link.pid == to.inner_pid && (link.large_windows > 0 || link.small_windows > 0);
+        |link: &LinkFacts| link.pid == to.inner_pid && (link.large_apertures > 0 || link.small_apertures > 0);
     from.head.links.iter().any(maps) && to.regions().is_ok_and(adopted)
 }

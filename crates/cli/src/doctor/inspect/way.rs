@@ -26,8 +26,8 @@ pub(super) struct Way {
     pub(super) kernel: bool,
     /// Device memory and shared files are mapped.
     pub(super) shared_memory: bool,
-    /// Windows of 64 GiB and of 1 GiB onto the target's adopted pages; nothing where the initiator cannot be asked.
-    pub(super) windows: Option<[u8; 2]>,
+    /// Apertures of 64 GiB and of 1 GiB onto the target's adopted pages; nothing where the initiator cannot be asked.
+    pub(super) apertures: Option<[u8; 2]>,
     /// What is in the way of something better.
     pub(super) obstacle: Option<String>,
     /// The one change that would lift it.
@@ -41,7 +41,7 @@ impl Way {
         let kernel = facts.shown && facts.probe == Probe::Reached;
         let map = facts.can_map;
         let mut way = Self::new(map, kernel, facts.shown && limit == Limit::Mapped);
-        way.windows = Some([facts.large_windows, facts.small_windows]);
+        way.apertures = Some([facts.large_apertures, facts.small_apertures]);
         way.hinder(owner, peer, distrust(owner, peer, facts), Some(facts));
         way
     }
@@ -65,7 +65,7 @@ impl Way {
             (false, true) => Tier::Kernel,
             (false, false) => Tier::Ring,
         };
-        Self { tier, kernel, shared_memory, windows: None, obstacle: None, fix: None }
+        Self { tier, kernel, shared_memory, apertures: None, obstacle: None, fix: None }
     }
 
     /// The way to the bytes of a region that lies like this.
@@ -133,12 +133,12 @@ impl Way {
             }
         }
         if let Some(facts) = facts
-            && facts.window_error != 0
+            && facts.aperture_error != 0
         {
-            let error = std::io::Error::from_raw_os_error(facts.window_error.into());
-            let kind = if facts.small_windows > 0 { "64 GiB" } else { "any size" };
+            let error = std::io::Error::from_raw_os_error(facts.aperture_error.into());
+            let kind = if facts.small_apertures > 0 { "64 GiB" } else { "any size" };
             return lifted(
-                format!("a window of {kind} could not be mapped: {error} (RLIMIT_AS)"),
+                format!("an aperture of {kind} could not be mapped: {error} (RLIMIT_AS)"),
                 &format!("ulimit -v unlimited, before process {} is started", from.pid),
             );
         }
@@ -244,9 +244,9 @@ mod tests {
         peer_can_reach: true,
         pulls_stopped: false,
         probe: Probe::Reached,
-        large_windows: 1,
-        small_windows: 0,
-        window_error: 0,
+        large_apertures: 1,
+        small_apertures: 0,
+        aperture_error: 0,
     };
 
     fn end(pid: i32, settings: Settings) -> End {
@@ -297,7 +297,7 @@ mod tests {
         says(way(BEST, unproved), Tier::Ring, "process 2 has not proved", "NONIC_TRUST=5");
         let refused = LinkFacts { standing: Standing::Proved, answered: Answered::Refused, ..unproved };
         says(way(BEST, refused), Tier::Ring, "process 1 has not proved", "one container");
-        let narrow = LinkFacts { window_error: 12, small_windows: 1, ..MET };
+        let narrow = LinkFacts { aperture_error: 12, small_apertures: 1, ..MET };
         says(way(BEST, narrow), Tier::Mapped, "64 GiB", "ulimit -v");
     }
 
