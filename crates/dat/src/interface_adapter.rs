@@ -163,7 +163,7 @@ impl InterfaceAdapter {
                 AsyncDestination::Own(dispatcher) => Some(Arc::clone(dispatcher)),
                 _ => None,
             };
-            if own.as_ref().is_some_and(|own| !own.users.close()) {
+            if own.as_ref().is_some_and(|own| own.users.close().is_err()) {
                 return Err(DatError::state(Subtype::State(StateKind::IaInUse)));
             }
             if !self.members.close_if_empty() {

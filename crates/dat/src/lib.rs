@@ -24,7 +24,6 @@ mod remote_region;
 mod service_point;
 mod shared_memory;
 mod shared_receive_queue;
-mod use_count;
 mod values;
 
 pub use attributes::{AdapterAttributes, ProviderAttributes};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use nonic_device::{Zone, ZoneId};
+use nonic_sys::UseCount;
 
 use crate::error::{DatError, DatResult, HandleKind, Resource, StateKind, Subtype};
 use crate::interface_adapter::InterfaceAdapter;
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
-use crate::use_count::UseCount;
 
 /// A protection zone (`dat_pz_create`).
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl ProtectionZone {
 
     /// Gives it back. `INVALID_STATE|PZ_IN_USE` while endpoints, regions or shared receive queues are in it.
     pub fn free(&self) -> DatResult<()> {
-        if !self.users.close() {
+        if self.users.close().is_err() {
             let freed = self.users.is_closed();
             return Err(if freed {
                 ZONE_HANDLE

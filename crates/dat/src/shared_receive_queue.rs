@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nonic_device::{CreateError, Key, PostError, ReceiveRequest, ScatterGather, SharedReceiveObserver};
+use nonic_sys::UseCount;
 
 use crate::background;
 use crate::error::{DatError, DatResult, HandleKind, Resource, StateKind, Subtype};
@@ -11,7 +12,6 @@ use crate::interface_adapter::{ADAPTER_HANDLE, InterfaceAdapter};
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
 use crate::protection_zone::ProtectionZone;
-use crate::use_count::UseCount;
 use crate::values::{AsyncError, Segment};
 
 /// Pieces of a receive at most.
@@ -211,7 +211,7 @@ impl SharedReceiveQueue {
 
     /// Gives it back; receives in it are gone without completions. `INVALID_STATE|SRQ_IN_USE` while endpoints use it.
     pub fn free(&self) -> DatResult<()> {
-        if !self.users.close() {
+        if self.users.close().is_err() {
             return Err(if self.users.is_closed() { QUEUE_HANDLE } else { IN_USE });
         }
         self.let_go();

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use nonic_sys::BorrowedFd;
+use nonic_sys::{BorrowedFd, UseCount};
 
 use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
@@ -11,7 +11,6 @@ use crate::engine::{Awaited, Engine};
 use crate::error::{Busy, CreateError};
 use crate::event_wait::EventWait;
 use crate::events::EventQueue;
-use crate::use_count::UseCount;
 
 /// A completion channel (`ibv_create_comp_channel(3)`).
 #[derive(Debug)]
@@ -61,7 +60,7 @@ impl CompletionChannel {
 
     /// Gives the channel back; refused while completion queues use it.
     pub fn destroy(&self) -> Result<(), Busy> {
-        self.users.close("completion channel")
+        Busy::unless_closed(&self.users, "completion channel")
     }
 
     pub(crate) fn notify(&self, queue: Arc<CompletionQueue>) {

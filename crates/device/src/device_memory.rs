@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nonic_memory::SharedSlice;
+use nonic_sys::UseCount;
 
 use crate::context::Context;
 use crate::error::{Busy, DeviceMemoryError};
-use crate::use_count::UseCount;
 
 /// A piece of device memory; zero when allocated.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl DeviceMemory {
         if self.users.is_closed() {
             return Ok(());
         }
-        self.users.close("device memory")?;
+        Busy::unless_closed(&self.users, "device memory")?;
         if !self.context.is_current() {
             // The parent goes on to use it.
             return Ok(());

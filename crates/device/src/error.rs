@@ -4,6 +4,7 @@ use std::io;
 
 use nonic_memory::{Access, AddressRange, ArenaError, Key, LedgerError};
 use nonic_protocol::TransitionError;
+use nonic_sys::{CannotClose, UseCount};
 
 /// Error returned by [`crate::Device::open`].
 #[derive(Debug, thiserror::Error)]
@@ -212,6 +213,16 @@ pub struct Busy {
     pub what: &'static str,
     /// How many use it.
     pub users: u32,
+}
+
+impl Busy {
+    /// Closes the count of an object's users, unless there are some. One that is closed stays so.
+    pub(crate) fn unless_closed(users: &UseCount, what: &'static str) -> Result<(), Self> {
+        match users.close() {
+            Ok(()) | Err(CannotClose::Closed) => Ok(()),
+            Err(CannotClose::Used(users)) => Err(Self { what, users }),
+        }
+    }
 }
 
 /// Error returned by [`crate::QueuePair::modify`].

@@ -41,7 +41,6 @@ mod shadow;
 mod shared_receive_queue;
 mod surroundings;
 mod turns;
-mod use_count;
 mod wait_bell;
 mod zone;
 

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use nonic_protocol::{PostError, Receive, ReceiveQueue, ReceiveRequest};
+use nonic_sys::UseCount;
 
 use crate::async_event::{AsyncElement, AsyncEventKind};
 use crate::context::Context;
 use crate::error::{Busy, CreateError};
 use crate::events::EventAccount;
 use crate::limits::{PIECES_MAX, REQUESTS_MAX};
-use crate::use_count::UseCount;
 use crate::zone::Zone;
 
 #[derive(Debug)]
@@ -226,7 +226,7 @@ impl SharedReceiveQueue {
         if self.users.is_closed() {
             return Ok(());
         }
-        self.users.close("shared receive queue")?;
+        Busy::unless_closed(&self.users, "shared receive queue")?;
         self.context().forget_events(|element| {
             matches!(element, AsyncElement::SharedReceiveQueue(queue) if std::ptr::eq(Arc::as_ptr(queue), self))
         });

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nonic_memory::ZoneId;
 use nonic_protocol::AddressVector;
+use nonic_sys::UseCount;
 
 use crate::context::Context;
 use crate::error::{Busy, CreateError};
-use crate::use_count::UseCount;
 
 /// A zone: memory and queue pairs that belong together (`ibv_alloc_pd(3)`).
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Zone {
     /// Gives the zone back; refused while regions, windows, queue pairs, shared receive queues or address handles
     /// are in it.
     pub fn release(&self) -> Result<(), Busy> {
-        self.users.close("protection domain")?;
+        Busy::unless_closed(&self.users, "protection domain")?;
         self.count_less();
         Ok(())
     }
@@ -109,7 +109,7 @@ impl AddressHandle {
 
     /// Gives it back; requests already posted are not affected.
     pub fn destroy(&self) {
-        if !self.used.is_closed() && self.used.close("address handle").is_ok() {
+        if self.used.close().is_ok() {
             self.zone.users.release();
         }
     }

@@ -56,6 +56,7 @@ mod stream_socket;
 mod system_v;
 mod thread;
 mod ticks;
+mod use_count;
 mod user;
 mod user_file;
 mod userfault;
@@ -154,6 +155,7 @@ pub use thread::{
     usable_cpus,
 };
 pub use ticks::{ticks, ticks_in};
+pub use use_count::{CannotClose, UseCount};
 pub use user::{descriptor_limit, effective_user, own_user};
 pub use user_file::{UserFileError, is_still_at, namespace_number, open_user_file, remove_user_file};
 pub use userfault::{Reach, Userfault};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, Weak};
 
 use nonic_device::CompletionObserver;
-use nonic_sys::{BiasedMutex, Budget, Shares, own_user};
+use nonic_sys::{BiasedMutex, Budget, Shares, UseCount, own_user};
 
 use super::settings::{Mode, Settings, check_length};
 use super::taking::Front;
@@ -16,7 +16,6 @@ use crate::interface_adapter::InterfaceAdapter;
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
 use crate::notification_object::NotificationObject;
-use crate::use_count::UseCount;
 use crate::values::Streams;
 
 /// How many of a dispatcher's events may be requests of strangers: the other half is for requests of the own user, and for
@@ -118,7 +117,7 @@ impl EventDispatcher {
         if self.streams.contains(Streams::ASYNC) || !self.watch.enter_waiter() {
             return Err(in_use);
         }
-        let closed = self.users.close();
+        let closed = self.users.close().is_ok();
         self.watch.leave_waiter();
         if !closed {
             return Err(if self.users.is_closed() { DISPATCHER_HANDLE } else { in_use });

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, Weak};
 
 use nonic_device::CompletionQueue;
-use nonic_sys::{BiasedMutex, Budget};
+use nonic_sys::{BiasedMutex, Budget, UseCount};
 
 use crate::endpoint::Endpoint;
 use crate::error::{DatError, HandleKind, Subtype};
@@ -23,7 +23,6 @@ use crate::event::Kept;
 use crate::interface_adapter::InterfaceAdapter;
 use crate::mark::Mark;
 use crate::members::Membership;
-use crate::use_count::UseCount;
 use crate::values::Streams;
 
 use settings::Settings;

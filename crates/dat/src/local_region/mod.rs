@@ -10,6 +10,7 @@ use nonic_device::{
     Access, AddressRange, Key, ProgramAddress, Region, RegionMemory, RegionRequest, RegisterError,
     SharedPlace,
 };
+use nonic_sys::UseCount;
 
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
 use crate::interface_adapter::{ADAPTER_HANDLE, InterfaceAdapter};
@@ -17,7 +18,6 @@ use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
 use crate::protection_zone::ProtectionZone;
 use crate::shared_memory;
-use crate::use_count::UseCount;
 use crate::values::Privileges;
 
 pub(crate) use table::RegionTable;
@@ -278,13 +278,13 @@ impl LocalRegion {
     /// freed.
     pub fn free(&self) -> DatResult<()> {
         let in_use = DatError::state(Subtype::State(StateKind::LmrInUse));
-        if !self.binds.close() {
+        if self.binds.close().is_err() {
             if self.binds.is_closed() {
                 return Err(REGION_HANDLE);
             }
             // Perhaps they are done by now.
             self.adapter.look_again_at_binds();
-            if !self.binds.close() {
+            if self.binds.close().is_err() {
                 return Err(if self.binds.is_closed() { REGION_HANDLE } else { in_use });
             }
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use nonic_protocol::{Completion, CompletionOpcode, QpNumber, Ring, Status};
-use nonic_sys::{BiasedGuard, BiasedMutex};
+use nonic_sys::{BiasedGuard, BiasedMutex, UseCount};
 
 pub use self::notifying::CompletionObserver;
 use self::notifying::{Armed, ReportsTo};
@@ -17,7 +17,6 @@ use crate::engine::Engine;
 use crate::error::{Busy, CqOverrun, CreateError};
 use crate::events::EventAccount;
 use crate::limits::COMPLETIONS_MAX;
-use crate::use_count::UseCount;
 
 /// What polling a send completion gives back to its queue: every slot before `next`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -365,7 +364,7 @@ impl CompletionQueue {
         if self.users.is_closed() {
             return Ok(());
         }
-        self.users.close("completion queue")?;
+        Busy::unless_closed(&self.users, "completion queue")?;
         self.withdraw_notification();
         if let Some(channel) = self.channel() {
             channel.forget(self);

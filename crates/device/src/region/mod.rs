@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nonic_memory::{Access, AddressRange, Entry, Key, KeyPair, RegionAddress};
 
 pub(crate) use self::placing::{Placed, writes};
+use nonic_sys::UseCount;
+
 use crate::device_memory::DeviceMemory;
 use crate::error::{Busy, RegisterError, WindowError};
 use crate::memory_window::Binding;
 use crate::program_memory::ProgramAddress;
-use crate::use_count::UseCount;
 use crate::zone::Zone;
 
 /// What to register.
@@ -195,7 +196,7 @@ impl Region {
     /// Takes the memory back; refused while windows are bound to it. When this returns no operation that used the region is under way, here or in a peer, and
     /// none can begin.
     pub fn deregister(&self) -> Result<(), Busy> {
-        self.users.close("region")?;
+        Busy::unless_closed(&self.users, "region")?;
         let placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(placed) = placed else { return Ok(()) };
         let context = self.zone.context();
