@@ -86,6 +86,7 @@ impl Reach {
 
     /// The same for a pull, of which there is one at a time, since whoever reads rings carries it out: the peer sees it,
     /// however many threads are inside.
+    #[inline(always)]
     fn enter_to_pull(&self, control: &impl ControlPath, view: &PeerView) -> Option<Entered<'_>> {
         let own = self.party.memory.enter();
         let shown = self.own_operations.enter_alone(|| view.segment.light_fences())?;
