@@ -224,14 +224,9 @@ impl<P, T: Moment> Connection<P, T> {
         }
         if slot.total > 0 {
             if self.send.nothing_in_flight() {
-                match around.read_directly(self, path, number, slot, remote) {
-                    Direct::Done => {
-                        around.sees(Happening::Moved { bytes: slot.total });
-                        return Step::Finished;
-                    }
-                    Direct::Failed(status) => return Step::Failed(status),
-                    Direct::Fault => return fault(around),
-                    Direct::Declined => {}
+                let direct = around.read_directly(self, path, number, slot, remote);
+                if let Some(step) = step_of(around, direct, slot.total) {
+                    return step;
                 }
             } else if around.reaches(path, remote, slot.total, Access::REMOTE_READ) {
                 return Step::Later;
@@ -259,14 +254,9 @@ impl<P, T: Moment> Connection<P, T> {
         // Elsewhere it is judged by the peer: its refusal names the cause.
         if remote.address.is_multiple_of(WORD) {
             if self.send.nothing_in_flight() {
-                match around.change_directly(self, path, number, slot, remote) {
-                    Direct::Done => {
-                        around.sees(Happening::Moved { bytes: WORD });
-                        return Step::Finished;
-                    }
-                    Direct::Failed(status) => return Step::Failed(status),
-                    Direct::Fault => return fault(around),
-                    Direct::Declined => {}
+                let direct = around.change_directly(self, path, number, slot, remote);
+                if let Some(step) = step_of(around, direct, WORD) {
+                    return step;
                 }
             } else if around.reaches(path, remote, WORD, Access::REMOTE_ATOMIC) {
                 return Step::Later;
@@ -333,6 +323,20 @@ impl<P, T: Moment> Connection<P, T> {
 #[inline]
 fn sent<P, T: Moment, S: Surroundings<P, T>>(around: &S) -> Step {
     if around.service() == QpType::ReliableConnection { Step::InFlight } else { Step::Finished }
+}
+
+/// What a read or an atomic comes to that was tried directly. `None`: the peer has to be asked.
+#[inline]
+fn step_of<P, T: Moment, S: Surroundings<P, T>>(around: &mut S, direct: Direct, bytes: u64) -> Option<Step> {
+    match direct {
+        Direct::Done => {
+            around.sees(Happening::Moved { bytes });
+            Some(Step::Finished)
+        }
+        Direct::Failed(status) => Some(Step::Failed(status)),
+        Direct::Fault => Some(fault(around)),
+        Direct::Declined => None,
+    }
 }
 
 /// There is no room.
