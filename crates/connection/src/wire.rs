@@ -1,6 +1,7 @@
-//! What processes tell each other. A request for a service goes over a socket of its own; everything after it goes over
-//! the *channel* that the two processes have, and says by its number which connection it is about. Numbers are random,
-//! so that only who was told one can speak of it.
+//! What processes tell each other. A request for a service goes over a socket of its own, by the name of the service, or over
+//! the *channel* that the two processes have, if the other offered the service the last time; everything after it goes over
+//! the channel, and says by its number which connection it is about. Numbers are random, so that only who was told one can
+//! speak of it.
 
 use bytes::{Buf, BufMut, TryGetError};
 
@@ -9,9 +10,11 @@ use crate::{DATA_MAX, FACTS_MAX};
 /// Begins every message: `nonic-cm`, in memory order.
 const MAGIC: u64 = u64::from_le_bytes(*b"nonic-cm");
 /// Of the messages and of the names.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// Bytes of the longest name of a service, as an abstract socket can have it.
+const NAME_MAX: usize = 107;
 /// Bytes of the longest message.
-pub(crate) const LONGEST: usize = 16 + 16 + 8 + 2 + FACTS_MAX + 2 + DATA_MAX;
+pub(crate) const LONGEST: usize = 16 + 2 + NAME_MAX + 16 + 8 + 2 + FACTS_MAX + 2 + DATA_MAX;
 
 /// Where a process takes channels: a part of a socket's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +77,12 @@ pub(crate) enum Message {
     Break { to: u64 },
     /// The sender's process ends in order, and with it every connection over this channel.
     Goodbye,
+    /// Over a channel, to the process that opened it: asks for a connection to the service of this name.
+    Ask { service: Box<[u8]>, inquiry: Inquiry },
+    /// The answer to that, if it was not taken nor refused: this process does not offer the service.
+    Elsewhere { to: u64 },
+    /// Who asked over the channel has given up; the number is its own.
+    Withdraw { number: u64 },
 }
 
 /// A message that makes no sense.
@@ -126,6 +135,23 @@ fn take_counted(message: &mut &[u8], limit: usize) -> Result<Box<[u8]>, Malforme
     Ok(bytes)
 }
 
+fn put_inquiry(message: &mut Vec<u8>, Inquiry { process, number, facts, data }: &Inquiry) {
+    message.put_u64_le(process.0[0]);
+    message.put_u64_le(process.0[1]);
+    message.put_u64_le(*number);
+    put_counted(message, facts);
+    put_counted(message, data);
+}
+
+fn take_inquiry(message: &mut &[u8]) -> Result<Inquiry, Malformed> {
+    Ok(Inquiry {
+        process: ProcessName([message.try_get_u64_le()?, message.try_get_u64_le()?]),
+        number: message.try_get_u64_le()?,
+        facts: take_counted(message, FACTS_MAX)?,
+        data: take_counted(message, DATA_MAX)?,
+    })
+}
+
 impl Message {
     /// As bytes.
     pub(crate) fn emit(&self) -> Vec<u8> {
@@ -134,12 +160,10 @@ impl Message {
         bytes.put_u32_le(VERSION);
         bytes.put_u32_le(self.kind());
         match self {
-            Self::Request(Inquiry { process, number, facts, data }) => {
-                bytes.put_u64_le(process.0[0]);
-                bytes.put_u64_le(process.0[1]);
-                bytes.put_u64_le(*number);
-                put_counted(&mut bytes, facts);
-                put_counted(&mut bytes, data);
+            Self::Request(inquiry) => put_inquiry(&mut bytes, inquiry),
+            Self::Ask { service, inquiry } => {
+                put_counted(&mut bytes, service);
+                put_inquiry(&mut bytes, inquiry);
             }
             Self::Moved | Self::Goodbye => {}
             Self::Refused { to, reason } => {
@@ -159,7 +183,11 @@ impl Message {
                 bytes.put_u64_le(*to);
                 put_counted(&mut bytes, data);
             }
-            Self::Confirm { to } | Self::Disconnect { to } | Self::Break { to } => bytes.put_u64_le(*to),
+            Self::Confirm { to: number }
+            | Self::Disconnect { to: number }
+            | Self::Break { to: number }
+            | Self::Elsewhere { to: number }
+            | Self::Withdraw { number } => bytes.put_u64_le(*number),
         }
         bytes
     }
@@ -176,6 +204,9 @@ impl Message {
             Self::Disconnect { .. } => 8,
             Self::Break { .. } => 9,
             Self::Goodbye => 10,
+            Self::Ask { .. } => 11,
+            Self::Elsewhere { .. } => 12,
+            Self::Withdraw { .. } => 13,
         }
     }
 
@@ -189,12 +220,7 @@ impl Message {
             return Err(Malformed::Version { theirs });
         }
         let message = match bytes.try_get_u32_le()? {
-            1 => Self::Request(Inquiry {
-                process: ProcessName([bytes.try_get_u64_le()?, bytes.try_get_u64_le()?]),
-                number: bytes.try_get_u64_le()?,
-                facts: take_counted(&mut bytes, FACTS_MAX)?,
-                data: take_counted(&mut bytes, DATA_MAX)?,
-            }),
+            1 => Self::Request(take_inquiry(&mut bytes)?),
             2 => Self::Moved,
             3 => {
                 let (to, reason) = (bytes.try_get_u64_le()?, bytes.try_get_u32_le()?);
@@ -214,6 +240,11 @@ impl Message {
             8 => Self::Disconnect { to: bytes.try_get_u64_le()? },
             9 => Self::Break { to: bytes.try_get_u64_le()? },
             10 => Self::Goodbye,
+            11 => {
+                Self::Ask { service: take_counted(&mut bytes, NAME_MAX)?, inquiry: take_inquiry(&mut bytes)? }
+            }
+            12 => Self::Elsewhere { to: bytes.try_get_u64_le()? },
+            13 => Self::Withdraw { number: bytes.try_get_u64_le()? },
             kind => return Err(Malformed::Kind { kind }),
         };
         if bytes.is_empty() { Ok(message) } else { Err(Malformed::Long { surplus: bytes.len() }) }
@@ -231,13 +262,23 @@ mod tests {
         vec(any::<u8>(), 0..=limit).prop_map(Vec::into_boxed_slice)
     }
 
+    fn inquiries() -> impl Strategy<Value = Inquiry> {
+        let parts = (any::<[u64; 2]>(), any::<u64>(), bytes(FACTS_MAX), bytes(DATA_MAX));
+        parts.prop_map(|(process, number, facts, data)| Inquiry {
+            process: ProcessName(process),
+            number,
+            facts,
+            data,
+        })
+    }
+
     fn messages() -> impl Strategy<Value = Message> {
         let reason = prop_oneof![Just(Refusal::NobodyListens), Just(Refusal::NoRoom), Just(Refusal::Unable)];
-        let inquiry = (any::<[u64; 2]>(), any::<u64>(), bytes(FACTS_MAX), bytes(DATA_MAX));
         prop_oneof![
-            inquiry.prop_map(|(process, number, facts, data)| {
-                Message::Request(Inquiry { process: ProcessName(process), number, facts, data })
-            }),
+            inquiries().prop_map(Message::Request),
+            (bytes(NAME_MAX), inquiries()).prop_map(|(service, inquiry)| Message::Ask { service, inquiry }),
+            any::<u64>().prop_map(|to| Message::Elsewhere { to }),
+            any::<u64>().prop_map(|number| Message::Withdraw { number }),
             Just(Message::Moved),
             Just(Message::Goodbye),
             (any::<u64>(), reason).prop_map(|(to, reason)| Message::Refused { to, reason }),
@@ -292,7 +333,7 @@ mod tests {
             if begins_well {
                 all.extend_from_slice(&MAGIC.to_le_bytes());
                 all.extend_from_slice(&VERSION.to_le_bytes());
-                all.extend_from_slice(&[bytes.first().copied().unwrap_or(0) % 12, 0, 0, 0]);
+                all.extend_from_slice(&[bytes.first().copied().unwrap_or(0) % 15, 0, 0, 0]);
             }
             all.extend_from_slice(&bytes);
             if let Ok(message) = Message::parse(&all) {

@@ -57,6 +57,20 @@ fn a_child_has_connections_of_its_own_and_none_of_its_parents() {
 }
 
 #[test]
+fn a_child_finds_a_service_that_its_parent_had_found() {
+    let (mut other, number) = listening();
+    let (_connection, asked) = take_one(&mut other, number);
+    let own_space = space();
+    other.order("serve 1");
+    assert!(in_child(|| ask_in(&own_space, number, b"", None).1.next() == accepted(b"")));
+    assert_eq!(other.hear(), "ok");
+    // And the parent finds it as before.
+    let _again = take_one(&mut other, number);
+    asked.stay_empty_now();
+    other.finish();
+}
+
+#[test]
 fn a_child_that_exits_in_order_says_nothing_for_its_parent() {
     let (mut other, number) = listening();
     let (_connection, asked) = take_one(&mut other, number);

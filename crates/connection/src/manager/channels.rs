@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nonic_sys::{AsFd, PacketSocket, Seldom, Share};
 
+use super::asks::Ask;
 use super::hearing::said_of;
 use super::timers::Timer;
 use super::users::{Visitor, user_of};
@@ -16,13 +17,13 @@ use crate::names::process_name;
 use crate::shared::DOOR;
 use crate::wire::{Message, ProcessName, Refusal};
 
-/// How long a channel without connections stays open.
-const IDLE: Duration = Duration::from_secs(1);
 /// How long to wait when the other process's queue of connections is full.
 const RETRY: Duration = Duration::from_millis(5);
 /// Messages or connections handled before others have their turn; fewer messages of a stranger.
 const TURN: usize = 64;
 const STRANGERS_TURN: usize = 8;
+/// Messages heard while there are requests to decide about: one of the next may give one of them up.
+const LOOKAHEAD: usize = 1024;
 /// What a message that waits costs beside its bytes.
 const QUEUED_COST: usize = 96;
 
@@ -45,25 +46,30 @@ pub(super) struct Channel {
     since: Instant,
     /// Connections that lead over it.
     pub(super) users: HashSet<u64>,
+    /// Those that were asked for over it and have no answer, in order.
+    pub(super) asked: VecDeque<u64>,
+    /// What the other side asked for over it, until it is decided about.
+    pub(super) asks: VecDeque<Ask>,
     queue: VecDeque<Queued>,
     /// Waits for room in the socket.
     waits: bool,
     /// The other side has said something.
     spoke: bool,
     /// Since when it has no users, if it has none and somebody looks after it.
-    idle: Option<Instant>,
+    pub(super) idle: Option<Instant>,
 }
 
 impl Channel {
     fn new(socket: Option<PacketSocket>, to: Option<ProcessName>, share: Share) -> Self {
-        let (users, queue) = (HashSet::new(), VecDeque::new());
         Self {
             socket,
             to,
             share,
             since: Instant::now(),
-            users,
-            queue,
+            users: HashSet::new(),
+            asked: VecDeque::new(),
+            asks: VecDeque::new(),
+            queue: VecDeque::new(),
             waits: false,
             spoke: false,
             idle: None,
@@ -77,7 +83,7 @@ impl Channel {
 
     /// Whether nobody uses it, and nothing waits to be sent.
     pub(super) fn is_idle(&self) -> bool {
-        self.users.is_empty() && self.queue.is_empty()
+        self.users.is_empty() && self.asked.is_empty() && self.asks.is_empty() && self.queue.is_empty()
     }
 
     /// Sends what waits, as far as there is room. Whether all is sent.
@@ -259,40 +265,6 @@ impl Manager {
         }
     }
 
-    /// A connection leads over this channel from now on.
-    pub(super) fn bind(&mut self, token: u64, number: u64) {
-        if let Some(channel) = self.channel(token) {
-            channel.users.insert(number);
-        }
-    }
-
-    /// No longer.
-    pub(super) fn unbind(&mut self, token: u64, number: u64) {
-        let Some(channel) = self.channel(token) else { return };
-        channel.users.remove(&number);
-        // Who opened it closes it: the other side cannot know what is on its way.
-        if channel.to.is_none() || !channel.users.is_empty() {
-            return;
-        }
-        if channel.idle.replace(Instant::now()).is_none() {
-            self.timers.set_after(IDLE, Timer::Idle(token));
-        }
-    }
-
-    /// Closes a channel that has not been used for a while.
-    pub(super) fn close_if_idle(&mut self, token: u64) {
-        let Some(channel) = self.channel(token) else { return };
-        let Some(since) = channel.idle.filter(|_| channel.users.is_empty()) else {
-            channel.idle = None;
-            return;
-        };
-        if since.elapsed() < IDLE || !channel.queue.is_empty() {
-            self.timers.set_after(IDLE, Timer::Idle(token));
-        } else {
-            self.bury(token);
-        }
-    }
-
     /// Sends a message, at once or when there is room. `then` is told and closed when it is out. A channel whose receiver reads
     /// nothing while more waits than may is closed, and its connections are lost.
     pub(super) fn send(&mut self, token: u64, message: &Message, then: Option<Visitor>) {
@@ -318,9 +290,27 @@ impl Manager {
         }
     }
 
+    /// Sends a message at once, or not at all. When there is room, or the end, the channel is served again.
+    pub(super) fn send_at_once(&mut self, token: u64, message: &Message) -> bool {
+        let Some(Channel { socket: Some(socket), queue, .. }) = self.channel(token) else { return false };
+        if !queue.is_empty() {
+            return false;
+        }
+        let sent = socket.send(&message.emit(), &[]);
+        if sent.as_ref().is_err_and(is_full) {
+            self.wait_for_room(token, true);
+        }
+        sent.is_ok()
+    }
+
     fn flush(&mut self, token: u64) {
-        let Some(Watched::Channel(channel)) = self.sockets.get_mut(&token) else { return };
+        let Some(channel) = self.channel(token) else { return };
         let waits = !channel.flush();
+        self.wait_for_room(token, waits);
+    }
+
+    fn wait_for_room(&mut self, token: u64, waits: bool) {
+        let Some(Watched::Channel(channel)) = self.sockets.get_mut(&token) else { return };
         if waits != channel.waits
             && let Some(socket) = &channel.socket
         {
@@ -342,9 +332,12 @@ impl Manager {
             self.flush(token);
         }
         let turn = if self.users.is_own(user) { TURN } else { STRANGERS_TURN };
-        for _ in 0..turn {
+        for heard in 0..LOOKAHEAD {
             let Some(Watched::Channel(channel)) = self.sockets.get_mut(&token) else { return };
-            let Channel { socket: Some(socket), spoke, .. } = channel else { return };
+            let Channel { socket: Some(socket), spoke, asks, .. } = channel else { return };
+            if heard >= turn && asks.is_empty() {
+                return;
+            }
             match hear(socket) {
                 Heard::Message(message) => {
                     *spoke = true;
@@ -360,13 +353,15 @@ impl Manager {
                         return self.bury(token);
                     }
                 }
-                Heard::Nothing => return,
+                Heard::Nothing => break,
+                Heard::Nonsense => return self.bury(token),
                 Heard::HungUp => {
                     self.shared.epoll.remove(socket.as_fd());
                     return self.dying.push(token);
                 }
             }
         }
+        self.take_asks(token);
     }
 
     /// This process ends in order: tells every other that it has to do with.

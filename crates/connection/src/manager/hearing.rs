@@ -11,6 +11,8 @@ use crate::wire::{LONGEST, Message};
 pub(super) enum Heard {
     Message(Message),
     Nothing,
+    /// Sense may follow, which is not to be read any more.
+    Nonsense,
     HungUp,
 }
 
@@ -25,7 +27,7 @@ pub(super) fn hear(socket: &PacketSocket) -> Heard {
                     let peer = said_of(socket);
                     tracing::warn!(%error, %peer, unsaid, "a connection is closed that sends what makes no sense");
                 }
-                Heard::HungUp
+                Heard::Nonsense
             }
         },
         Received::Nothing => Heard::Nothing,

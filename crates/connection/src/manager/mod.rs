@@ -1,10 +1,14 @@
 //! The manager's thread. It alone knows the connections, so nothing of them is under a lock when a sink is called.
 
 mod asking;
+mod asks;
 mod channels;
 mod hearing;
+mod idleness;
+mod routes;
 mod saying;
 mod serving;
+mod stage;
 mod strangers;
 mod timers;
 mod users;
@@ -16,12 +20,14 @@ use std::time::{Duration, Instant};
 
 use nonic_sys::{AsFd, PacketSocket, Ready, Seldom, Share, wait_readable};
 
-use crate::shared::{Attempt, Command, DOOR, DOORBELL, ListenerCore, Shared, Task, ThreadKeeper};
+use crate::shared::{Command, DOOR, DOORBELL, ListenerCore, Shared, Task, ThreadKeeper};
 use crate::sinks::{ConnectionSink, End};
-use crate::wire::{Inquiry, Message, ProcessName, Refusal};
+use crate::wire::{Message, ProcessName, Refusal};
 use asking::Lane;
 use channels::Channel;
 use hearing::{Heard, accept_on, hear, listens};
+use routes::Routes;
+use stage::{Far, Stage};
 use strangers::Silent;
 use timers::{Timer, TimerKey, Timers};
 use users::{Users, Visitor};
@@ -86,41 +92,6 @@ struct Entry {
     undecided: Option<Share>,
 }
 
-/// The other side of a connection: the channel's token, and its number there.
-#[derive(Clone, Copy)]
-struct Far {
-    channel: u64,
-    number: u64,
-}
-
-/// Where a connection stands.
-enum Stage {
-    /// Asking: not asked yet.
-    Waiting(Box<Attempt>),
-    /// Asking: the request is on its way; on this socket, unless that has done its work.
-    Asked { service: Arc<str>, socket: Option<u64> },
-    /// Asking: the other process has it.
-    Taken(Far),
-    /// Serving: the program has not decided.
-    Pending(Far, Box<Inquiry>),
-    /// Serving: given to another process, on this socket unless that has done its work.
-    HandedOn { far: Far, socket: Option<u64> },
-    /// Serving: accepted; who asked has not said that it knows.
-    Replied(Far),
-    /// Established.
-    Open(Far),
-}
-
-impl Stage {
-    fn far(&self) -> Option<Far> {
-        match self {
-            Self::Waiting(_) | Self::Asked { .. } => None,
-            Self::Taken(far) | Self::Pending(far, _) | Self::HandedOn { far, .. } => Some(*far),
-            Self::Replied(far) | Self::Open(far) => Some(*far),
-        }
-    }
-}
-
 struct Manager {
     shared: Arc<Shared>,
     sockets: HashMap<u64, Watched>,
@@ -131,6 +102,8 @@ struct Manager {
     lacking: HashSet<u64>,
     /// Attempts by service.
     lanes: HashMap<Arc<str>, Lane>,
+    /// Where services were found.
+    routes: Routes,
     timers: Timers,
     /// Sockets that have said nothing yet, or had not when they came.
     silent: Silent,
@@ -160,6 +133,7 @@ impl Manager {
             channels: HashMap::new(),
             lacking: HashSet::new(),
             lanes: HashMap::new(),
+            routes: Routes::default(),
             timers: Timers::default(),
             silent: Silent::default(),
             users: Users::new(shared.own_user),
@@ -222,6 +196,7 @@ impl Manager {
             }
         }
         for token in std::mem::take(&mut self.dying) {
+            self.ask_all_elsewhere(token);
             self.bury(token);
         }
     }
@@ -341,10 +316,13 @@ impl Manager {
             self.unbind(far.channel, number);
         }
         match &entry.stage {
-            Stage::Asked { service, socket: Some(socket) } => {
+            Stage::Asked { service, socket: Some(socket), .. } => {
                 let service = Arc::clone(service);
                 self.sockets.remove(socket);
                 self.leave_lane(&service);
+            }
+            Stage::AskedOver { channel, attempt } => {
+                self.note_answered(*channel, number, &attempt.service);
             }
             Stage::HandedOn { socket: Some(socket), .. } => {
                 self.sockets.remove(socket);
@@ -368,7 +346,12 @@ impl Manager {
 
     /// The same, perhaps because it has failed.
     fn part(&mut self, number: u64, failed: bool) {
+        // Before those that wait have their turn.
+        let over = self.give_up_route(number);
         let Some(entry) = self.remove(number) else { return };
+        if let Some(channel) = over {
+            return self.send(channel, &Message::Withdraw { number }, None);
+        }
         let Some(far) = entry.stage.far() else { return };
         let message = match entry.stage {
             Stage::Pending(..) | Stage::HandedOn { .. } => {
@@ -388,7 +371,8 @@ impl Manager {
         {
             self.channels.remove(&process);
         }
-        for number in channel.users {
+        self.routes.forget_channel(token);
+        for number in channel.asked.into_iter().chain(channel.users) {
             self.end(number, End::Lost);
         }
     }

@@ -8,7 +8,7 @@ impl Manager {
     /// What connection `number` is about, if it leads over this channel.
     fn stage_on(&mut self, token: u64, number: u64) -> Option<&mut Stage> {
         let entry = self.connections.get_mut(&number)?;
-        entry.stage.far().is_some_and(|far| far.channel == token).then_some(&mut entry.stage)
+        (entry.stage.channel() == Some(token)).then_some(&mut entry.stage)
     }
 
     /// False if the message makes no sense on a channel. One about a connection that is not, or not any more, does.
@@ -28,10 +28,17 @@ impl Manager {
                 }
             }
             Message::Refused { to, reason } => {
-                if let Some(Stage::Taken(_)) = self.stage_on(token, to) {
+                if matches!(self.stage_on(token, to), Some(Stage::Taken(_) | Stage::AskedOver { .. })) {
                     self.end(to, End::Refused(reason));
                 }
             }
+            Message::Elsewhere { to } => {
+                if let Some(Stage::AskedOver { .. }) = self.stage_on(token, to) {
+                    self.ask_elsewhere(token, to);
+                }
+            }
+            Message::Ask { service, inquiry } => return self.hear_ask(token, service, inquiry),
+            Message::Withdraw { number } => self.drop_ask(token, number),
             Message::Confirm { to } => {
                 if let Some(stage) = self.stage_on(token, to)
                     && let Stage::Replied(far) = *stage
@@ -61,6 +68,8 @@ impl Manager {
     /// The other process ends in order.
     fn take_goodbye(&mut self, token: u64) {
         let Some(channel) = self.channel(token) else { return };
+        channel.asks.clear();
+        // What was asked over it is not lost: it is taken still, or asked by the name when the channel is closed.
         for number in std::mem::take(&mut channel.users) {
             let asking = self.connections.get(&number).map(|entry| matches!(entry.stage, Stage::Taken(_)));
             let refused = End::Refused(Refusal::NobodyListens);

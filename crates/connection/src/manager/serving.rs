@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nonic_sys::{AsFd, PacketSocket, random_u64};
+use nonic_sys::{AsFd, PacketSocket, Share, random_u64};
 
 use super::users::{STRANGERS_MESSAGES, Visitor, user_of};
 use super::{Entry, Far, Heard, Manager, Stage, Watched, accept_on, hear, listens};
@@ -56,7 +56,7 @@ impl Manager {
                     self.note_silent(token, user);
                 }
             }
-            Heard::Message(_) | Heard::HungUp => {}
+            Heard::Message(_) | Heard::Nonsense | Heard::HungUp => {}
         }
     }
 
@@ -99,12 +99,18 @@ impl Manager {
         }
         let own = random_u64();
         let far = Far { channel, number: inquiry.number };
-        let request = Request::new(&self.shared, own, user, &inquiry.facts, &inquiry.data);
-        let stage = Stage::Pending(far, Box::new(inquiry));
-        self.connections.insert(own, Entry { stage, sink: None, timer: None, undecided: Some(undecided) });
-        self.bind(channel, own);
+        let request = self.note_request(own, far, inquiry, undecided);
         self.send(channel, &Message::Taken { to: far.number, own }, Some(visitor));
         listener.sink.request(request);
+    }
+
+    /// Notes a request that the program has to decide about, and makes what the program is given.
+    pub(super) fn note_request(&mut self, own: u64, far: Far, inquiry: Inquiry, undecided: Share) -> Request {
+        let request = Request::new(&self.shared, own, undecided.user(), &inquiry.facts, &inquiry.data);
+        let stage = Stage::Pending(far, Box::new(inquiry));
+        self.connections.insert(own, Entry { stage, sink: None, timer: None, undecided: Some(undecided) });
+        self.bind(far.channel, own);
+        request
     }
 
     /// Forgets a request that the program has decided about; who asked, if that is still of interest.
@@ -183,7 +189,7 @@ impl Manager {
                 return;
             }
             Heard::Message(Message::Refused { reason, .. }) => reason,
-            Heard::Message(_) | Heard::HungUp => Refusal::NobodyListens,
+            Heard::Message(_) | Heard::Nonsense | Heard::HungUp => Refusal::NobodyListens,
         };
         if let Some(far) = self.remove(number).and_then(|entry| entry.stage.far()) {
             self.send(far.channel, &Message::Refused { to: far.number, reason }, None);

@@ -179,7 +179,7 @@ pub(crate) fn doors(pid: u32) -> BTreeSet<String> {
     named
         .filter(|(line, name)| {
             let inode = line.split_whitespace().nth(6).unwrap();
-            name.starts_with("nonic-connection.1/process.")
+            name.starts_with("nonic-connection.2/process.")
                 && sockets.contains(&format!("socket:[{inode}]").into())
         })
         .map(|(_, name)| name.to_owned())
