@@ -29,13 +29,15 @@ pub enum Action {
     Rumours,
     /// Has itself told so often that a connection is none that the answers fill its channel.
     Unread,
+    /// Asks again over the channel on which it was answered, as only processes of one user do, in its own name and in others'.
+    AsksOverChannels,
     /// Asks and leaves before anybody looks.
     LeavingInTheMiddle,
 }
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Silence,
         Self::Knocking,
         Self::Requests,
@@ -45,6 +47,7 @@ impl Action {
         Self::Channels,
         Self::Rumours,
         Self::Unread,
+        Self::AsksOverChannels,
         Self::LeavingInTheMiddle,
     ];
 }
@@ -55,6 +58,8 @@ const PREFIX: &str = "nonic-connection.2/";
 const KINDS: usize = 15;
 const REQUEST: u32 = 1;
 const TAKEN: u32 = 4;
+const ASK: u32 = 11;
+const WITHDRAW: u32 = 13;
 /// Names of its own that it has at once.
 const NAMES: usize = 100;
 
@@ -84,6 +89,7 @@ impl Liar for Hostile {
             Action::Channels => self.open_channel().map(|channel| self.keep(channel)),
             Action::Rumours => self.spread_rumours(),
             Action::Unread => self.provoke(),
+            Action::AsksOverChannels => self.ask_over_channel(),
             Action::LeavingInTheMiddle => self.ask_and_leave(),
         };
         self.record.note(action, &outcome);
@@ -130,18 +136,31 @@ impl Hostile {
     }
 
     fn request(&mut self) -> io::Result<Vec<u8>> {
+        let which = self.own_door()?;
+        let mut request = message(REQUEST, &[]);
+        request.extend(self.inquiry(which));
+        Ok(request)
+    }
+
+    /// A door of its own, which may be new.
+    fn own_door(&mut self) -> io::Result<usize> {
         if self.own.is_empty() {
             self.open_own_door()?;
         }
-        let which = self.chance.below(self.own.len());
+        Ok(self.chance.below(self.own.len()))
+    }
+
+    /// What it asks with, by the name of one of its doors.
+    fn inquiry(&mut self, which: usize) -> Vec<u8> {
         let process = self.own[which].0;
-        let mut request = message(REQUEST, &[process[0], process[1], self.chance.number()]);
+        let numbers = [process[0], process[1], self.chance.number()];
+        let mut inquiry: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         for most in [65, 257] {
             let length = self.chance.below(most);
-            request.extend((length as u16).to_le_bytes());
-            request.extend((0..length).map(|_| self.chance.number() as u8));
+            inquiry.extend((length as u16).to_le_bytes());
+            inquiry.extend((0..length).map(|_| self.chance.number() as u8));
         }
-        Ok(request)
+        inquiry
     }
 
     fn ask(&mut self, odd: bool) -> io::Result<()> {
@@ -207,6 +226,29 @@ impl Hostile {
                 spoil(&mut rumour, &mut self.chance);
             }
             if channel.send(&rumour, &[]).is_err() {
+                break;
+            }
+        }
+        self.keep(channel);
+        Ok(())
+    }
+
+    fn ask_over_channel(&mut self) -> io::Result<()> {
+        let which = self.own_door()?;
+        let channel = self.own[which].1.accept()?;
+        for _ in 0..FLOOD / 20 {
+            let name = if self.chance.below(8) == 0 { self.own_door()? } else { which };
+            let service = format!("{PREFIX}{}", self.service);
+            let mut ask = message(ASK, &[]);
+            ask.extend((service.len() as u16).to_le_bytes());
+            ask.extend(service.bytes());
+            ask.extend(self.inquiry(name));
+            match self.chance.below(8) {
+                0 => spoil(&mut ask, &mut self.chance),
+                1 => ask = message(WITHDRAW, &[self.chance.number()]),
+                _ => {}
+            }
+            if channel.send(&ask, &[]).is_err() {
                 break;
             }
         }
