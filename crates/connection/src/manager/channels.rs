@@ -11,7 +11,7 @@ use nonic_sys::{AsFd, PacketSocket, Seldom, Share};
 use super::asks::Ask;
 use super::hearing::said_of;
 use super::timers::Timer;
-use super::users::{Visitor, user_of};
+use super::users::{Turn, Visitor, user_of};
 use super::{Heard, Manager, Watched, accept_on, hear, strangers};
 use crate::names::process_name;
 use crate::shared::DOOR;
@@ -19,7 +19,7 @@ use crate::wire::{Message, ProcessName, Refusal};
 
 /// How long to wait when the other process's queue of connections is full.
 const RETRY: Duration = Duration::from_millis(5);
-/// Messages or connections handled before others have their turn; fewer messages of a stranger.
+/// Messages heard before others have their turn; fewer of a stranger.
 const TURN: usize = 64;
 const STRANGERS_TURN: usize = 8;
 /// Messages heard while there are requests to decide about: one of the next may give one of them up.
@@ -140,10 +140,12 @@ impl Manager {
     /// Takes channels that other processes open.
     pub(super) fn open_door(&mut self) {
         let shared = Arc::clone(&self.shared);
-        for _ in 0..TURN {
+        let mut turn = Turn::default();
+        while !turn.is_over() {
             match self.unless_needed().and_then(|()| accept_on(&shared.door)) {
                 Ok(Some(socket)) => {
                     let (token, user) = (shared.new_token(), user_of(&socket));
+                    turn.note(self.users.is_own(user));
                     let Some(share) = self.admit(user) else { continue };
                     if self.watch(token, Watched::Channel(Channel::new(Some(socket), None, share))) {
                         self.serve_channel(token);

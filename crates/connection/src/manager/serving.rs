@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use nonic_sys::{AsFd, PacketSocket, Share, random_u64};
 
-use super::users::{STRANGERS_MESSAGES, Visitor, user_of};
+use super::users::{STRANGERS_MESSAGES, Turn, Visitor, user_of};
 use super::{Entry, Far, Heard, Manager, Stage, Watched, accept_on, hear, listens};
 use crate::Request;
 use crate::shared::{ListenerCore, lock};
 use crate::sinks::{ConnectionSink, End};
 use crate::wire::{Inquiry, Message, Refusal};
-
-/// Connections taken from one listener before others have their turn.
-const TURN: usize = 64;
 
 impl Manager {
     /// Begins to take requests of a listener, or goes on.
@@ -27,7 +24,8 @@ impl Manager {
 
     /// Takes connections to a listener.
     pub(super) fn greet(&mut self, listener: &Arc<ListenerCore>) {
-        for _ in 0..TURN {
+        let mut turn = Turn::default();
+        while !turn.is_over() {
             let accepted = {
                 let socket = lock(&listener.socket);
                 let Some(socket) = socket.as_ref() else { return };
@@ -36,10 +34,14 @@ impl Manager {
                 })
             };
             match accepted {
-                Ok(Some(socket)) => match self.admit(user_of(&socket)) {
-                    Some(share) => self.meet(listener, Visitor { socket, share }),
-                    None => refuse(&socket, Refusal::NoRoom),
-                },
+                Ok(Some(socket)) => {
+                    let user = user_of(&socket);
+                    turn.note(self.users.is_own(user));
+                    match self.admit(user) {
+                        Some(share) => self.meet(listener, Visitor { socket, share }),
+                        None => refuse(&socket, Refusal::NoRoom),
+                    }
+                }
                 Ok(None) => return,
                 Err(error) => return self.pause(listener.token, &error),
             }

@@ -17,6 +17,11 @@ const OWED: Shares = Shares { own: 64 << 20, stranger: 1 << 20, strangers: 4 << 
 /// Messages that wait for a stranger at most when it asks for something more.
 pub(super) const STRANGERS_MESSAGES: usize = 256;
 
+/// Connections taken at one place before others have their turn, and of those by strangers: what the next one of them has to say
+/// can wait, and a flood of theirs must not keep this process from those whom it knows.
+const TURN: usize = 64;
+const STRANGERS_TURN: usize = 4;
+
 /// Whoever is nobody's user as far as can be seen.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -49,6 +54,26 @@ impl Users {
 
     pub(super) fn is_own(&self, user: u32) -> bool {
         self.sockets.is_own(user)
+    }
+}
+
+/// What was taken at one place since others had their turn.
+#[derive(Default)]
+pub(super) struct Turn {
+    taken: usize,
+    of_strangers: usize,
+}
+
+impl Turn {
+    /// A connection was taken.
+    pub(super) fn note(&mut self, own: bool) {
+        self.taken += 1;
+        self.of_strangers += usize::from(!own);
+    }
+
+    /// Whether it is others' turn.
+    pub(super) fn is_over(&self) -> bool {
+        self.taken >= TURN || self.of_strangers >= STRANGERS_TURN
     }
 }
 
@@ -101,5 +126,23 @@ impl Manager {
             Some(Watched::Channel(channel)) => channel.is_idle(),
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_of_strangers_is_shorter_and_those_of_the_own_user_have_no_part_in_that() {
+        let mut turn = Turn::default();
+        for own in [vec![true; TURN - STRANGERS_TURN], vec![false; STRANGERS_TURN]].concat() {
+            assert!(!turn.is_over());
+            turn.note(own);
+        }
+        assert!(turn.is_over());
+        let mut strangers = Turn::default();
+        (0..STRANGERS_TURN).for_each(|_| strangers.note(false));
+        assert!(strangers.is_over());
     }
 }
