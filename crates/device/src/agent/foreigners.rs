@@ -111,7 +111,9 @@ impl Agent<'_> {
             return false;
         }
         if !self.engine.is_foreign(&link) {
-            // It has shown that it can be trusted.
+            // It has shown that it can be trusted. What it said behind that may be that there is something in the ring.
+            self.engine.watch_again(&link);
+            self.be_called();
             self.engine.watch_on(&link, token);
             self.engine.look_who_talks();
             return false;
