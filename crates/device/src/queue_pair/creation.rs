@@ -81,13 +81,17 @@ impl Zone {
 /// The sizes a queue pair really gets. Network cards round queues up to a power of two and never make tiny ones, and
 /// programs have come to lean on that (perftest's event mode leaves a completion unpolled now and then). A send request has
 /// room for one piece whatever was asked for, as on cards: inline data of a builder call is one, and the express way takes one.
+/// Where its pieces would stand inline bytes may, asked for or not (the distribution's `rdma_xclient` does not ask).
 fn rounded(asked: &Capabilities) -> Capabilities {
     const LEAST: u32 = 16;
+    /// Bytes of `struct ibv_sge`.
+    const PIECE: u32 = 16;
     let round = |requests: u32| if requests == 0 { 0 } else { requests.next_power_of_two().max(LEAST) };
     Capabilities {
         send_requests: round(asked.send_requests),
         receive_requests: round(asked.receive_requests),
         send_pieces: asked.send_pieces.max(1),
+        inline_bytes: asked.inline_bytes.max(asked.send_pieces * PIECE),
         ..*asked
     }
 }
@@ -108,4 +112,22 @@ fn check_capabilities(request: &QueuePairRequest) -> Result<(), CreateError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_send_request_has_room_for_a_piece_and_inline_bytes_where_its_pieces_would_stand() {
+        let asked =
+            |send_pieces, inline_bytes| Capabilities { send_pieces, inline_bytes, ..Default::default() };
+        let got = |send_pieces, inline_bytes| {
+            let got = rounded(&asked(send_pieces, inline_bytes));
+            (got.send_pieces, got.inline_bytes)
+        };
+        assert_eq!((got(0, 0), got(1, 0), got(3, 40)), ((1, 0), (1, 16), (3, 48)));
+        assert_eq!(got(1, 64), (1, 64));
+        assert!(got(PIECES_MAX as u32, 0).1 <= INLINE_MAX);
+    }
 }

@@ -79,7 +79,7 @@ const SMALL: Options = Options {
         receive_requests: 5,
         send_pieces: 2,
         receive_pieces: 2,
-        inline_bytes: 16,
+        inline_bytes: 32,
     },
     ..RELIABLE
 };
@@ -151,14 +151,14 @@ pub(crate) fn too_many_pieces_and_too_many_inline_bytes_are_refused(pair: &mut P
     let (buffer, address) = pair.client.buffer(crate::command::MemoryKind::Private, 64);
     pair.client.must(Command::Poke { buffer, offset: 0, bytes: pattern(1, 64) });
     let inline = |length| ScatterGather { address, length, key: Key(0) };
-    refuses(pair, write(&[inline(17)], scene.far.remote(0)).inline(), "InlineTooLong");
-    refuses(pair, write(&[inline(9), inline(8)], scene.far.remote(0)).inline(), "InlineTooLong");
+    refuses(pair, write(&[inline(33)], scene.far.remote(0)).inline(), "InlineTooLong");
+    refuses(pair, write(&[inline(17), inline(16)], scene.far.remote(0)).inline(), "InlineTooLong");
     refuses(pair, write(&[inline(0); 3], scene.far.remote(0)).inline(), "TooManyPieces");
     pair.assert_nothing_moved(&scene);
     pair.client.assert_quiet(scene.client.send_queue);
-    let fits = write(&[inline(9), inline(7)], scene.far.remote(0)).inline();
+    let fits = write(&[inline(17), inline(15)], scene.far.remote(0)).inline();
     assert_eq!(pair.client.carry_out(&scene.client, fits), Status::Success);
-    pair.server.assert_holds(&scene.far, &[&pattern(1, 9)[..], &pattern(1, 7)[..]].concat());
+    pair.server.assert_holds(&scene.far, &[&pattern(1, 17)[..], &pattern(1, 15)[..]].concat());
 }
 
 pub(crate) fn of_a_list_everything_before_the_first_request_not_taken_is_posted(pair: &mut Pair) {
