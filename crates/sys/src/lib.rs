@@ -13,6 +13,7 @@ mod byte_file;
 mod call_lock;
 mod cancellation;
 mod copy;
+mod datagram_socket;
 mod descriptor;
 mod errno;
 mod event_count;
@@ -79,6 +80,10 @@ pub use cancellation::{
     sleep_cancellably,
 };
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
+pub use datagram_socket::{
+    any_option, bind_datagram, datagram_name, open_datagram, receive_datagram, send_datagram, set_any_option,
+    source_towards,
+};
 pub use descriptor::{
     Epoll, EventFd, EventKind, Ready, is_out_of_descriptors, pipe, read_byte, wait_readable, write_byte,
 };
@@ -119,8 +124,8 @@ pub use private_pages::{
     address_space_is_unlimited, leave_out_of_dumps, lend_pages, map_private_pages, take_pages_back,
 };
 pub use process_memory::{
-    Piece, allow_any_tracer, may_administer, may_lock, open_process, process_has_ended, process_is_ending,
-    process_is_stopped, read_process, read_process_into,
+    Piece, allow_any_tracer, may_administer, may_bind_any_port, may_lock, open_process, process_has_ended,
+    process_is_ending, process_is_stopped, read_process, read_process_into,
 };
 pub use range_lock::{
     LockedByte, RangeLock, lock_byte_within, locked_by_others, try_lock_range, unlock_range,
@@ -134,8 +139,8 @@ pub use shared_memory::SharedMemory;
 pub use shared_words::{SharedBlock, SharedWords};
 pub use signals::SignalsHeld;
 pub use socket::{
-    Credentials, MAX_DESCRIPTORS, PacketSocket, Received, holder_of, listen_abstract, receive_message,
-    send_message,
+    Credentials, MAX_DESCRIPTORS, PacketSocket, Received, bind_abstract, holder_of, listen_abstract,
+    receive_message, send_message,
 };
 pub use spawn::{Thread, at_thread_end, spawn_without_signals};
 pub use spin::{cpu_relax, full_fence, yield_now};

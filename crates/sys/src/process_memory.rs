@@ -71,6 +71,12 @@ pub fn may_administer() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
+/// Whether this thread may take ports that are kept for the privileged (`CAP_NET_BIND_SERVICE`).
+pub fn may_bind_any_port() -> bool {
+    use rustix::thread::{CapabilitySet, capabilities};
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_BIND_SERVICE))
+}
+
 /// A descriptor that becomes readable when process `pid` ends; `None` where the kernel offers none (before 5.3, or
 /// refused), or for a process this one does not see.
 pub fn open_process(pid: i32) -> Option<rustix::fd::OwnedFd> {

@@ -35,10 +35,16 @@ impl fmt::Display for Credentials {
 
 /// Claims an abstract name by listening on it; `AddrInUse` if somebody has it.
 pub fn listen_abstract(name: &str) -> io::Result<PacketSocket> {
+    let socket = bind_abstract(name)?;
+    socket.listen()?;
+    Ok(socket)
+}
+
+/// A socket that has an abstract name, on which nobody listens yet. `AddrInUse` if the name is taken.
+pub fn bind_abstract(name: &str) -> io::Result<PacketSocket> {
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
     let fd = new_socket()?;
     rustix::net::bind(&fd, &address)?;
-    rustix::net::listen(&fd, 1024)?;
     Ok(PacketSocket::new(fd))
 }
 
@@ -82,6 +88,11 @@ impl PacketSocket {
         let fd = new_socket()?;
         rustix::net::connect(&fd, &address)?;
         Ok(Self::new(fd))
+    }
+
+    /// Takes connections from now on.
+    pub fn listen(&self) -> io::Result<()> {
+        Ok(rustix::net::listen(&self.fd, 1024)?)
     }
 
     /// The next connection, if one is waiting.
