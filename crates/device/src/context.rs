@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use nonic_protocol::{AddressVector, GlobalRoute};
 use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
 use nonic_transport::{Counters, Tier, read_segment_counters};
 
@@ -67,6 +68,25 @@ impl Context {
     /// Its one port, number 1.
     pub fn port(&self) -> PortAttributes {
         self.port.attributes()
+    }
+
+    /// The path to any queue pair of this host, with a global route.
+    pub fn path_to_this_host(&self) -> AddressVector {
+        let global = self.gid_table().first().map(|own| GlobalRoute {
+            destination: own.gid,
+            source_index: 0,
+            flow_label: 0,
+            hop_limit: 1,
+            traffic_class: 0,
+        });
+        AddressVector {
+            destination_lid: self.port().lid,
+            service_level: 0,
+            source_path_bits: 0,
+            static_rate: 0,
+            port: 1,
+            global,
+        }
     }
 
     pub(crate) fn port_state(&self) -> &Port {

@@ -9,7 +9,7 @@ use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
 /// Events behind a descriptor that is readable while any wait. The program may set `O_NONBLOCK` on it and hand it to
 /// poll, select and epoll, level or edge triggered: every event is one write to it.
 #[derive(Debug)]
-pub(crate) struct EventQueue<T> {
+pub struct EventQueue<T> {
     descriptor: EventFd,
     inner: Mutex<Inner<T>>,
 }
@@ -42,12 +42,14 @@ impl<T> Inner<T> {
 }
 
 impl<T> EventQueue<T> {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// No events yet. Fails if the kernel gives no descriptor.
+    pub fn new() -> io::Result<Self> {
         let inner = Inner { events: VecDeque::new(), unwritten: 0, waiter: Waiter::None };
         Ok(Self { descriptor: EventFd::new(EventKind::One, false)?, inner: Mutex::new(inner) })
     }
 
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+    /// Readable while events wait.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
@@ -56,7 +58,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Adds an event. True if a thread sleeps elsewhere that wants it, and must be woken there.
-    pub(crate) fn push(&self, event: T) -> bool {
+    pub fn push(&self, event: T) -> bool {
         let mut inner = self.lock();
         inner.events.push_back(event);
         if inner.waiter != Waiter::None && inner.unwritten == 0 {
@@ -81,8 +83,8 @@ impl<T> EventQueue<T> {
         self.lock().waiter = Waiter::Awake;
     }
 
-    /// The oldest event if there is one, for the thread that began to wait.
-    pub(crate) fn try_next<R>(&self, deliver: impl Fn(&T) -> R) -> Option<(T, R)> {
+    /// The oldest event if there is one, for the thread that began to wait, or for one that does not wait.
+    pub fn try_next<R>(&self, deliver: impl Fn(&T) -> R) -> Option<(T, R)> {
         let mut inner = self.lock();
         if inner.events.is_empty() {
             return None;
@@ -128,7 +130,7 @@ impl<T> EventQueue<T> {
 
     /// The oldest event, for who has read the descriptor, handed to `deliver` while no other thread can remove it. `None`: the
     /// one that was read for was removed with its object; then the next is to be waited for.
-    pub(crate) fn after_read<R>(&self, deliver: impl Fn(&T) -> R) -> Option<(T, R)> {
+    pub fn after_read<R>(&self, deliver: impl Fn(&T) -> R) -> Option<(T, R)> {
         let mut inner = self.lock();
         let event = inner.events.pop_front()?;
         let result = deliver(&event);
@@ -136,27 +138,30 @@ impl<T> EventQueue<T> {
     }
 
     /// Whoever has read the descriptor does not take the event: another may.
-    pub(crate) fn undo_read(&self) {
+    pub fn undo_read(&self) {
         self.descriptor.signal();
     }
 
-    /// Takes back the events of an object that goes.
-    pub(crate) fn remove(&self, concerns: impl Fn(&T) -> bool) {
+    /// Takes back the events of an object that goes, in their order.
+    pub fn remove(&self, concerns: impl Fn(&T) -> bool) -> Vec<T> {
         let mut inner = self.lock();
-        let before = inner.events.len();
-        inner.events.retain(|event| !concerns(event));
-        let removed = before - inner.events.len();
-        let unwritten = removed.min(inner.unwritten);
+        if !inner.events.iter().any(&concerns) {
+            return Vec::new();
+        }
+        let (removed, kept): (Vec<_>, Vec<_>) = inner.events.drain(..).partition(concerns);
+        inner.events.extend(kept);
+        let unwritten = removed.len().min(inner.unwritten);
         inner.unwritten -= unwritten;
-        for _ in unwritten..removed {
+        for _ in unwritten..removed.len() {
             self.descriptor.take_if_ready();
         }
+        removed
     }
 }
 
 /// How many events of an object were delivered and not yet acknowledged. Destroying the object waits for zero.
 #[derive(Debug, Default)]
-pub(crate) struct EventAccount {
+pub struct EventAccount {
     open: Mutex<u64>,
     changed: Condvar,
 }
@@ -166,18 +171,20 @@ impl EventAccount {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn delivered(&self) {
+    /// An event was delivered.
+    pub fn delivered(&self) {
         *self.lock() += 1;
     }
 
     /// Acknowledging more than was delivered is the program's mistake; the account stays at zero.
-    pub(crate) fn acknowledge(&self, count: u32) {
+    pub fn acknowledge(&self, count: u32) {
         let mut open = self.lock();
         *open = open.saturating_sub(u64::from(count));
         self.changed.notify_all();
     }
 
-    pub(crate) fn wait_for_all(&self) {
+    /// Waits until all are acknowledged.
+    pub fn wait_for_all(&self) {
         let mut open = self.lock();
         while *open > 0 {
             open = self.changed.wait(open).unwrap_or_else(PoisonError::into_inner);

@@ -54,6 +54,7 @@ pub use device_memory::DeviceMemory;
 pub use engine_handle::EngineHandle;
 pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};
 pub use event_wait::{AsyncWait, ChannelWait, EventWait, Step};
+pub use events::{EventAccount, EventQueue};
 pub use exposed::{
     ExposeError, Exposed, ExposedPlace, ExposedRun, expose, forget_own_pages, map_own_pages, own_pages,
 };

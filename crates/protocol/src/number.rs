@@ -3,7 +3,7 @@
 use crate::key::Key;
 
 /// Number of a queue pair, 24 bits; 0 and 1 are never given out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct QpNumber(pub u32);
 
 impl QpNumber {

@@ -2,13 +2,12 @@
 
 use std::net::SocketAddr;
 
-use nonic_device::{AddressVector, AttributeMask, Context, GlobalRoute, QpAttributes, QpState, QueuePair};
+use nonic_device::{AttributeMask, Context, QpAttributes, QpState, QueuePair};
 
 use super::attributes::EndpointAttributes;
 use crate::error::{DatError, DatResult, Resource, Subtype};
 use crate::introduction::Introduction;
 
-const PORT: u8 = 1;
 /// `IBV_MTU_4096`.
 const MTU: u32 = 5;
 /// How long to wait for an acknowledgement, and how often to try again: 4.096 us * 2^18, about a second, seven times.
@@ -47,13 +46,6 @@ pub(super) fn ready_to_transfer(
 ) -> DatResult<()> {
     use AttributeMask as A;
     let refused = DatError::resources(Subtype::Resource(Resource::TransportEndpoint));
-    let global = context.gid_table().first().map(|own| GlobalRoute {
-        destination: own.gid,
-        source_index: 0,
-        flow_label: 0,
-        hop_limit: 1,
-        traffic_class: 0,
-    });
     let attributes = QpAttributes {
         state: QpState::ReadyToReceive,
         path_mtu: MTU,
@@ -61,14 +53,7 @@ pub(super) fn ready_to_transfer(
         receive_psn: peer.packet,
         max_dest_rd_atomic: own.reads_in,
         min_rnr_timer: NOT_READY_TIMER,
-        address_vector: Some(AddressVector {
-            destination_lid: context.port().lid,
-            service_level: 0,
-            source_path_bits: 0,
-            static_rate: 0,
-            port: PORT,
-            global,
-        }),
+        address_vector: Some(context.path_to_this_host()),
         send_psn: own.packet,
         timeout: TIMEOUT,
         retry_count: RETRIES,
