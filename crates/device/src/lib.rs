@@ -25,6 +25,7 @@ mod known_memory;
 mod limits;
 mod logging;
 mod memory_window;
+mod multicast;
 mod open_files;
 mod own_thread;
 mod pair_table;
@@ -62,6 +63,7 @@ pub use known_memory::SharedPlace;
 pub use limits::Limits;
 pub use logging::log_to_standard_error;
 pub use memory_window::{MemoryWindow, WindowKind};
+pub use multicast::GroupError;
 pub use nonic_memory::*;
 pub use nonic_protocol::{
     AddressVector, AttributeMask, Capabilities, Completion, CompletionOpcode, DatagramDestination,

@@ -1,6 +1,7 @@
 //! What the device holds. The numbers are real: that many can be created.
 
 use nonic_protocol::MESSAGE_MAX;
+use nonic_transport::GROUP_MAX;
 
 /// Pieces in a work request at most.
 pub(crate) const PIECES_MAX: usize = 32;
@@ -56,6 +57,10 @@ pub struct Limits {
     pub device_memory_bytes: u64,
     /// Completion vectors.
     pub completion_vectors: u32,
+    /// Multicast groups with members.
+    pub groups: u32,
+    /// Queue pairs in one group.
+    pub group_members: u32,
 }
 
 impl Limits {
@@ -78,6 +83,8 @@ impl Limits {
             message_bytes: MESSAGE_MAX,
             device_memory_bytes,
             completion_vectors: 1,
+            groups: 8192,
+            group_members: GROUP_MAX as u32,
         }
     }
 }

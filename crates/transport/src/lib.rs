@@ -11,6 +11,7 @@ mod counters;
 mod directory;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod group;
 mod layout;
 mod link;
 mod link_record;
@@ -30,6 +31,7 @@ pub use codec::{FRAGMENT, ShortSend};
 pub use control::{ControlMessage, Introduction, Malformed, ProcessToken, Shown};
 pub use counters::{Counter, Counters, PairCounters, read_segment_counters};
 pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
+pub use group::{GROUP_MAX, GroupAddress, GroupName, Membership, group_members};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
 pub use link::{Attention, Link, LinkEvent};
 pub use link_record::{Answered, LinkFacts, Probe, Standing};

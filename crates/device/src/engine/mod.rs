@@ -3,6 +3,7 @@
 
 mod commons;
 mod driver;
+mod groups;
 mod links;
 mod owner;
 mod pairs;
@@ -24,6 +25,7 @@ use nonic_transport::Party;
 
 pub(crate) use self::commons::Commons;
 use self::driver::Driving;
+use self::groups::Groups;
 use self::links::Links;
 use self::owner::AgentThread;
 pub(crate) use self::owner::EngineOwner;
@@ -48,6 +50,7 @@ pub(crate) struct Engine {
     zones: AtomicU32,
     pairs: Pairs,
     pub(crate) windows: WindowTable,
+    pub(crate) groups: Groups,
     pub(crate) links: Links,
     driving: Driving,
     waiter: Waiter,
@@ -90,6 +93,7 @@ impl Engine {
             zones: AtomicU32::new(1),
             pairs: Pairs::new()?,
             windows: WindowTable::default(),
+            groups: Groups::default(),
             links: Links::new(&party)?,
             driving: Driving::new(config.rest),
             waiter: Waiter::default(),

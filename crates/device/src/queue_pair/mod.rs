@@ -228,6 +228,7 @@ impl QueuePair {
             *inner = Inner::new(&self.capabilities);
         }
         self.engine().party().segment.retire(self.witness.counters());
+        self.engine().groups.forget(self.number);
         self.engine().remove_pair(self.number);
         for window in self.engine().windows.of_pair(self.number) {
             window.lose_pair(self.number);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
 use nonic_protocol::{BaseHeader, Body, Datagram, Message, Operation, Slot, Status, Step};
-use nonic_transport::Link;
+use nonic_transport::{GroupName, Link};
 
 use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
+use crate::multicast::{GROUP_NUMBER, group_of};
 use crate::peer_address::PeerAddress;
 use crate::queue_pair::{Inner, Path, QueuePair};
 
@@ -22,15 +23,18 @@ impl QueuePair {
             return Step::Failed(Status::LocalQpOperation);
         }
         let port = self.context().port_state();
-        let address = PeerAddress::of(port, &destination.vector, destination.qp_number);
-        let link = address.and_then(|address| self.datagram_link(inner, address));
+        // To a queue pair there is one way; to a group one to each that is in it, which are found as they are sent to.
+        let group = group_of(&destination.vector).filter(|_| destination.qp_number == GROUP_NUMBER);
+        let link = match group {
+            Some(_) => None,
+            None => PeerAddress::of(port, &destination.vector, destination.qp_number)
+                .and_then(|address| self.datagram_link(inner, address)),
+        };
         let immediate = match slot.operation {
             Operation::Send { immediate } => immediate,
             _ => return Step::Failed(Status::LocalQpOperation),
         };
         let step = self.with_source(inner, number, slot, |inner, source| {
-            // Datagrams to nowhere are lost, which their sender does not learn.
-            let Some(link) = &link else { return Step::Finished };
             let own_key = destination.q_key & TOP_BIT != 0;
             let q_key = if own_key { inner.attributes.q_key } else { destination.q_key };
             let mut global =
@@ -44,6 +48,12 @@ impl QueuePair {
             let (source_lid, solicited) = (port.lid(), slot.flags.solicited);
             let body = Body::Datagram(Datagram { q_key, source_lid, global_header, immediate, solicited });
             let base = BaseHeader { destination: destination.qp_number, ..inner.base(&self) };
+            if let Some(group) = group {
+                self.send_to_group(group, Message { base, body }, &payload);
+                return Step::Finished;
+            }
+            // Datagrams to nowhere are lost, which their sender does not learn.
+            let Some(link) = &link else { return Step::Finished };
             match link.push(&Message { base, body }, &payload) {
                 Ok(()) => Step::Finished,
                 Err(_) => {
@@ -53,6 +63,17 @@ impl QueuePair {
             }
         });
         step.unwrap_or(Step::Failed(Status::LocalProtection))
+    }
+
+    /// Sends a datagram to each member of a group that has room for it.
+    fn send_to_group(&self, group: GroupName, message: Message, payload: &[SharedSlice<'_>]) {
+        for member in self.engine().groups.members(group).iter() {
+            let Some(link) = self.engine().link_to(PeerAddress::ThisHost(*member)) else { continue };
+            let base = BaseHeader { destination: *member, ..message.base };
+            if link.push(&Message { base, ..message }, payload).is_ok() {
+                link.ring_bell();
+            }
+        }
     }
 
     /// The link to whoever has this address: the last datagram's, or another, once the last one's peer has been called.
