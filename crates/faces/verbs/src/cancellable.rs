@@ -32,10 +32,7 @@ enum State {
 ///
 /// # Safety
 /// No frame between the program's and this call owns anything or catches panics, and `begin` and `found` own nothing.
-pub(crate) unsafe fn wait<W: EventWait>(
-    begin: impl Fn() -> Result<W, Errno>,
-    found: impl Fn(W::Event),
-) -> c_int {
+pub unsafe fn wait<W: EventWait>(begin: impl Fn() -> Result<W, Errno>, found: impl Fn(W::Event)) -> c_int {
     // SAFETY: the same for this frame, which owns nothing.
     unsafe { cancel_if_asked() };
     let cancellation = put_off_cancellation();

@@ -10,19 +10,22 @@ use nonic_device::{
 
 /// An errno, positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errno(pub(crate) c_int);
+pub struct Errno(pub c_int);
 
 macro_rules! named {
     ($($name:ident),* $(,)?) => {
-        impl Errno { $(pub(crate) const $name: Self = Self(libc::$name);)* }
+        impl Errno { $(#[doc = concat!("`", stringify!($name), "`")] pub const $name: Self = Self(libc::$name);)* }
     };
 }
 
-named! { EAGAIN, EBUSY, EFAULT, EFBIG, EINTR, EINVAL, EIO, ENODATA, ENOENT, ENOMEM, EOPNOTSUPP, EPERM }
+named! {
+    EACCES, EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBUSY, ECONNREFUSED, EFAULT, EFBIG, EINTR, EINVAL, EIO, ENETUNREACH, ENODATA,
+    ENODEV, ENOENT, ENOMEM, ENOSYS, EOPNOTSUPP, EPERM,
+}
 
 impl Errno {
     /// Stores it where C programs look, and gives it back.
-    pub(crate) fn set(self) -> Self {
+    pub fn set(self) -> Self {
         // SAFETY: the C library keeps one errno per thread, always writable by its thread.
         unsafe { *libc::__errno_location() = self.0 };
         self
@@ -31,7 +34,7 @@ impl Errno {
 
 /// The object was never created, is gone, or its handle was overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoSuchObject;
+pub struct NoSuchObject;
 
 impl From<NoSuchObject> for Errno {
     fn from(_: NoSuchObject) -> Self {

@@ -15,14 +15,14 @@ use nonic_sys::CancellationHeld;
 use crate::errno::Errno;
 
 /// For functions that answer 0 or a positive errno. `errno` is set as well: many programs print that one.
-pub(crate) fn status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
+pub fn status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
     let _uncancelled = CancellationHeld::hold();
     quick_status(work)
 }
 
 /// [`status`] for calls on the way of every byte, which reach no point of cancellation: what they do in the kernel they ask of
 /// it without the C library, and what they say to people holds cancellation itself.
-pub(crate) fn quick_status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
+pub fn quick_status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
     match quick(work) {
         Ok(()) => 0,
         Err(errno) => errno.set().0,
@@ -30,13 +30,13 @@ pub(crate) fn quick_status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
 }
 
 /// For functions that answer a count or code, or -1 with `errno` set.
-pub(crate) fn or_minus_one(work: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
+pub fn or_minus_one(work: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     let _uncancelled = CancellationHeld::hold();
     quick_or_minus_one(work)
 }
 
 /// [`or_minus_one`], in the same way.
-pub(crate) fn quick_or_minus_one(work: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
+pub fn quick_or_minus_one(work: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     quick(work).unwrap_or_else(|errno| {
         errno.set();
         -1
@@ -44,7 +44,7 @@ pub(crate) fn quick_or_minus_one(work: impl FnOnce() -> Result<c_int, Errno>) ->
 }
 
 /// For functions that answer a pointer, or NULL with `errno` set.
-pub(crate) fn or_null<T>(work: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
+pub fn or_null<T>(work: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
     caught(work).unwrap_or_else(|errno| {
         errno.set();
         ptr::null_mut()
@@ -52,13 +52,13 @@ pub(crate) fn or_null<T>(work: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T
 }
 
 /// For functions that answer nothing.
-pub(crate) fn silent(work: impl FnOnce()) {
+pub fn silent(work: impl FnOnce()) {
     let _uncancelled = CancellationHeld::hold();
     quick_silent(work);
 }
 
 /// [`silent`], in the way of [`quick_status`].
-pub(crate) fn quick_silent(work: impl FnOnce()) {
+pub fn quick_silent(work: impl FnOnce()) {
     let _ = quick(|| {
         work();
         Ok(())
@@ -66,7 +66,7 @@ pub(crate) fn quick_silent(work: impl FnOnce()) {
 }
 
 /// The result of `work`, a panic turned into `EIO`.
-pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+pub fn caught<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let _uncancelled = CancellationHeld::hold();
     quick(work)
 }

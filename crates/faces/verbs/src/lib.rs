@@ -6,18 +6,19 @@
 //! engine.
 //!
 //! Functions are exported under two names: their own, beginning with `nonic_`, and the versioned one of the
-//! original library, which `versions!` gives them.
+//! original library, which `versions!` gives them. Other faces that hand out the same objects (the connection manager's) call
+//! the plain functions beside these; what they need to keep objects of their own in the same way is public too.
 
 #[macro_use]
 mod version;
 
 pub mod abi;
 mod builder;
-mod cancellable;
-mod convert;
+pub mod cancellable;
+pub mod convert;
 pub mod entry;
-mod errno;
-mod guard;
+pub mod errno;
+pub mod guard;
 mod objects;
 mod operations;
-mod registry;
+pub mod registry;

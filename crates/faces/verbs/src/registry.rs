@@ -27,7 +27,7 @@ const KEPT: usize = 256;
 /// # Safety
 /// [`Face::C`] stands at byte [`Face::OFFSET`] of the structure, and `handle` reads nothing but a field of
 /// it.
-pub(crate) unsafe trait Face: Sized {
+pub unsafe trait Face: Sized {
     /// What the program's pointer points to.
     type C;
     /// Where that is within the structure.
@@ -93,7 +93,7 @@ impl<F, E> Drop for Memory<F, E> {
 }
 
 /// All living objects of one kind.
-pub(crate) struct Registry<F: Face, E> {
+pub struct Registry<F: Face, E> {
     table: Mutex<Table<F, E>>,
     next_handle: AtomicU32,
 }
@@ -115,18 +115,18 @@ unsafe impl<F: Face, E: Send + Sync> Sync for Registry<F, E> {}
 
 impl<F: Face, E: Clone> Registry<F, E> {
     /// No objects yet.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         let living = HashMap::with_hasher(BuildHasherDefault::new());
         Self { table: Mutex::new(Table { living, kept: VecDeque::new() }), next_handle: AtomicU32::new(1) }
     }
 
     /// Memory for a new object; its address is known before the engine's part exists.
-    pub(crate) fn reserve(&self) -> Reservation<'_, F, E> {
+    pub fn reserve(&self) -> Reservation<'_, F, E> {
         Reservation { registry: self, object: Memory::new() }
     }
 
     /// The engine's part of the object at `pointer`. Follows the pointer only if an object lives there.
-    pub(crate) fn find(&self, pointer: *const F::C) -> Result<E, NoSuchObject> {
+    pub fn find(&self, pointer: *const F::C) -> Result<E, NoSuchObject> {
         let table = self.lock();
         let entry = table.living.get(&pointer.addr()).ok_or(NoSuchObject)?;
         check_handle(entry, pointer)?;
@@ -135,13 +135,34 @@ impl<F: Face, E: Clone> Registry<F, E> {
         Ok(unsafe { (*entry.object.engine.get()).assume_init_ref() }.clone())
     }
 
+    /// Whether an object was at `pointer` that was destroyed lately, and none is there now.
+    pub fn was_destroyed(&self, pointer: *const F::C) -> bool {
+        let table = self.lock();
+        let is_at = |object: &Memory<F, E>| {
+            object.face.get().cast::<F::C>().wrapping_byte_add(F::OFFSET).addr() == pointer.addr()
+        };
+        !table.living.contains_key(&pointer.addr()) && table.kept.iter().any(is_at)
+    }
+
     /// As [`Registry::find`], for an object another one is made from: its absence is a wrong argument.
-    pub(crate) fn parent(&self, pointer: *const F::C) -> Result<E, Errno> {
+    pub fn parent(&self, pointer: *const F::C) -> Result<E, Errno> {
         self.find(pointer).map_err(|NoSuchObject| Errno::EINVAL)
     }
 
+    /// The engine's parts of those objects whose public part `wanted` accepts. It is called under the table's lock, so that they
+    /// are alive, and asks for no other object.
+    pub fn living(&self, wanted: impl Fn(*const F::C) -> bool) -> Vec<E> {
+        let table = self.lock();
+        let accepted = |entry: &&Entry<F, E>| {
+            wanted(entry.object.face.get().cast::<F::C>().wrapping_byte_add(F::OFFSET).cast_const())
+        };
+        let engines = table.living.values().filter(accepted);
+        // SAFETY: as in `find`.
+        engines.map(|entry| unsafe { (*entry.object.engine.get()).assume_init_ref() }.clone()).collect()
+    }
+
     /// Begins to destroy the object at `pointer`. It can still be found, until [`Claim::retire`].
-    pub(crate) fn claim(&self, pointer: *const F::C) -> Result<Claim<'_, F, E>, NoSuchObject> {
+    pub fn claim(&self, pointer: *const F::C) -> Result<Claim<'_, F, E>, NoSuchObject> {
         let engine = self.find(pointer)?;
         let mut table = self.lock();
         let entry = table.living.get_mut(&pointer.addr()).ok_or(NoSuchObject)?;
@@ -164,6 +185,12 @@ impl<F: Face, E: Clone> Registry<F, E> {
                 return handle;
             }
         }
+    }
+}
+
+impl<F: Face, E: Clone> Default for Registry<F, E> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -208,24 +235,24 @@ pub(crate) unsafe fn checked<'a, F: Face, E>(pointer: *const F::C) -> Result<&'a
 }
 
 /// Memory of an object that does not exist yet.
-pub(crate) struct Reservation<'a, F: Face, E> {
+pub struct Reservation<'a, F: Face, E> {
     registry: &'a Registry<F, E>,
     object: Memory<F, E>,
 }
 
 impl<F: Face, E: Clone> Reservation<'_, F, E> {
     /// The pointer the program will get.
-    pub(crate) fn pointer(&self) -> *mut F::C {
+    pub fn pointer(&self) -> *mut F::C {
         self.object.face.get().cast::<F::C>().wrapping_byte_add(F::OFFSET)
     }
 
     /// That pointer as the engine keeps it to name the object in events.
-    pub(crate) fn cookie(&self) -> usize {
+    pub fn cookie(&self) -> usize {
         self.pointer().expose_provenance()
     }
 
     /// Makes the object: `face` writes the public part around its handle.
-    pub(crate) fn fill(self, engine: E, face: impl FnOnce(u32) -> F) -> *mut F::C {
+    pub fn fill(self, engine: E, face: impl FnOnce(u32) -> F) -> *mut F::C {
         let pointer = self.pointer();
         let handle = self.registry.handle();
         // SAFETY: nobody else knows this memory yet; both parts are plain memory of the right size.
@@ -240,7 +267,7 @@ impl<F: Face, E: Clone> Reservation<'_, F, E> {
 }
 
 /// The right to destroy an object. Dropped without [`Claim::retire`], everything is as before.
-pub(crate) struct Claim<'a, F: Face, E: Clone> {
+pub struct Claim<'a, F: Face, E: Clone> {
     registry: &'a Registry<F, E>,
     address: usize,
     engine: E,
@@ -248,12 +275,12 @@ pub(crate) struct Claim<'a, F: Face, E: Clone> {
 
 impl<F: Face, E: Clone> Claim<'_, F, E> {
     /// The engine's part.
-    pub(crate) fn engine(&self) -> &E {
+    pub fn engine(&self) -> &E {
         &self.engine
     }
 
     /// The object is gone: its pointer is refused from here on.
-    pub(crate) fn retire(self) {
+    pub fn retire(self) {
         let mut table = self.registry.lock();
         let Some(entry) = table.living.remove(&self.address) else { return };
         entry.object.handle.store(0, Ordering::Release);
@@ -294,7 +321,9 @@ mod tests {
     fn an_object_is_found_until_it_is_retired() {
         let (registry, pointer) = registry_of_one();
         assert_eq!(registry.find(pointer).map(|found| *found), Ok(7));
+        assert!(!registry.was_destroyed(pointer));
         registry.claim(pointer).expect("it is there").retire();
+        assert!(registry.was_destroyed(pointer) && !registry.was_destroyed(core::ptr::null()));
         assert_eq!(registry.find(pointer), Err(NoSuchObject));
         // SAFETY: the object was retired just now, its memory is kept.
         assert!(unsafe { alive::<ibv_pd, Arc<u32>>(pointer) }.is_none());
@@ -313,6 +342,16 @@ mod tests {
             assert!(checked::<ibv_pd, Arc<u32>>(pointer).is_ok());
         }
         assert!(registry.find(pointer).is_ok());
+    }
+
+    #[test]
+    fn objects_are_found_by_what_stands_in_them() {
+        let (registry, pointer) = registry_of_one();
+        // SAFETY: `living` shows objects that are alive.
+        let handle = |object: *const ibv_pd| unsafe { (*object).handle };
+        let own = handle(pointer);
+        assert_eq!(registry.living(|object| handle(object) == own), [Arc::new(7)]);
+        assert!(registry.living(|object| handle(object) != own).is_empty());
     }
 
     #[test]

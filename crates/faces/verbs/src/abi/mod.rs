@@ -9,6 +9,7 @@
 #![allow(missing_docs, reason = "the fields are those of the C header and explained by its manual pages")]
 
 /// States size and offsets of C structures and checks them while compiling.
+#[macro_export]
 macro_rules! layout {
     ($($name:ty: $size:literal { $($field:ident @ $offset:literal),* $(,)? })+) => {
         $(const _: () = {

@@ -23,7 +23,7 @@ pub(crate) fn to_vector(attr: &ibv_ah_attr) -> AddressVector {
 }
 
 /// The path as a program reads it back; all zeros if there is none.
-pub(crate) fn from_vector(vector: Option<&AddressVector>) -> ibv_ah_attr {
+pub fn from_vector(vector: Option<&AddressVector>) -> ibv_ah_attr {
     let mut attr = ibv_ah_attr {
         grh: ibv_global_route {
             dgid: ibv_gid { raw: [0; 16] },

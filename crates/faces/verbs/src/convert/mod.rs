@@ -9,11 +9,13 @@ mod queue_pair;
 mod window;
 
 pub(crate) use access::{device_memory_rights, queue_pair_access, region_rights, window_rights};
-pub(crate) use address::{from_vector, to_vector};
+pub use address::from_vector;
+pub(crate) use address::to_vector;
 pub(crate) use completion::to_wc;
 pub(crate) use post::{datagram_destination, flags as send_flags, pieces, receive_request, send_request};
+pub use queue_pair::query_answer;
 pub(crate) use queue_pair::{
-    capabilities_from_c, capabilities_to_c, modify_request, query_answer, send_operations, transport_from_c,
+    capabilities_from_c, capabilities_to_c, modify_request, send_operations, transport_from_c,
 };
 pub(crate) use window::{bind, bind_request, show_key};
 

@@ -118,7 +118,7 @@ pub(crate) fn modify_request(
 }
 
 /// What `ibv_query_qp(3)` answers: everything, whatever was asked for, as the manual page allows.
-pub(crate) fn query_answer(attributes: &QpAttributes, capabilities: &Capabilities) -> ibv_qp_attr {
+pub fn query_answer(attributes: &QpAttributes, capabilities: &Capabilities) -> ibv_qp_attr {
     ibv_qp_attr {
         qp_state: attributes.state as c_int,
         cur_qp_state: attributes.state as c_int,

@@ -28,11 +28,14 @@ versions! {
 /// None beyond the signature's: the pointer is looked up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
-    guard::or_null(|| {
-        let engine = CONTEXTS.parent(context)?.create_completion_channel()?;
-        let fd = engine.fd().as_raw_fd();
-        Ok(CHANNELS.reserve().fill(engine, |_| ibv_comp_channel { context, fd, refcnt: 0 }))
-    })
+    guard::or_null(|| create(context))
+}
+
+/// Creates a channel; as [`nonic_ibv_create_comp_channel`].
+pub fn create(context: *mut ibv_context) -> Result<*mut ibv_comp_channel, Errno> {
+    let engine = CONTEXTS.parent(context)?.create_completion_channel()?;
+    let fd = engine.fd().as_raw_fd();
+    Ok(CHANNELS.reserve().fill(engine, |_| ibv_comp_channel { context, fd, refcnt: 0 }))
 }
 
 /// `ibv_destroy_comp_channel(3)`: 0, `ENOENT` (unknown channel), `EBUSY` (a completion queue uses it).
@@ -41,12 +44,15 @@ pub unsafe extern "C" fn nonic_ibv_create_comp_channel(context: *mut ibv_context
 /// No other thread waits on the channel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
-    guard::status(|| {
-        let claim = CHANNELS.claim(channel)?;
-        claim.engine().destroy()?;
-        claim.retire();
-        Ok(())
-    })
+    guard::status(|| destroy(channel))
+}
+
+/// Destroys a channel; as [`nonic_ibv_destroy_comp_channel`].
+pub fn destroy(channel: *mut ibv_comp_channel) -> Result<(), Errno> {
+    let claim = CHANNELS.claim(channel)?;
+    claim.engine().destroy()?;
+    claim.retire();
+    Ok(())
 }
 
 /// `ibv_get_cq_event(3)`: 0 with the queue that has an event, or -1 with `EAGAIN` (the program made the

@@ -34,29 +34,39 @@ pub unsafe extern "C" fn nonic_ibv_create_cq(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut ibv_cq {
-    guard::or_null(|| {
-        let engine = CONTEXTS.parent(context)?;
-        let entries = u32::try_from(cqe).map_err(|_| Errno::EINVAL)?;
-        let vector = u32::try_from(comp_vector).map_err(|_| Errno::EINVAL)?;
-        let events = if channel.is_null() { None } else { Some(CHANNELS.parent(channel)?) };
-        let reservation = COMPLETION_QUEUES.reserve();
-        let queue = engine.create_completion_queue(entries, vector, events.as_ref(), reservation.cookie())?;
-        if !channel.is_null() {
-            // SAFETY: the channel is in use by the new queue and so cannot be destroyed.
-            unsafe { count_user(channel, 1) };
-        }
-        let cqe = convert::int(queue.entries());
-        Ok(reservation.fill(queue, |handle| ibv_cq {
-            context,
-            channel,
-            cq_context,
-            handle,
-            cqe,
-            synchronization: Synchronization::NEW,
-            comp_events_completed: 0,
-            async_events_completed: 0,
-        }))
-    })
+    guard::or_null(|| create(context, cqe, cq_context, channel, comp_vector))
+}
+
+/// Creates a queue; as [`nonic_ibv_create_cq`].
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "only what was found is followed")]
+pub fn create(
+    context: *mut ibv_context,
+    cqe: c_int,
+    cq_context: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    comp_vector: c_int,
+) -> Result<*mut ibv_cq, Errno> {
+    let engine = CONTEXTS.parent(context)?;
+    let entries = u32::try_from(cqe).map_err(|_| Errno::EINVAL)?;
+    let vector = u32::try_from(comp_vector).map_err(|_| Errno::EINVAL)?;
+    let events = if channel.is_null() { None } else { Some(CHANNELS.parent(channel)?) };
+    let reservation = COMPLETION_QUEUES.reserve();
+    let queue = engine.create_completion_queue(entries, vector, events.as_ref(), reservation.cookie())?;
+    if !channel.is_null() {
+        // SAFETY: the channel is in use by the new queue and so cannot be destroyed.
+        unsafe { count_user(channel, 1) };
+    }
+    let cqe = convert::int(queue.entries());
+    Ok(reservation.fill(queue, |handle| ibv_cq {
+        context,
+        channel,
+        cq_context,
+        handle,
+        cqe,
+        synchronization: Synchronization::NEW,
+        comp_events_completed: 0,
+        async_events_completed: 0,
+    }))
 }
 
 /// Keeps the public count of a channel's queues. It is for programs that look at it; the engine's own
@@ -103,22 +113,26 @@ pub unsafe extern "C" fn nonic_ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_i
 /// No other thread polls the queue any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
-    guard::status(|| {
-        let claim = COMPLETION_QUEUES.claim(cq)?;
-        // SAFETY: claimed, so nobody else destroys it.
-        let channel = unsafe { (*cq).channel };
-        // The program could have overwritten the pointer: count only on a channel there is.
-        let known_channel = CHANNELS.find(channel).is_ok();
-        claim.engine().destroy()?;
-        claim.retire();
-        if known_channel {
-            // SAFETY: found above. A program that destroys the channel at this moment in another thread does
-            // so before it knows the queue gone; the memory of a destroyed channel is kept for longer than
-            // this.
-            unsafe { count_user(channel, -1) };
-        }
-        Ok(())
-    })
+    guard::status(|| destroy(cq))
+}
+
+/// Destroys a queue; as [`nonic_ibv_destroy_cq`].
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "only what was found is followed")]
+pub fn destroy(cq: *mut ibv_cq) -> Result<(), Errno> {
+    let claim = COMPLETION_QUEUES.claim(cq)?;
+    // SAFETY: claimed, so nobody else destroys it.
+    let channel = unsafe { (*cq).channel };
+    // The program could have overwritten the pointer: count only on a channel there is.
+    let known_channel = CHANNELS.find(channel).is_ok();
+    claim.engine().destroy()?;
+    claim.retire();
+    if known_channel {
+        // SAFETY: found above. A program that destroys the channel at this moment in another thread does
+        // so before it knows the queue gone; the memory of a destroyed channel is kept for longer than
+        // this.
+        unsafe { count_user(channel, -1) };
+    }
+    Ok(())
 }
 
 /// `ibv_poll_cq(3)`: how many completions were written, 0 to `most`; -1 if the queue overran or was

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use std::os::fd::AsRawFd;
 
-use nonic_device::Context;
+use nonic_device::{Context, Device};
 
 use super::device::{device_of, pointer_to};
 use crate::abi::{ibv_context, ibv_device, verbs_context};
@@ -26,12 +26,20 @@ versions! {
 /// None beyond the signature's: the pointer is compared with the devices there are.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
-    guard::or_null(|| {
-        let engine = device_of(device)?.open()?;
-        let reservation = CONTEXTS.reserve();
-        let face = face_of(&engine);
-        Ok(reservation.fill(engine, |_| face))
-    })
+    guard::or_null(|| open(device_of(device)?))
+}
+
+/// Opens a device; as [`nonic_ibv_open_device`].
+pub fn open(device: &Device) -> Result<*mut ibv_context, Errno> {
+    let engine = device.open()?;
+    let reservation = CONTEXTS.reserve();
+    let face = face_of(&engine);
+    Ok(reservation.fill(engine, |_| face))
+}
+
+/// Whether a context is open, and was opened by this process and not by one that forked it.
+pub fn is_usable(context: *const ibv_context) -> bool {
+    CONTEXTS.find(context).is_ok_and(|engine| engine.is_current())
 }
 
 fn face_of(context: &Context) -> verbs_context {

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::ptr;
 
-use nonic_device::{QpState, QueuePairRequest};
+use nonic_device::{AttributeMask, QpAttributes, QpNumber, QpState, QueuePairRequest};
 
 use super::work_request;
 use crate::abi::{
@@ -104,19 +104,25 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
     context: *mut ibv_context,
     init: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
-    guard::or_null(|| {
-        // SAFETY: the caller's attributes are readable, and begin with the plain ones; only a domain that was
-        // found is followed.
-        unsafe {
-            let (pd, send_ops_flags) = extended_attributes(init)?;
-            ZONES.parent(pd)?;
-            if (*pd).context != context {
-                Err(Errno::EINVAL)
-            } else {
-                create(pd, init.cast(), send_ops_flags)
-            }
-        }
-    })
+    // SAFETY: the caller's promise is the same.
+    guard::or_null(|| unsafe { create_extended(context, init) })
+}
+
+/// Creates a queue pair; as `ibv_create_qp_ex(3)`.
+///
+/// # Safety
+/// `init` is readable and writable.
+pub unsafe fn create_extended(
+    context: *mut ibv_context,
+    init: *mut ibv_qp_init_attr_ex,
+) -> Result<*mut ibv_qp, Errno> {
+    // SAFETY: the caller's attributes are readable, and begin with the plain ones; only a domain that was
+    // found is followed.
+    unsafe {
+        let (pd, send_ops_flags) = extended_attributes(init)?;
+        ZONES.parent(pd)?;
+        if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast(), send_ops_flags) }
+    }
 }
 
 /// The domain, and what the builder calls are to do, if nothing else out of the ordinary is asked for.
@@ -158,16 +164,29 @@ unsafe fn extended_attributes(init: *const ibv_qp_init_attr_ex) -> Result<(*mut 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
     guard::status(|| {
-        let parts = QUEUE_PAIRS.find(qp)?;
+        QUEUE_PAIRS.find(qp)?;
         // SAFETY: the caller's attributes are readable; each is a number, whatever was written there.
-        let (attributes, mask_bits) = convert::modify_request(unsafe { &*attr }, mask)?;
-        parts.engine.modify(&attributes, mask_bits)?;
-        if mask & IBV_QP_STATE != 0 {
-            // SAFETY: the queue pair was found; the field is the program's to read and ours to write.
-            unsafe { (*qp).state = attributes.state as c_int };
-        }
-        Ok(())
+        let (attributes, mask) = convert::modify_request(unsafe { &*attr }, mask)?;
+        modify(qp, &attributes, mask)
     })
+}
+
+/// Moves a queue pair on; as [`nonic_ibv_modify_qp`].
+pub fn modify(qp: *mut ibv_qp, attributes: &QpAttributes, mask: AttributeMask) -> Result<(), Errno> {
+    let parts = QUEUE_PAIRS.find(qp)?;
+    parts.engine.modify(attributes, mask)?;
+    if mask.has(AttributeMask::STATE) {
+        // SAFETY: the queue pair was found; the field is the program's to read and ours to write.
+        unsafe { (*qp).state = attributes.state as c_int };
+    }
+    Ok(())
+}
+
+/// The number of a queue pair, and whether it receives from a shared queue.
+pub fn facts(qp: *const ibv_qp) -> Result<(QpNumber, bool), Errno> {
+    let parts = QUEUE_PAIRS.find(qp)?;
+    // SAFETY: the queue pair was found.
+    Ok((parts.engine.number(), unsafe { !(*qp).srq.is_null() }))
 }
 
 /// `ibv_query_qp(3)`: 0 with all attributes, `ENOENT` (unknown or overwritten handle).
@@ -212,12 +231,15 @@ pub unsafe extern "C" fn nonic_ibv_query_qp(
 /// No other thread posts to the queue pair any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
-    guard::status(|| {
-        let claim = QUEUE_PAIRS.claim(qp)?;
-        claim.engine().engine.destroy()?;
-        claim.retire();
-        Ok(())
-    })
+    guard::status(|| destroy(qp))
+}
+
+/// Destroys a queue pair; as [`nonic_ibv_destroy_qp`].
+pub fn destroy(qp: *mut ibv_qp) -> Result<(), Errno> {
+    let claim = QUEUE_PAIRS.claim(qp)?;
+    claim.engine().engine.destroy()?;
+    claim.retire();
+    Ok(())
 }
 
 /// `ibv_qp_to_qp_ex(3)`: the same queue pair with the builder calls; NULL if it was created without

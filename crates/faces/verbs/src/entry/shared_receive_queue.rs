@@ -67,28 +67,38 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
     context: *mut ibv_context,
     init: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
+    // SAFETY: the caller's promise is the same.
+    guard::or_null(|| unsafe { create_extended(context, init) })
+}
+
+/// Creates a queue; as `ibv_create_srq_ex(3)`.
+///
+/// # Safety
+/// `init` is readable and writable.
+pub unsafe fn create_extended(
+    context: *mut ibv_context,
+    init: *mut ibv_srq_init_attr_ex,
+) -> Result<*mut ibv_srq, Errno> {
     let known = IBV_SRQ_INIT_ATTR_TYPE
         | IBV_SRQ_INIT_ATTR_PD
         | IBV_SRQ_INIT_ATTR_XRCD
         | IBV_SRQ_INIT_ATTR_CQ
         | IBV_SRQ_INIT_ATTR_TM;
-    guard::or_null(|| {
-        // SAFETY: the caller's attributes are readable.
-        let (mask, kind, pd) = unsafe { ((*init).comp_mask, (*init).srq_type, (*init).pd) };
-        let kind = if mask & IBV_SRQ_INIT_ATTR_TYPE != 0 { kind } else { IBV_SRQT_BASIC };
-        if mask & !known != 0 || mask & IBV_SRQ_INIT_ATTR_PD == 0 {
-            return Err(Errno::EINVAL);
-        }
-        match kind {
-            IBV_SRQT_BASIC => {}
-            IBV_SRQT_XRC | IBV_SRQT_TM => return Err(Errno::EOPNOTSUPP),
-            _ => return Err(Errno::EINVAL),
-        }
-        ZONES.parent(pd)?;
-        // SAFETY: only a domain that was found is followed; the extended attributes begin with the plain
-        // ones.
-        unsafe { if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast()) } }
-    })
+    // SAFETY: the caller's attributes are readable.
+    let (mask, kind, pd) = unsafe { ((*init).comp_mask, (*init).srq_type, (*init).pd) };
+    let kind = if mask & IBV_SRQ_INIT_ATTR_TYPE != 0 { kind } else { IBV_SRQT_BASIC };
+    if mask & !known != 0 || mask & IBV_SRQ_INIT_ATTR_PD == 0 {
+        return Err(Errno::EINVAL);
+    }
+    match kind {
+        IBV_SRQT_BASIC => {}
+        IBV_SRQT_XRC | IBV_SRQT_TM => return Err(Errno::EOPNOTSUPP),
+        _ => return Err(Errno::EINVAL),
+    }
+    ZONES.parent(pd)?;
+    // SAFETY: only a domain that was found is followed; the extended attributes begin with the plain
+    // ones.
+    unsafe { if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast()) } }
 }
 
 /// `ibv_modify_srq(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (unknown bits; a size of 0, beyond the
@@ -140,10 +150,13 @@ pub unsafe extern "C" fn nonic_ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_s
 /// No other thread posts to the queue any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
-    guard::status(|| {
-        let claim = SHARED_RECEIVE_QUEUES.claim(srq)?;
-        claim.engine().destroy()?;
-        claim.retire();
-        Ok(())
-    })
+    guard::status(|| destroy(srq))
+}
+
+/// Destroys a queue; as [`nonic_ibv_destroy_srq`].
+pub fn destroy(srq: *mut ibv_srq) -> Result<(), Errno> {
+    let claim = SHARED_RECEIVE_QUEUES.claim(srq)?;
+    claim.engine().destroy()?;
+    claim.retire();
+    Ok(())
 }

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use crate::abi::{ibv_context, ibv_pd};
+use crate::errno::Errno;
 use crate::guard;
 use crate::objects::{CONTEXTS, ZONES};
 
@@ -17,10 +18,21 @@ versions! {
 /// None beyond the signature's: the pointer is looked up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
-    guard::or_null(|| {
-        let engine = CONTEXTS.parent(context)?.allocate_zone()?;
-        Ok(ZONES.reserve().fill(engine, |handle| ibv_pd { context, handle }))
-    })
+    guard::or_null(|| allocate(context))
+}
+
+/// Allocates a domain; as [`nonic_ibv_alloc_pd`].
+pub fn allocate(context: *mut ibv_context) -> Result<*mut ibv_pd, Errno> {
+    let engine = CONTEXTS.parent(context)?.allocate_zone()?;
+    Ok(ZONES.reserve().fill(engine, |handle| ibv_pd { context, handle }))
+}
+
+/// The context of a domain; `EINVAL` if there is no such domain.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "only what was found is followed")]
+pub fn context_of(pd: *const ibv_pd) -> Result<*mut ibv_context, Errno> {
+    ZONES.parent(pd)?;
+    // SAFETY: the domain was found; a program that deallocates it at this moment in another thread reads memory that is kept.
+    Ok(unsafe { (*pd).context })
 }
 
 /// `ibv_dealloc_pd(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a region, queue or address
