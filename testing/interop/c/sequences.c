@@ -536,6 +536,7 @@ static void a_sequence(void)
         {2, reg_dm_mr}, {3, alloc_mw}, {3, create_cq}, {2, resize_cq}, {2, create_srq}, {2, modify_srq}, {6, create_qp},
         {8, destroy_some}, {12, modify_qp}, {20, connect_pair}, {40, post_send}, {12, post_recv}, {6, post_srq_recv},
         {10, build}, {6, bind_mw}, {24, poll_cq}, {4, req_notify}, {4, cq_event}, {4, async_event}, {6, query},
+        {4, groups},
         {4, not_there},
     };
     map_memory();

@@ -121,13 +121,32 @@ static void query(void)
     expect(ibv_query_srq(srq, &limits), ENOENT);
 }
 
+// ---- groups: whatever is attached is detached once ------------------------------------------------------------------
+
+static void groups(void)
+{
+    struct object *qp = some(QP);
+    union ibv_gid gid = {.raw = {one_in(4) ? 0xfe : 0xff, 0x12, [15] = (uint8_t)random_below(4)}};
+    uint16_t lid = one_in(4) ? 0xbfff : (uint16_t)(0xc000 + random_below(2));
+    next_call("groups of %p, lid %#x", qp ? qp->at : NULL, lid);
+    expect(ibv_attach_mcast(no_object(QP), &gid, lid), ENOENT);
+    expect(ibv_detach_mcast(no_object(QP), &gid, lid), ENOENT);
+    if (!qp)
+        return;
+    int due = ((struct ibv_qp *)qp->at)->qp_type == IBV_QPT_UD && gid.raw[0] == 0xff && lid >= 0xc000 ? 0 : EINVAL;
+    expect(ibv_detach_mcast(qp->at, &gid, lid), EINVAL);
+    expect(ibv_attach_mcast(qp->at, &gid, lid), due);
+    expect(ibv_attach_mcast(qp->at, &gid, lid), due);
+    expect(ibv_detach_mcast(qp->at, &gid, lid), due);
+    expect(ibv_detach_mcast(qp->at, &gid, lid), EINVAL);
+}
+
 // ---- what is not in this release, and says so ----------------------------------------------------------------------
 
 static void not_there(void)
 {
     struct ibv_context *context = some(CONTEXT)->at;
     struct object *pd = some(PD), *mr = some(MR), *qp = some(QP);
-    union ibv_gid gid = {.raw = {0xff}};
     struct ibv_cq_init_attr_ex cq = {.cqe = (uint32_t)wild()};
     struct ibv_xrcd_init_attr xrcd = {.comp_mask = (uint32_t)wild(), .fd = -1};
     struct ibv_ece ece = {0};
@@ -144,10 +163,7 @@ static void not_there(void)
     expect_object(ibv_import_device((int)wild()), EOPNOTSUPP);
     expect(ibv_query_ece(none_qp, &ece), ENOENT);
     expect(ibv_set_ece(none_qp, &ece), ENOENT);
-    expect(ibv_attach_mcast(none_qp, &gid, 0xc000), ENOENT);
     if (qp) {
-        expect(ibv_attach_mcast(qp->at, &gid, 0xc000), EOPNOTSUPP);
-        expect(ibv_detach_mcast(qp->at, &gid, 0xc000), EOPNOTSUPP);
         expect(ibv_set_ece(qp->at, &ece), EOPNOTSUPP);
     }
     if (pd) {

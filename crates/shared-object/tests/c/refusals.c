@@ -121,7 +121,7 @@ static void creation(struct fixture *f)
 	CHECK("extended, asking for nothing more", qp && !ibv_qp_to_qp_ex(qp));
 	struct ibv_ece ece = {0};
 	REFUSED("connection options", EOPNOTSUPP, ibv_query_ece(qp, &ece));
-	REFUSED("multicast", EOPNOTSUPP, ibv_attach_mcast(qp, &f->gid, 0));
+	REFUSED("a group for connections", EINVAL, ibv_attach_mcast(qp, &f->gid, 0));
 	CHECK("destroy", !ibv_destroy_qp(qp));
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	ex.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO;

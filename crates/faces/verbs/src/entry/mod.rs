@@ -16,6 +16,7 @@ pub mod gid;
 pub mod kernel_format;
 pub mod later;
 pub mod memory_window;
+pub mod multicast;
 pub mod oldest;
 pub mod posting;
 pub mod private;

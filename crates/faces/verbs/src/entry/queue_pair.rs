@@ -9,7 +9,7 @@ use super::work_request;
 use crate::abi::{
     IBV_QP_INIT_ATTR_CREATE_FLAGS, IBV_QP_INIT_ATTR_IND_TABLE, IBV_QP_INIT_ATTR_MAX_TSO_HEADER,
     IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_RX_HASH, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, IBV_QP_INIT_ATTR_XRCD,
-    IBV_QP_STATE, Synchronization, ibv_context, ibv_ece, ibv_gid, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_ex,
+    IBV_QP_STATE, Synchronization, ibv_context, ibv_ece, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_ex,
     ibv_qp_init_attr, ibv_qp_init_attr_ex,
 };
 use crate::convert;
@@ -26,8 +26,6 @@ versions! {
     nonic_ibv_query_qp_data_in_order => "ibv_query_qp_data_in_order@@IBVERBS_1.14";
     nonic_ibv_query_ece => "ibv_query_ece@@IBVERBS_1.10";
     nonic_ibv_set_ece => "ibv_set_ece@@IBVERBS_1.10";
-    nonic_ibv_attach_mcast => "ibv_attach_mcast@@IBVERBS_1.1";
-    nonic_ibv_detach_mcast => "ibv_detach_mcast@@IBVERBS_1.1";
 }
 
 /// `ibv_create_qp(3)`: writes the real capabilities back. NULL with `EINVAL` (unknown domain, queue or type,
@@ -172,6 +170,7 @@ pub unsafe extern "C" fn nonic_ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_
 }
 
 /// Moves a queue pair on; as [`nonic_ibv_modify_qp`].
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "only what was found is followed")]
 pub fn modify(qp: *mut ibv_qp, attributes: &QpAttributes, mask: AttributeMask) -> Result<(), Errno> {
     let parts = QUEUE_PAIRS.find(qp)?;
     parts.engine.modify(attributes, mask)?;
@@ -183,6 +182,7 @@ pub fn modify(qp: *mut ibv_qp, attributes: &QpAttributes, mask: AttributeMask) -
 }
 
 /// The number of a queue pair, and whether it receives from a shared queue.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "only what was found is followed")]
 pub fn facts(qp: *const ibv_qp) -> Result<(QpNumber, bool), Errno> {
     let parts = QUEUE_PAIRS.find(qp)?;
     // SAFETY: the queue pair was found.
@@ -290,23 +290,5 @@ pub unsafe extern "C" fn nonic_ibv_query_ece(qp: *mut ibv_qp, _ece: *mut ibv_ece
 /// None beyond the signature's: the pointer is looked up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_set_ece(qp: *mut ibv_qp, _ece: *mut ibv_ece) -> c_int {
-    not_yet(qp)
-}
-
-/// `ibv_attach_mcast(3)`: multicast is not in this release; `EOPNOTSUPP`.
-///
-/// # Safety
-/// None beyond the signature's: the pointer is looked up.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nonic_ibv_attach_mcast(qp: *mut ibv_qp, _gid: *const ibv_gid, _lid: u16) -> c_int {
-    not_yet(qp)
-}
-
-/// `ibv_detach_mcast(3)`: multicast is not in this release; `EOPNOTSUPP`.
-///
-/// # Safety
-/// None beyond the signature's: the pointer is looked up.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nonic_ibv_detach_mcast(qp: *mut ibv_qp, _gid: *const ibv_gid, _lid: u16) -> c_int {
     not_yet(qp)
 }
