@@ -80,7 +80,7 @@ fn udapl_is_tried_and_its_services_are_listed_with_their_owners() {
     use std::os::unix::net::{SocketAddr, UnixListener};
 
     let number = 0x6e6f_0000_0000 + u64::from(std::process::id());
-    let name = SocketAddr::from_abstract_name(format!("nonic-connection.2/dat/{number}"));
+    let name = SocketAddr::from_abstract_name(format!("nonic-connection.3/dat/{number}"));
     let _service = UnixListener::bind_addr(&name.expect("a short name")).expect("nobody has this name");
     let report = report(nonic().env_remove("NONIC_NONCOHERENT"), 0);
     says(&report, "libdat.so.1", "connected to itself and wrote; memory is coherent");
@@ -101,7 +101,7 @@ fn who_has_taken_a_name_of_this_user_is_named() {
     let _port = UnixListener::bind_addr(&name.expect("a short name")).expect("nobody has this name");
     let number = 0x6e6f_0001_0000 + u64::from(std::process::id());
     let _service =
-        nonic_sys::listen_abstract(&format!("nonic-connection.2/dat/{number}")).expect("nobody has it");
+        nonic_sys::listen_abstract(&format!("nonic-connection.3/dat/{number}")).expect("nobody has it");
     let report = report(nonic_as_ordinary_user().env("NONIC_SCIF_FABRIC", &fabric), 0);
     let holder = format!("process {} of user 0", std::process::id());
     says(&report, "port 2050, node 5", &format!("its name is taken by {holder}"));

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{PacketSocket, holder_of, listen_abstract, random_u64};
+use nonic_sys::{PacketSocket, bind_abstract, holder_of, random_u64};
 
 use crate::names::service_name;
 use crate::shared::{Attempt, Command, ListenerCore, Shared, lock};
@@ -15,14 +15,41 @@ use crate::{DATA_MAX, FACTS_MAX};
 
 /// Offers a service. `AddrInUse` if a process of this host, of whichever user, offers it already; the error names it.
 pub fn listen(space: &str, number: u64, sink: Arc<dyn ServiceSink>) -> io::Result<Listener> {
-    let shared = Shared::get()?;
-    let name = service_name(space, number);
-    let socket = listen_abstract(&name).map_err(|error| name_holder(error, space, number, &name))?;
-    socket.refuse_descriptors();
-    let core = Arc::new(ListenerCore { token: shared.new_token(), name, sink, socket: Some(socket).into() });
-    lock(&shared.listeners).insert(Arc::clone(&core.name), Arc::clone(&core));
-    shared.order(Command::Listen(Arc::clone(&core)));
-    Ok(Listener { shared: Arc::clone(shared), core })
+    Reservation::make(space, number)?.listen(sink)
+}
+
+/// The number of a service that this process does not offer yet, and that nobody else can offer. Dropped, it is free.
+pub struct Reservation {
+    name: Arc<str>,
+    socket: PacketSocket,
+}
+
+impl Reservation {
+    /// Reserves a number. `AddrInUse` as with [`listen`].
+    pub fn make(space: &str, number: u64) -> io::Result<Self> {
+        let name = service_name(space, number);
+        let socket = bind_abstract(&name).map_err(|error| name_holder(error, space, number, &name))?;
+        Ok(Self { name, socket })
+    }
+
+    /// Offers the service.
+    pub fn listen(self, sink: Arc<dyn ServiceSink>) -> io::Result<Listener> {
+        let Self { name, socket } = self;
+        let shared = Shared::get()?;
+        socket.listen()?;
+        socket.refuse_descriptors();
+        let core =
+            Arc::new(ListenerCore { token: shared.new_token(), name, sink, socket: Some(socket).into() });
+        lock(&shared.listeners).insert(Arc::clone(&core.name), Arc::clone(&core));
+        shared.order(Command::Listen(Arc::clone(&core)));
+        Ok(Listener { shared: Arc::clone(shared), core })
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reservation").field(&self.name).finish()
+    }
 }
 
 /// Says who has the name of a service. A stranger that has it costs this process no more than that.
@@ -58,21 +85,23 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// Asks for a connection to a service of this host; `sink` learns what comes of it. After `timeout` (`None`: never) the
+/// Asks for a connection to a service of this host, or if nobody offers it, to the next of these; `sink` learns what comes of it. After `timeout` (`None`: never) the
 /// attempt ends. `facts` are at most [`FACTS_MAX`] bytes and `data` at most [`DATA_MAX`], else `InvalidInput`.
 pub fn connect(
-    space: &str,
-    number: u64,
+    services: &[(&str, u64)],
     facts: &[u8],
     data: &[u8],
     timeout: Option<Duration>,
     sink: Arc<dyn ConnectionSink>,
 ) -> io::Result<Connection> {
     check(facts, data)?;
+    let mut names = services.iter().map(|(space, number)| service_name(space, *number));
+    let service = names.next().ok_or(io::ErrorKind::InvalidInput)?;
     let shared = Shared::get()?;
     let own = random_u64();
     shared.order(Command::Connect(Attempt {
-        service: service_name(space, number),
+        service,
+        others: names.collect(),
         inquiry: Inquiry { process: shared.process, number: own, facts: facts.into(), data: data.into() },
         deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         sink,
@@ -99,6 +128,24 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Says that this side is connected, if it answered [`crate::Response::Later`] before.
+    pub fn confirm(&self) {
+        self.shared.order(Command::Confirm { number: self.number });
+    }
+
+    /// Ends it with a rejection, if this side was accepted and has not confirmed it. At most [`DATA_MAX`] bytes are sent.
+    pub fn reject(&self, data: &[u8]) {
+        let data = data[..data.len().min(DATA_MAX)].into();
+        self.shared.order(Command::Reject { number: self.number, data });
+    }
+
+    /// Says something to the layer above at the other side, behind what was said before, if they are connected; to who asked
+    /// once that has confirmed it. At most [`DATA_MAX`] bytes are sent.
+    pub fn say(&self, word: &[u8]) {
+        let word = word[..word.len().min(DATA_MAX)].into();
+        self.shared.order(Command::Say { number: self.number, word });
+    }
+
     /// Ends it, as soon as earlier messages are out. The sink hears nothing more of it, but for a call that is under way.
     /// Harmless when it has ended.
     pub fn disconnect(&self) {

@@ -17,15 +17,16 @@ mod manager;
 mod names;
 mod shared;
 mod sinks;
+mod tasks;
 mod wire;
 
-pub use handles::{Connection, HandError, Listener, Request, connect, listen};
+pub use handles::{Connection, HandError, Listener, Request, Reservation, connect, listen};
 pub use names::{Service, services};
-pub use shared::{ThreadKeeper, keep_thread, run, run_after};
-pub use sinks::{ConnectionSink, End, ServiceSink};
+pub use sinks::{ConnectionSink, End, Response, ServiceSink};
+pub use tasks::{flush, lend, run, run_after};
 pub use wire::Refusal;
 
 /// Bytes of private data in a request, a reply or a rejection at most.
 pub const DATA_MAX: usize = 256;
 /// Bytes of facts of the layer above in a request or a reply at most.
-pub const FACTS_MAX: usize = 64;
+pub const FACTS_MAX: usize = 96;

@@ -1,11 +1,12 @@
 //! What the threads of the program share with the manager's thread.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use nonic_device::OwnThread;
 use nonic_sys::{
     AsFd, Epoll, EventFd, EventKind, PacketSocket, PerProcess, at_exit, current_generation,
     forget_in_children, listen_abstract, own_user, random_u64, spawn_without_signals,
@@ -17,7 +18,7 @@ use crate::sinks::{ConnectionSink, ServiceSink};
 use crate::wire::{Inquiry, ProcessName, Refusal};
 
 /// How long an exiting process waits for its last messages to be sent.
-const FAREWELL: Duration = Duration::from_millis(500);
+pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Token of the doorbell.
 pub(crate) const DOORBELL: u64 = 0;
@@ -31,21 +32,56 @@ pub(crate) type Task = Box<dyn FnOnce() + Send>;
 /// What the manager's thread is asked to do, in order.
 pub(crate) enum Command {
     Listen(Arc<ListenerCore>),
-    Unlisten { token: u64 },
+    Unlisten {
+        token: u64,
+    },
     Connect(Attempt),
-    Accept { number: u64, facts: Box<[u8]>, data: Box<[u8]>, sink: Arc<dyn ConnectionSink> },
-    Reject { number: u64, data: Box<[u8]> },
-    Refuse { number: u64, reason: Refusal },
-    HandWithin { number: u64, listener: Arc<ListenerCore> },
-    HandOn { number: u64, socket: PacketSocket },
-    Disconnect { number: u64, failed: bool },
-    Run { task: Task, at: Instant },
+    Accept {
+        number: u64,
+        facts: Box<[u8]>,
+        data: Box<[u8]>,
+        sink: Arc<dyn ConnectionSink>,
+    },
+    /// Of a request that is undecided, or that was accepted and not confirmed.
+    Reject {
+        number: u64,
+        data: Box<[u8]>,
+    },
+    Confirm {
+        number: u64,
+    },
+    Say {
+        number: u64,
+        word: Box<[u8]>,
+    },
+    Refuse {
+        number: u64,
+        reason: Refusal,
+    },
+    HandWithin {
+        number: u64,
+        listener: Arc<ListenerCore>,
+    },
+    HandOn {
+        number: u64,
+        socket: PacketSocket,
+    },
+    Disconnect {
+        number: u64,
+        failed: bool,
+    },
+    Run {
+        task: Task,
+        at: Instant,
+    },
     Farewell,
 }
 
 /// A connection somebody asks for.
 pub(crate) struct Attempt {
     pub(crate) service: Arc<str>,
+    /// Whom to ask if nobody offers that, in order.
+    pub(crate) others: VecDeque<Arc<str>>,
     pub(crate) inquiry: Inquiry,
     pub(crate) deadline: Option<Instant>,
     pub(crate) sink: Arc<dyn ConnectionSink>,
@@ -80,42 +116,6 @@ pub(crate) struct Shared {
     next_token: AtomicU64,
 }
 
-/// Lets the manager's thread run beside something that must not happen while a thread of ours touches memory.
-pub trait ThreadKeeper: Send {
-    /// Runs `turn`, which touches memory of this crate and calls sinks. Outside of both calls the thread only waits in the
-    /// kernel.
-    fn work(&self, turn: &mut dyn FnMut());
-
-    /// Runs `turn`, which may do anything, as a thread of the program's would.
-    fn as_ordinary(&self, turn: &mut dyn FnMut());
-
-    /// To be called once the thread is there, though it may not have run yet.
-    fn when_started(&self) -> Box<dyn FnOnce()> {
-        Box::new(|| {})
-    }
-}
-
-/// Nobody minds what the thread does.
-struct Free;
-
-impl ThreadKeeper for Free {
-    fn work(&self, turn: &mut dyn FnMut()) {
-        turn();
-    }
-
-    fn as_ordinary(&self, turn: &mut dyn FnMut()) {
-        turn();
-    }
-}
-
-static KEEPER: OnceLock<fn() -> Box<dyn ThreadKeeper>> = OnceLock::new();
-
-/// Says what keeps the manager's thread; `make` is called before it starts. To be said before anything else is asked of this
-/// crate; said again, it has no effect.
-pub fn keep_thread(make: fn() -> Box<dyn ThreadKeeper>) {
-    let _ = KEEPER.set(make);
-}
-
 static SHARED: PerProcess<Arc<Shared>> = PerProcess::new();
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -135,14 +135,14 @@ impl Shared {
         let mut started = lock(&shared.started);
         if !*started {
             let body = Arc::clone(shared);
-            let keeper = KEEPER.get().map_or_else(|| Box::new(Free) as Box<dyn ThreadKeeper>, |make| make());
-            let when_started = keeper.when_started();
-            spawn_without_signals("nonic-connect", move || manager::run(&body, &*keeper))?;
+            let thread = OwnThread::count();
+            let starter = thread.starter();
+            spawn_without_signals("nonic-connect", move || manager::run(&body, &thread))?;
             *started = true;
             at_exit(say_farewell);
             // Without the lock, for which the thread may wait at work while others wait for it to rest.
             drop(started);
-            when_started();
+            starter.has_started();
         }
         Ok(shared)
     }
@@ -230,17 +230,4 @@ extern "C" fn say_farewell() {
     shared.doorbell.signal();
     let said = lock(&shared.farewell.0);
     let _ = shared.farewell.1.wait_timeout_while(said, FAREWELL, |said| !*said);
-}
-
-/// Runs `task` soon on the manager's thread, for those who hold locks under which they cannot do it themselves.
-pub fn run(task: impl FnOnce() + Send + 'static) {
-    run_after(Duration::ZERO, task);
-}
-
-/// Runs `task` on the manager's thread when `delay` is over.
-pub fn run_after(delay: Duration, task: impl FnOnce() + Send + 'static) {
-    match Shared::get() {
-        Ok(shared) => shared.order(Command::Run { task: Box::new(task), at: Instant::now() + delay }),
-        Err(error) => tracing::error!(%error, "the connection manager cannot be started: an event is lost"),
-    }
 }

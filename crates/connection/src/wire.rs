@@ -10,7 +10,7 @@ use crate::{DATA_MAX, FACTS_MAX};
 /// Begins every message: `nonic-cm`, in memory order.
 const MAGIC: u64 = u64::from_le_bytes(*b"nonic-cm");
 /// Of the messages and of the names.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Bytes of the longest name of a service, as an abstract socket can have it.
 const NAME_MAX: usize = 107;
 /// Bytes of the longest message.
@@ -83,6 +83,8 @@ pub(crate) enum Message {
     Elsewhere { to: u64 },
     /// Who asked over the channel has given up; the number is its own.
     Withdraw { number: u64 },
+    /// A word of the layer above, between two that are connected.
+    Word { to: u64, data: Box<[u8]> },
 }
 
 /// A message that makes no sense.
@@ -179,7 +181,7 @@ impl Message {
                 put_counted(&mut bytes, facts);
                 put_counted(&mut bytes, data);
             }
-            Self::Reject { to, data } => {
+            Self::Reject { to, data } | Self::Word { to, data } => {
                 bytes.put_u64_le(*to);
                 put_counted(&mut bytes, data);
             }
@@ -207,6 +209,7 @@ impl Message {
             Self::Ask { .. } => 11,
             Self::Elsewhere { .. } => 12,
             Self::Withdraw { .. } => 13,
+            Self::Word { .. } => 14,
         }
     }
 
@@ -245,6 +248,7 @@ impl Message {
             }
             12 => Self::Elsewhere { to: bytes.try_get_u64_le()? },
             13 => Self::Withdraw { number: bytes.try_get_u64_le()? },
+            14 => Self::Word { to: bytes.try_get_u64_le()?, data: take_counted(&mut bytes, DATA_MAX)? },
             kind => return Err(Malformed::Kind { kind }),
         };
         if bytes.is_empty() { Ok(message) } else { Err(Malformed::Long { surplus: bytes.len() }) }
@@ -279,6 +283,7 @@ mod tests {
             (bytes(NAME_MAX), inquiries()).prop_map(|(service, inquiry)| Message::Ask { service, inquiry }),
             any::<u64>().prop_map(|to| Message::Elsewhere { to }),
             any::<u64>().prop_map(|number| Message::Withdraw { number }),
+            (any::<u64>(), bytes(DATA_MAX)).prop_map(|(to, data)| Message::Word { to, data }),
             Just(Message::Moved),
             Just(Message::Goodbye),
             (any::<u64>(), reason).prop_map(|(to, reason)| Message::Refused { to, reason }),
@@ -333,7 +338,7 @@ mod tests {
             if begins_well {
                 all.extend_from_slice(&MAGIC.to_le_bytes());
                 all.extend_from_slice(&VERSION.to_le_bytes());
-                all.extend_from_slice(&[bytes.first().copied().unwrap_or(0) % 15, 0, 0, 0]);
+                all.extend_from_slice(&[bytes.first().copied().unwrap_or(0) % 16, 0, 0, 0]);
             }
             all.extend_from_slice(&bytes);
             if let Ok(message) = Message::parse(&all) {

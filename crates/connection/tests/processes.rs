@@ -232,8 +232,8 @@ fn nonsense_closes_the_socket_it_came_by_and_no_other() {
     let (_connection, asked) = take_one(&mut other, number);
     let mut places = Vec::from_iter(&doors(other.id()) | &doors(std::process::id()));
     assert_eq!(places.len(), 2, "either process has one door: {places:?}");
-    places.push(format!("nonic-connection.2/{}/{number}", space()));
-    let begins_well = [&b"nonic-cm\x02\0\0\0"[..], &[1, 0, 0, 0, 9, 9]].concat();
+    places.push(format!("nonic-connection.3/{}/{number}", space()));
+    let begins_well = [&b"nonic-cm\x03\0\0\0"[..], &[1, 0, 0, 0, 9, 9]].concat();
     for place in &places {
         for bytes in [&b"hello"[..], &[0; 400], &begins_well, &[0xff; 16]] {
             let socket = PacketSocket::connect_abstract(place).unwrap();
@@ -249,7 +249,7 @@ fn nonsense_closes_the_socket_it_came_by_and_no_other() {
 #[test]
 fn those_who_say_nothing_are_in_nobodys_way_and_sent_off() {
     let (mut other, number) = listening();
-    let name = format!("nonic-connection.2/{}/{number}", space());
+    let name = format!("nonic-connection.3/{}/{number}", space());
     let mut silent = Vec::new();
     while silent.len() < 500 {
         match PacketSocket::connect_abstract(&name) {

@@ -21,7 +21,7 @@ fn facts_and_private_data_travel_whole_both_ways() {
         let data: Vec<u8> = (0..length).map(|i| i as u8 ^ 0x5a).collect();
         let facts = &data[..length.min(FACTS_MAX)];
         let (witness, asked) = Witness::new(true);
-        let connection = connect(&space(), number, facts, &data, None, witness).unwrap();
+        let connection = connect(&[(&space(), number)], facts, &data, None, witness).unwrap();
         let request = requests.next();
         assert_eq!((request.facts(), &**request.data()), (facts, &data[..]));
         let (witness, serving) = Witness::new(true);
@@ -41,7 +41,7 @@ fn too_much_of_either_is_refused_before_anything_happens() {
     let (_listener, requests) = offer(number);
     let (long, longer) = ([0; DATA_MAX + 1], [0; FACTS_MAX + 1]);
     for (facts, data) in [(&longer[..], &[][..]), (&[][..], &long[..])] {
-        let error = connect(&space(), number, facts, data, None, Witness::new(true).0).unwrap_err();
+        let error = connect(&[(&space(), number)], facts, data, None, Witness::new(true).0).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     }
     requests.stay_empty();
@@ -98,7 +98,7 @@ fn who_was_accepted_may_not_be_able_to_go_on() {
     let number = fresh_number();
     let (_listener, requests) = offer(number);
     let (witness, asked) = Witness::new(false);
-    let _connection = connect(&space(), number, b"", b"", None, witness).unwrap();
+    let _connection = connect(&[(&space(), number)], b"", b"", None, witness).unwrap();
     let (_accepted, serving) = accept(requests.next(), b"");
     assert_eq!(asked.next(), accepted(b""));
     assert_eq!(serving.next(), Told::Disconnected);

@@ -257,7 +257,7 @@ struct Door([u64; 2], PacketSocket);
 impl Door {
     fn new() -> Self {
         let process = [random_u64(), random_u64()];
-        let name = format!("nonic-connection.2/process.{:016x}{:016x}", process[0], process[1]);
+        let name = format!("nonic-connection.3/process.{:016x}{:016x}", process[0], process[1]);
         Self(process, listen_abstract(&name).unwrap())
     }
 
@@ -270,7 +270,7 @@ impl Door {
 }
 
 fn message(kind: u32, rest: &[u8]) -> Vec<u8> {
-    [&b"nonic-cm\x02\0\0\0"[..], &kind.to_le_bytes(), rest].concat()
+    [&b"nonic-cm\x03\0\0\0"[..], &kind.to_le_bytes(), rest].concat()
 }
 
 fn ask_bytes(service: &str, inquiry: &[u8]) -> Vec<u8> {
@@ -291,7 +291,7 @@ fn kind_of_next(socket: &PacketSocket) -> u32 {
 #[test]
 fn a_request_in_another_process_s_name_closes_the_channel_it_comes_by() {
     let (mut other, number) = listening();
-    let service = format!("nonic-connection.2/{}/{number}", space());
+    let service = format!("nonic-connection.3/{}/{number}", space());
     let (door, foreign) = (Door::new(), Door::new());
     let first = PacketSocket::connect_abstract(&service).unwrap();
     first.send(&message(1, &door.inquiry()), &[]).unwrap();
@@ -314,7 +314,7 @@ fn a_request_in_another_process_s_name_closes_the_channel_it_comes_by() {
 /// request comes: over the channel, or else by the name.
 fn second_request_to(user: Option<u32>) -> &'static str {
     let number = fresh_number();
-    let service = format!("nonic-connection.2/{}/{number}", space());
+    let service = format!("nonic-connection.3/{}/{number}", space());
     let (ready, is_ready) = std::sync::mpsc::channel();
     std::thread::scope(|threads| {
         let server = threads.spawn(move || {
@@ -327,7 +327,7 @@ fn second_request_to(user: Option<u32>) -> &'static str {
             let (socket, request) = accept_patiently(&listener);
             let numbers: Vec<_> =
                 request[16..40].chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-            let door = format!("nonic-connection.2/process.{:016x}{:016x}", numbers[0], numbers[1]);
+            let door = format!("nonic-connection.3/process.{:016x}{:016x}", numbers[0], numbers[1]);
             let channel = PacketSocket::connect_abstract(&door).unwrap();
             let to = numbers[2].to_le_bytes();
             channel.send(&message(4, &[to, 1u64.to_le_bytes()].concat()), &[]).unwrap();

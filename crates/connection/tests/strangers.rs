@@ -46,22 +46,22 @@ fn start_stranger() -> Option<SecondProcess> {
 // What a stranger does.
 
 fn words(kind: u32, numbers: &[u64]) -> Vec<u8> {
-    let mut bytes = [&b"nonic-cm\x02\0\0\0"[..], &kind.to_le_bytes()].concat();
+    let mut bytes = [&b"nonic-cm\x03\0\0\0"[..], &kind.to_le_bytes()].concat();
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
     bytes
 }
 
 fn request(process: [u64; 2]) -> Vec<u8> {
     let mut bytes = words(1, &[process[0], process[1], random_u64()]);
-    bytes.extend(64u16.to_le_bytes());
-    bytes.extend([1; 64]);
+    bytes.extend(96u16.to_le_bytes());
+    bytes.extend([1; 96]);
     bytes.extend(256u16.to_le_bytes());
     bytes.extend([2; 256]);
     bytes
 }
 
 fn door_of(process: [u64; 2]) -> String {
-    format!("nonic-connection.2/process.{:016x}{:016x}", process[0], process[1])
+    format!("nonic-connection.3/process.{:016x}{:016x}", process[0], process[1])
 }
 
 fn connect_patiently(name: &str) -> PacketSocket {
@@ -87,7 +87,7 @@ fn attack(space: &str, command: &str, rest: &str, kept: &mut Vec<PacketSocket>) 
     let mut words_of = rest.split(' ');
     let count: usize = words_of.next().and_then(|word| word.parse().ok()).unwrap_or(0);
     let place = words_of.next().unwrap_or_default();
-    let service = format!("nonic-connection.2/{space}/{place}");
+    let service = format!("nonic-connection.3/{space}/{place}");
     match command {
         // Asks so often, reads nothing.
         "ask" => {
@@ -281,7 +281,7 @@ fn nonsense_is_told_once_however_often_it_comes() {
     nonic_second_process::count_warnings();
     let number = fresh_number();
     let (_listener, requests) = offer(number);
-    let places = [format!("nonic-connection.2/{}/{number}", space()), only_door(std::process::id())];
+    let places = [format!("nonic-connection.3/{}/{number}", space()), only_door(std::process::id())];
     let since = Instant::now();
     for _ in 0..1000 {
         for place in &places {

@@ -81,7 +81,6 @@ impl InterfaceAdapter {
         if matches!(async_events, AsyncEvents::Own { length } if length < 0) {
             return Err(DatError::argument(2));
         }
-        crate::background::prepare();
         let no_device = DatError::resources(Subtype::Resource(Resource::Device));
         let device = devices().into_iter().next().ok_or(no_device)?;
         let context = device.open().map_err(|_| no_device)?;

@@ -6,7 +6,6 @@
 #![deny(unsafe_code)]
 
 mod attributes;
-mod background;
 mod coherence;
 mod connection_request;
 mod endpoint;

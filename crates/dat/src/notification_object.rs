@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use nonic_device::WaitBell;
 
-use crate::background;
 use crate::error::{DatError, DatResult, HandleKind, Kind, StateKind, Subtype};
 use crate::event_dispatcher::EventDispatcher;
 use crate::interface_adapter::InterfaceAdapter;
@@ -60,7 +59,7 @@ impl Signal {
         self.bell.ring();
         if self.has_agent.swap(false, Ordering::AcqRel) {
             let (agent, dispatcher) = (Arc::clone(&self.agent), Weak::clone(dispatcher));
-            background::run(move || {
+            nonic_connection::run(move || {
                 let agent = lock(&agent).take();
                 if let (Some(agent), Some(dispatcher)) = (agent, dispatcher.upgrade()) {
                     agent(&dispatcher);

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use nonic_device::{CreateError, Key, PostError, ReceiveRequest, ScatterGather, SharedReceiveObserver};
 use nonic_sys::UseCount;
 
-use crate::background;
 use crate::error::{DatError, DatResult, HandleKind, Resource, StateKind, Subtype};
 use crate::event::AsyncObject;
 use crate::interface_adapter::{ADAPTER_HANDLE, InterfaceAdapter};
@@ -237,7 +236,7 @@ const LOW_WATERMARK: i32 = 2;
 impl SharedReceiveObserver for LowWatermark {
     fn limit_reached(&self) {
         let queue = Weak::clone(&self.queue);
-        background::run(move || {
+        nonic_connection::run(move || {
             if let Some(queue) = queue.upgrade() {
                 let about = AsyncObject::SharedReceives(&queue);
                 queue.adapter().raise(AsyncError::ProviderInternalError, about, LOW_WATERMARK);

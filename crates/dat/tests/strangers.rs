@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nonic_connection::{Connection, ConnectionSink, End, Refusal, connect};
+use nonic_connection::{Connection, ConnectionSink, End, Refusal, Response, connect};
 use nonic_dat::{Event, EventDispatcher, PublicServicePoint, Streams};
 use nonic_second_process::{SecondProcess, role, say, told};
 
@@ -19,8 +19,8 @@ const LENGTH: usize = 16;
 struct Witness(Mutex<Sender<Option<Refusal>>>);
 
 impl ConnectionSink for Witness {
-    fn accepted(&self, _: &[u8], _: &[u8]) -> bool {
-        false
+    fn accepted(&self, _: &[u8], _: &[u8]) -> Response {
+        Response::Declined
     }
 
     fn established(&self) {}
@@ -42,7 +42,7 @@ fn ask(conn_qual: u64, count: usize) -> (Vec<Connection>, Receiver<Option<Refusa
     let (sender, ends) = channel();
     let connections = (0..count).map(|_| {
         let witness = Arc::new(Witness(Mutex::new(sender.clone())));
-        connect("dat", conn_qual, &facts, b"", None, witness).unwrap()
+        connect(&[("dat", conn_qual)], &facts, b"", None, witness).unwrap()
     });
     (connections.collect(), ends)
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nonic_connection::{ConnectionSink, End, Request, ServiceSink, connect, listen};
+use nonic_connection::{ConnectionSink, End, Request, Response, ServiceSink, connect, listen};
 use nonic_second_process::{SecondProcess, role, serve};
 use nonic_sys::{Shares, descriptor_limit};
 
@@ -35,8 +35,8 @@ impl ServiceSink for Desk {
 struct Deaf;
 
 impl ConnectionSink for Deaf {
-    fn accepted(&self, _: &[u8], _: &[u8]) -> bool {
-        true
+    fn accepted(&self, _: &[u8], _: &[u8]) -> Response {
+        Response::Confirmed
     }
     fn established(&self) {}
     fn ended(&self, _: End<'_>) {}
@@ -71,9 +71,9 @@ fn be_the_victim(space: &str) -> ! {
 struct Ear(Mutex<Sender<Option<Vec<u8>>>>);
 
 impl ConnectionSink for Ear {
-    fn accepted(&self, _: &[u8], data: &[u8]) -> bool {
+    fn accepted(&self, _: &[u8], data: &[u8]) -> Response {
         let _ = self.0.lock().unwrap().send(Some(data.to_vec()));
-        true
+        Response::Confirmed
     }
     fn established(&self) {}
     fn ended(&self, _: End<'_>) {
@@ -86,7 +86,8 @@ fn connect_once(space: &str, number: u64) -> Duration {
     let (sender, told): (_, Receiver<Option<Vec<u8>>>) = channel();
     let (data, since) = (number.to_le_bytes(), Instant::now());
     let connection =
-        connect(space, NUMBER, b"facts", &data, Some(PATIENCE), Arc::new(Ear(Mutex::new(sender)))).unwrap();
+        connect(&[(space, NUMBER)], b"facts", &data, Some(PATIENCE), Arc::new(Ear(Mutex::new(sender))))
+            .unwrap();
     assert_eq!(told.recv().unwrap().as_deref(), Some(&data[..]), "connection {number} is accepted");
     let took = since.elapsed();
     connection.disconnect();

@@ -193,8 +193,8 @@ mod tests {
     #[test]
     fn a_service_is_found_in_the_kernels_table_only_while_it_listens() {
         let table = "Num       RefCount Protocol Flags    Type St Inode Path
-0000000000000000: 00000002 00000000 00010000 0005 01 123 @nonic-connection.2/dat/45248
-0000000000000000: 00000003 00000000 00000000 0005 03 124 @nonic-connection.2/dat/45249
+0000000000000000: 00000002 00000000 00010000 0005 01 123 @nonic-connection.3/dat/45248
+0000000000000000: 00000003 00000000 00000000 0005 03 124 @nonic-connection.3/dat/45249
 ";
         assert!(listens(table, 45248));
         assert!(!listens(table, 45249));

@@ -11,7 +11,7 @@ use super::hearing::said_of;
 use super::timers::Timer;
 use super::{Entry, Far, Heard, Manager, Stage, Watched, hear, strangers};
 use crate::shared::Attempt;
-use crate::sinks::End;
+use crate::sinks::{End, Response};
 use crate::wire::{Message, Refusal};
 
 /// Requests to one service that may be on their way at once: each has a socket. Who serves takes them off quickly, unless it
@@ -107,7 +107,7 @@ impl Manager {
             .and_then(|socket| socket.send(&message.emit(), &[]).map(|()| socket));
         match sent {
             Ok(socket) => self.wait_for_answer(number, service, socket),
-            Err(error) if is_gone(&error) => self.end(number, End::Refused(Refusal::NobodyListens)),
+            Err(error) if is_gone(&error) => self.ask_next(number),
             Err(error) => {
                 tracing::debug!(%error, %service, "a request waits");
                 if let Some(lane) = self.lanes.get_mut(service) {
@@ -117,6 +117,19 @@ impl Manager {
                 self.timers.set_after(RETRY, Timer::Lane(Arc::clone(service)));
             }
         }
+    }
+
+    /// Nobody offers the service that an attempt is for: asks for the next one.
+    fn ask_next(&mut self, number: u64) {
+        let Some(Entry { stage: Stage::Waiting(attempt), .. }) = self.connections.get_mut(&number) else {
+            return;
+        };
+        let Some(next) = attempt.others.pop_front() else {
+            return self.end(number, End::Refused(Refusal::NobodyListens));
+        };
+        attempt.service = Arc::clone(&next);
+        self.lanes.entry(Arc::clone(&next)).or_default().waiting.push_back(number);
+        self.advance(&next);
     }
 
     /// Sends a request to the process that offered the service the last time.
@@ -266,12 +279,21 @@ impl Manager {
         if let Some(timer) = entry.timer.take() {
             self.timers.cancel(timer);
         }
+        entry.stage = Stage::Answered(far);
         let sink = entry.sink.clone();
-        if sink.is_some_and(|sink| sink.accepted(facts, data)) {
+        match sink.map_or(Response::Declined, |sink| sink.accepted(facts, data)) {
+            Response::Confirmed => self.confirm(number),
+            Response::Later => {}
+            Response::Declined => self.disconnect(number),
+        }
+    }
+
+    /// Who asked is connected.
+    pub(super) fn confirm(&mut self, number: u64) {
+        let Some(entry) = self.connections.get_mut(&number) else { return };
+        if let Stage::Answered(far) = entry.stage {
             entry.stage = Stage::Open(far);
             self.send(far.channel, &Message::Confirm { to: far.number }, None);
-        } else {
-            self.disconnect(number);
         }
     }
 

@@ -18,10 +18,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nonic_device::OwnThread;
 use nonic_sys::{AsFd, PacketSocket, Ready, Seldom, Share, wait_readable};
 
-use crate::shared::{Command, DOOR, DOORBELL, ListenerCore, Shared, Task, ThreadKeeper};
+use crate::shared::{Command, DOOR, DOORBELL, ListenerCore, Shared, Task};
 use crate::sinks::{ConnectionSink, End};
+use crate::tasks::note_manager;
 use crate::wire::{Message, ProcessName, Refusal};
 use asking::Lane;
 use channels::Channel;
@@ -39,21 +41,22 @@ const PAUSE: Duration = Duration::from_millis(10);
 const PASSES: usize = 64;
 
 /// Runs as long as the process.
-pub(crate) fn run(shared: &Arc<Shared>, keeper: &dyn ThreadKeeper) {
+pub(crate) fn run(shared: &Arc<Shared>, thread: &OwnThread) {
+    note_manager();
     let mut state = None;
     let mut ready = Vec::new();
     loop {
         let (mut timeout, mut tasks) = (None, false);
-        keeper.work(&mut || timeout = state.get_or_insert_with(|| Manager::new(shared)).timers.next());
+        thread.work(|| timeout = state.get_or_insert_with(|| Manager::new(shared)).timers.next());
         wait_readable(shared.epoll.as_fd(), timeout);
-        keeper.work(&mut || {
+        thread.work(|| {
             if let Some(manager) = &mut state {
                 manager.turn(&mut ready);
                 tasks = !manager.tasks.is_empty();
             }
         });
         if tasks {
-            keeper.as_ordinary(&mut || {
+            thread.as_ordinary(|| {
                 let tasks = state.as_mut().map(|manager| std::mem::take(&mut manager.tasks));
                 tasks.into_iter().flatten().for_each(|task| task());
             });
@@ -210,10 +213,12 @@ impl Manager {
             Command::Connect(attempt) => self.ask(attempt),
             Command::Accept { number, facts, data, sink } => self.accept(number, facts, data, sink),
             Command::Reject { number, data } => {
-                if let Some(far) = self.take_pending(number) {
+                if let Some(far) = self.take_rejectable(number) {
                     self.send(far.channel, &Message::Reject { to: far.number, data }, None);
                 }
             }
+            Command::Confirm { number } => self.confirm(number),
+            Command::Say { number, word } => self.say(number, word),
             Command::Refuse { number, reason } => {
                 if let Some(far) = self.take_pending(number) {
                     self.send(far.channel, &Message::Refused { to: far.number, reason }, None);

@@ -23,7 +23,7 @@ impl Manager {
                 }
             }
             Message::Reject { to, data } => {
-                if let Some(Stage::Taken(_)) = self.stage_on(token, to) {
+                if let Some(Stage::Taken(_) | Stage::Replied(_)) = self.stage_on(token, to) {
                     self.end(to, End::Rejected(&data));
                 }
             }
@@ -50,6 +50,16 @@ impl Manager {
                     }
                 }
             }
+            Message::Word { to, data } => {
+                if let Some(Stage::Answered(_) | Stage::Replied(_) | Stage::Open(_)) =
+                    self.stage_on(token, to)
+                {
+                    let sink = self.connections.get(&to).and_then(|entry| entry.sink.clone());
+                    if let Some(sink) = sink {
+                        sink.told(&data);
+                    }
+                }
+            }
             Message::Disconnect { to } => {
                 if self.stage_on(token, to).is_some() {
                     self.end(to, End::Disconnected);
@@ -63,6 +73,16 @@ impl Manager {
             }
         }
         true
+    }
+
+    /// The layer above says something to the other side, if they are connected.
+    pub(super) fn say(&mut self, number: u64, data: Box<[u8]>) {
+        if let Some(Stage::Replied(far) | Stage::Open(far)) =
+            self.connections.get(&number).map(|entry| &entry.stage)
+        {
+            let far = *far;
+            self.send(far.channel, &Message::Word { to: far.number, data }, None);
+        }
     }
 
     /// The other process ends in order.

@@ -126,6 +126,17 @@ impl Manager {
         }
     }
 
+    /// The same; or forgets a connection that was accepted and not confirmed.
+    pub(super) fn take_rejectable(&mut self, number: u64) -> Option<Far> {
+        match self.connections.get(&number)?.stage {
+            Stage::Answered(far) => {
+                self.remove(number);
+                Some(far)
+            }
+            _ => self.take_pending(number),
+        }
+    }
+
     /// The program accepts.
     pub(super) fn accept(
         &mut self,

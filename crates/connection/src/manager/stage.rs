@@ -25,6 +25,8 @@ pub(super) enum Stage {
     AskedOver { channel: u64, attempt: Box<Attempt> },
     /// Asking: the other process has it.
     Taken(Far),
+    /// Asking: accepted; this side has not said that it is connected.
+    Answered(Far),
     /// Serving: the program has not decided.
     Pending(Far, Box<Inquiry>),
     /// Serving: given to another process, on this socket unless that has done its work.
@@ -40,7 +42,7 @@ impl Stage {
         match self {
             Self::Waiting(_) | Self::Asked { .. } | Self::AskedOver { .. } => None,
             Self::Taken(far) | Self::Pending(far, _) | Self::HandedOn { far, .. } => Some(*far),
-            Self::Replied(far) | Self::Open(far) => Some(*far),
+            Self::Answered(far) | Self::Replied(far) | Self::Open(far) => Some(*far),
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nonic_connection::{
-    Connection, ConnectionSink, End, Listener, Refusal, Request, ServiceSink, connect, listen,
+    Connection, ConnectionSink, End, Listener, Refusal, Request, Response, ServiceSink, connect, listen,
 };
 use nonic_second_process::{SecondProcess, role};
 
@@ -38,9 +38,9 @@ pub(crate) struct Witness {
 }
 
 impl ConnectionSink for Witness {
-    fn accepted(&self, facts: &[u8], data: &[u8]) -> bool {
+    fn accepted(&self, facts: &[u8], data: &[u8]) -> Response {
         self.tell(Told::Accepted(facts.to_vec(), data.to_vec()));
-        self.willing.load(Ordering::SeqCst)
+        if self.willing.load(Ordering::SeqCst) { Response::Confirmed } else { Response::Declined }
     }
 
     fn established(&self) {
@@ -147,7 +147,7 @@ pub(crate) fn ask_in(
     timeout: Option<Duration>,
 ) -> (Connection, Notes<Told>) {
     let (witness, notes) = Witness::new(true);
-    (connect(space, number, b"facts", data, timeout, witness).unwrap(), notes)
+    (connect(&[(space, number)], b"facts", data, timeout, witness).unwrap(), notes)
 }
 
 pub(crate) fn accept(request: Request, data: &[u8]) -> (Connection, Notes<Told>) {
@@ -179,7 +179,7 @@ pub(crate) fn doors(pid: u32) -> BTreeSet<String> {
     named
         .filter(|(line, name)| {
             let inode = line.split_whitespace().nth(6).unwrap();
-            name.starts_with("nonic-connection.2/process.")
+            name.starts_with("nonic-connection.3/process.")
                 && sockets.contains(&format!("socket:[{inode}]").into())
         })
         .map(|(_, name)| name.to_owned())

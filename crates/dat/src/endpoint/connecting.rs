@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
-use nonic_connection::{Connection, ConnectionSink, DATA_MAX, End};
+use nonic_connection::{Connection, ConnectionSink, DATA_MAX, End, Response};
 
 use super::link::{describe, ready_to_transfer};
 use super::{Core, Endpoint, forbidden_by};
-use crate::background;
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
 use crate::introduction::{Introduction, SPACE};
 use crate::values::{ConnectionEvent, EndpointState};
@@ -70,14 +69,16 @@ struct Follower {
 }
 
 impl ConnectionSink for Follower {
-    fn accepted(&self, facts: &[u8], data: &[u8]) -> bool {
-        let taken =
-            background::lend(&self.endpoint, |endpoint| endpoint.take_reply(self.number, facts, data));
-        taken.unwrap_or(false)
+    fn accepted(&self, facts: &[u8], data: &[u8]) -> Response {
+        match nonic_connection::lend(&self.endpoint, |endpoint| endpoint.take_reply(self.number, facts, data))
+        {
+            Some(true) => Response::Confirmed,
+            Some(false) | None => Response::Declined,
+        }
     }
 
     fn established(&self) {
-        background::lend(&self.endpoint, |endpoint| {
+        nonic_connection::lend(&self.endpoint, |endpoint| {
             if let Some(mut core) = endpoint.core_of(self.number) {
                 endpoint.establish_now(&mut core);
             }
@@ -85,7 +86,7 @@ impl ConnectionSink for Follower {
     }
 
     fn ended(&self, end: End<'_>) {
-        background::lend(&self.endpoint, |endpoint| endpoint.take_end(self.number, end));
+        nonic_connection::lend(&self.endpoint, |endpoint| endpoint.take_end(self.number, end));
     }
 }
 
@@ -197,8 +198,13 @@ impl Endpoint {
         let facts = describe(&pair, core.connecting.packet, &core.attributes, self.adapter.address(), port);
         if is_own(address.ip(), self.adapter.address().ip()) {
             let follower = Arc::new(Follower { endpoint: Weak::clone(&self.this), number });
-            let asked =
-                nonic_connection::connect(SPACE, conn_qual, &facts.emit(), private_data, timeout, follower);
+            let asked = nonic_connection::connect(
+                &[(SPACE, conn_qual)],
+                &facts.emit(),
+                private_data,
+                timeout,
+                follower,
+            );
             let Ok(connection) = asked else {
                 core.connecting = Connecting::default();
                 return Err(DatError::resources(Subtype::Resource(Resource::TransportEndpoint)));

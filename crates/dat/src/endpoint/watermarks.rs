@@ -8,7 +8,6 @@ use nonic_device::QueuePairObserver;
 
 use super::Endpoint;
 use super::attributes::HARDWARE_DEFAULT;
-use crate::background;
 use crate::error::{DatError, DatResult, HandleKind, StateKind, Subtype};
 use crate::event::AsyncObject;
 use crate::values::AsyncError;
@@ -56,7 +55,7 @@ impl Observer {
 
     fn tell(&self, tell: impl FnOnce(&Arc<Endpoint>) + Send + 'static) {
         let endpoint = Weak::clone(&self.endpoint);
-        background::run(move || {
+        nonic_connection::run(move || {
             if let Some(endpoint) = endpoint.upgrade() {
                 tell(&endpoint);
             }

@@ -123,7 +123,7 @@ impl CompletionObserver for Watch {
 
     fn overran(&self) {
         let dispatcher = Weak::clone(&self.dispatcher);
-        crate::background::run(move || {
+        nonic_connection::run(move || {
             if let Some(dispatcher) = dispatcher.upgrade() {
                 dispatcher.overflow();
             }

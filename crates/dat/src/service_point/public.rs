@@ -6,7 +6,6 @@ use std::sync::{Arc, Weak};
 use nonic_connection::{Refusal, Request, ServiceSink};
 
 use super::{Point, hold};
-use crate::background;
 use crate::connection_request::Brought;
 use crate::endpoint::Endpoint;
 use crate::error::{DatError, DatResult, HandleKind, Kind, Subtype};
@@ -157,7 +156,7 @@ struct PublicSink(Weak<PublicServicePoint>);
 
 impl ServiceSink for PublicSink {
     fn request(&self, request: Request) {
-        background::lend(&self.0, |point| point.take(request));
+        nonic_connection::lend(&self.0, |point| point.take(request));
     }
 }
 #[cfg(test)]

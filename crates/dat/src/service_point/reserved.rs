@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use nonic_connection::{Refusal, Request, ServiceSink};
 
 use super::{Point, State, hold};
-use crate::background;
 use crate::connection_request::Brought;
 use crate::endpoint::Endpoint;
 use crate::error::{DatError, DatResult, HandleKind, Subtype};
@@ -137,6 +136,6 @@ struct ReservedSink(Weak<ReservedServicePoint>);
 
 impl ServiceSink for ReservedSink {
     fn request(&self, request: Request) {
-        background::lend(&self.0, |point| point.take(request));
+        nonic_connection::lend(&self.0, |point| point.take(request));
     }
 }
