@@ -1,0 +1,269 @@
+//! Identifiers.
+
+mod accepting;
+mod binding;
+mod connecting;
+mod ending;
+mod listening;
+mod multicast;
+mod options;
+mod queue_pair;
+mod resolving;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use nonic_device::{Context, EventAccount, QpNumber, devices};
+use nonic_sys::{PerProcess, current_generation, random_u64};
+
+use crate::channel::{Target, Waiting};
+use crate::facts::Facts;
+use crate::ports::Binding;
+use crate::{ConnectionParameters, Ece, Error, EventChannel, EventKind, Parameters, PortSpace};
+use connecting::Link;
+use listening::Listening;
+pub use multicast::MulticastGroup;
+use options::Options;
+
+/// Where an identifier stands (`rdma_cm(7)`; the names are those of the kernel's).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The standard's names, one for one.
+pub enum State {
+    Idle,
+    AddressBound,
+    AddressResolved,
+    RouteResolved,
+    Connect,
+    Disconnect,
+    Listen,
+    Destroying,
+}
+
+/// An identifier (`struct rdma_cm_id`). Dropped, it goes as with [`Id::destroy`], but waits for nobody.
+pub struct Id {
+    this: Weak<Id>,
+    /// The process that made it.
+    generation: u32,
+    space: PortSpace,
+    cookie: AtomicUsize,
+    account: Arc<EventAccount>,
+    /// Requests that were not got yet, of one that listens.
+    requests: AtomicU32,
+    core: Mutex<Core>,
+}
+
+/// What changes.
+struct Core {
+    state: State,
+    channel: Arc<EventChannel>,
+    source: Option<SocketAddr>,
+    destination: Option<SocketAddr>,
+    context: Option<Arc<Context>>,
+    options: Options,
+    binding: Option<Binding>,
+    listening: Option<Listening>,
+    link: Link,
+    groups: Vec<MulticastGroup>,
+    /// Number of the first packet this side sends.
+    packet: u32,
+    /// How often a packet is sent again, as who asked said.
+    retry_count: u8,
+    /// What this side said when it asked.
+    own: ConnectionParameters,
+    /// What the other side said.
+    peer: Option<Facts>,
+}
+
+/// The device that addresses lead to, the first one; opened once in a process, and open from then on.
+fn device_context() -> Result<Arc<Context>, Error> {
+    static CONTEXT: PerProcess<Arc<Context>> = PerProcess::new();
+    if let Some(context) = CONTEXT.get() {
+        return Ok(Arc::clone(context));
+    }
+    let device = devices().into_iter().next().ok_or(Error::NoDevice)?;
+    let context = device.open().map_err(|_| Error::NoDevice)?;
+    Ok(Arc::clone(CONTEXT.get_or_make(|| context)))
+}
+
+impl Id {
+    /// The Q_Key of datagram services (`RDMA_UDP_QKEY`).
+    pub const DEFAULT_QUEUE_KEY: u32 = 0x0123_4567;
+
+    /// Creates one in a port space; its events come on `channel`. `cookie` is the caller's own.
+    pub fn create(channel: &Arc<EventChannel>, space: PortSpace, cookie: usize) -> Result<Arc<Self>, Error> {
+        Ok(Self::new(channel, space, cookie))
+    }
+
+    fn new(channel: &Arc<EventChannel>, space: PortSpace, cookie: usize) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            generation: current_generation(),
+            space,
+            cookie: AtomicUsize::new(cookie),
+            account: Arc::default(),
+            requests: AtomicU32::new(0),
+            core: Mutex::new(Core {
+                state: State::Idle,
+                channel: Arc::clone(channel),
+                source: None,
+                destination: None,
+                context: None,
+                options: Options::default(),
+                binding: None,
+                listening: None,
+                link: Link::None,
+                groups: Vec::new(),
+                packet: random_u64() as u32 & QpNumber::MASK,
+                retry_count: 0,
+                own: ConnectionParameters::default(),
+                peer: None,
+            }),
+        })
+    }
+
+    /// The caller's own word. 0 in one that a request made.
+    pub fn cookie(&self) -> usize {
+        self.cookie.load(Ordering::Acquire)
+    }
+
+    /// Changes it.
+    pub fn set_cookie(&self, cookie: usize) {
+        self.cookie.store(cookie, Ordering::Release);
+    }
+
+    /// Its port space.
+    pub fn space(&self) -> PortSpace {
+        self.space
+    }
+
+    /// Where it stands now.
+    pub fn state(&self) -> State {
+        self.lock().state
+    }
+
+    /// Where its events come.
+    pub fn channel(&self) -> Arc<EventChannel> {
+        Arc::clone(&self.lock().channel)
+    }
+
+    /// The device it is bound to, opened; `None` before, and with a wildcard.
+    pub fn context(&self) -> Option<Arc<Context>> {
+        self.lock().context.clone()
+    }
+
+    /// Its own address and port; `None` while it has none.
+    pub fn source(&self) -> Option<SocketAddr> {
+        self.lock().source
+    }
+
+    /// The peer's; `None` while there is none.
+    pub fn destination(&self) -> Option<SocketAddr> {
+        self.lock().destination
+    }
+
+    /// Options of the vendor that the other side asked for or took; zero if none.
+    pub fn remote_ece(&self) -> Ece {
+        self.lock().peer.as_ref().map_or(Ece::default(), |peer| peer.parameters.ece)
+    }
+
+    pub(crate) fn account(&self) -> &Arc<EventAccount> {
+        &self.account
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, for a call that is allowed in these states only.
+    fn lock_in(&self, states: &[State]) -> Result<MutexGuard<'_, Core>, Error> {
+        let core = self.lock_alive()?;
+        if states.contains(&core.state) { Ok(core) } else { Err(Error::State(core.state)) }
+    }
+
+    /// The lock, for a call that is allowed in every state.
+    fn lock_alive(&self) -> Result<MutexGuard<'_, Core>, Error> {
+        if self.generation != current_generation() {
+            return Err(Error::Forked);
+        }
+        let core = self.lock();
+        if core.state == State::Destroying { Err(Error::State(core.state)) } else { Ok(core) }
+    }
+
+    /// Tells the program something.
+    fn push(&self, core: &Core, kind: EventKind, status: i32, parameters: Parameters) {
+        let target = Target::Known(Weak::clone(&self.this));
+        core.channel.queue.push(Waiting { kind, status, target, parameters });
+    }
+
+    /// Whether an event that waits is this one's.
+    fn owns(&self, waiting: &Waiting) -> bool {
+        std::ptr::eq(waiting.target.owner().as_ptr(), self)
+    }
+
+    /// Moves it to another channel, with the events that wait; then waits until those that were got are acknowledged
+    /// (`rdma_migrate_id(3)`).
+    pub fn migrate(&self, channel: &Arc<EventChannel>) -> Result<(), Error> {
+        let mut core = self.lock_alive()?;
+        let before = std::mem::replace(&mut core.channel, Arc::clone(channel));
+        for waiting in before.queue.remove(|waiting| self.owns(waiting)) {
+            if let Target::New(id, _) = &waiting.target {
+                id.lock().channel = Arc::clone(channel);
+            }
+            channel.queue.push(waiting);
+        }
+        drop(core);
+        self.account.wait_for_all();
+        Ok(())
+    }
+
+    /// Gives it back (`rdma_destroy_id(3)`): ends its connection, rejects what it was asked and did not answer, drops events that
+    /// were not got, and waits until those that were are acknowledged.
+    pub fn destroy(&self) {
+        // In a child nothing of the parent's is touched: its locks may be held by threads that are not there.
+        if self.generation == current_generation() {
+            self.leave();
+            self.account.wait_for_all();
+        }
+    }
+
+    /// As [`Id::destroy`], but waits for nobody: for who lets a channel go with the identifiers on it.
+    pub fn abandon(&self) {
+        if self.generation == current_generation() {
+            self.leave();
+        }
+    }
+
+    fn leave(&self) {
+        let (channel, _ended) = {
+            let mut core = self.lock();
+            if core.state == State::Destroying {
+                return;
+            }
+            core.state = State::Destroying;
+            let link = std::mem::replace(&mut core.link, Link::None);
+            (Arc::clone(&core.channel), (link.leave(), core.listening.take(), core.binding.take()))
+        };
+        // Requests among them are rejected.
+        drop(channel.queue.remove(|waiting| self.owns(waiting)));
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = self.lock();
+        let ends = (core.source, core.destination);
+        f.debug_struct("Id")
+            .field("space", &self.space)
+            .field("state", &core.state)
+            .field("ends", &ends)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Id {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}

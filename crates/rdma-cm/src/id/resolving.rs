@@ -1,0 +1,111 @@
+//! Finding the way to an address.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nonic_sys::interface_addresses;
+
+use super::{Core, device_context};
+use crate::address::{canonical, check_own, check_route, is_own, meant};
+use crate::ports::{source_port, wildcard_of};
+use crate::{Error, EventKind, Id, Parameters, State};
+
+/// Status of ADDR_ERROR for an address that no wire leads to.
+const HOST_UNREACHABLE: i32 = -113;
+
+impl Id {
+    /// Finds the device that leads to an address (`rdma_resolve_addr(3)`): ADDR_RESOLVED, or ADDR_ERROR with -EHOSTUNREACH if
+    /// the address is neither this host's nor a group's. Neither takes time, so `_timeout` has no effect.
+    ///
+    /// Errors: `State` unless IDLE or ADDR_BOUND, `Argument` for two families, `AddressNotOwn` for the source, `Unreachable`.
+    pub fn resolve_address(
+        self: &Arc<Self>,
+        source: Option<SocketAddr>,
+        destination: SocketAddr,
+        _timeout: Duration,
+    ) -> Result<(), Error> {
+        let mut core = self.lock_in(&[State::Idle, State::AddressBound])?;
+        let destination = canonical(meant(destination));
+        let source = source.map(canonical);
+        let ends = if core.state == State::Idle { source } else { core.source };
+        if ends
+            .is_some_and(|source| source.is_ipv4() != destination.is_ipv4() && !source.ip().is_unspecified())
+        {
+            return Err(Error::Argument("source and destination are of two families"));
+        }
+        let to_group = destination.ip().is_multicast();
+        if ends.is_some_and(|source| source.ip().is_loopback())
+            && !destination.ip().is_loopback()
+            && !to_group
+        {
+            return Err(Error::Argument("from a loopback address there is no way to another"));
+        }
+        let is_here = to_group || is_own(destination.ip());
+        if !is_here {
+            check_route(destination)?;
+        }
+        if core.state == State::Idle
+            && let Some(source) = source
+        {
+            if source.port() == 0 {
+                check_own(source)?;
+            } else {
+                self.bind_in(&mut core, source)?;
+            }
+        }
+        let given = core.source.or(source);
+        core.state = State::AddressBound;
+        if !is_here {
+            tracing::info!(%destination, "the address is not of this host, and no wire leads to others");
+            self.push(&core, EventKind::AddressError, HOST_UNREACHABLE, Parameters::None);
+            return Ok(());
+        }
+        self.lead(&mut core, given, destination)
+    }
+
+    /// Takes the way from `given`, if that says where from, to an address of this host.
+    fn lead(&self, core: &mut Core, given: Option<SocketAddr>, destination: SocketAddr) -> Result<(), Error> {
+        let context = device_context()?;
+        let port = match given.map(|source| source.port()) {
+            Some(port) if port != 0 => port,
+            _ => source_port(self.space())?,
+        };
+        let ip = match given.map(|source| source.ip()) {
+            Some(ip) if !ip.is_unspecified() => ip,
+            _ => near(destination.ip()),
+        };
+        core.source = Some(SocketAddr::new(ip, port));
+        core.destination = Some(destination);
+        core.context = Some(context);
+        core.state = State::AddressResolved;
+        self.push(core, EventKind::AddressResolved, 0, Parameters::None);
+        Ok(())
+    }
+
+    /// Finds a route (`rdma_resolve_route(3)`): ROUTE_RESOLVED. Errors: `State` unless ADDR_RESOLVED, `Argument` for no time.
+    pub fn resolve_route(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
+        let mut core = self.lock_in(&[State::AddressResolved])?;
+        if timeout.is_zero() {
+            return Err(Error::Argument("a route cannot be resolved in no time"));
+        }
+        core.state = State::RouteResolved;
+        self.push(&core, EventKind::RouteResolved, 0, Parameters::None);
+        Ok(())
+    }
+}
+
+/// The address from which one of this host, or a group, is reached.
+fn near(destination: IpAddr) -> IpAddr {
+    match destination {
+        IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
+        group if group.is_multicast() => {
+            let own = interface_addresses().into_iter().map(|found| found.address);
+            let of_family = own.filter(|address| address.is_ipv4() == group.is_ipv4());
+            // Those of loopback are last in importance: others may see the address.
+            of_family.min_by_key(|address| address.is_loopback()).unwrap_or(wildcard_of(group))
+        }
+        own => own,
+    }
+}

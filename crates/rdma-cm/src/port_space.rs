@@ -1,0 +1,44 @@
+//! Port spaces.
+
+/// Which ports an identifier's are (`enum rdma_port_space`). The numbers are those of the C interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum PortSpace {
+    /// Datagrams as IP over InfiniBand sends them.
+    Ipoib = 0x0002,
+    /// Reliable connections.
+    Tcp = 0x0106,
+    /// Datagrams.
+    Udp = 0x0111,
+    /// Any service of InfiniBand.
+    InfiniBand = 0x013f,
+}
+
+impl PortSpace {
+    /// The space of a number; `None` if there is none.
+    pub fn from_number(number: u32) -> Option<Self> {
+        [Self::Ipoib, Self::Tcp, Self::Udp, Self::InfiniBand]
+            .into_iter()
+            .find(|space| *space as u32 == number)
+    }
+
+    /// Whether its identifiers send datagrams, and have no connections.
+    pub fn is_datagram(self) -> bool {
+        matches!(self, Self::Ipoib | Self::Udp)
+    }
+
+    /// Bytes of private data in a request at most.
+    pub fn request_data_max(self) -> usize {
+        if self.is_datagram() { 180 } else { 56 }
+    }
+
+    /// Bytes of private data in a reply at most.
+    pub fn reply_data_max(self) -> usize {
+        if self.is_datagram() { 136 } else { 196 }
+    }
+
+    /// Bytes of private data in a rejection at most.
+    pub fn reject_data_max(self) -> usize {
+        if self.is_datagram() { 136 } else { 148 }
+    }
+}
