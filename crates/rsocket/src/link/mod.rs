@@ -1,0 +1,225 @@
+//! A connection of a stream: its objects of the device, and what it says through them.
+
+mod mapping;
+mod reaping;
+mod sending;
+
+use std::sync::Arc;
+
+use nonic_device::{
+    Access, AttributeMask, Capabilities, CompletionQueue, Context, QpAttributes, QpNumber, QpState, QpType,
+    QueuePair, QueuePairRequest, ReceiveRequest, Zone,
+};
+use nonic_memory::SharedSlice;
+use nonic_rdma_cm::Id;
+
+pub(crate) use self::mapping::OwnMappings;
+pub(crate) use self::reaping::News;
+use crate::memory::Buffer;
+use crate::protocol::{ByteOrder, CONTROLS, Introduction, Mapping, Receiver, Sender, TARGETS, Target};
+use crate::settings::{INLINE_MIN, Sizes};
+use crate::wakeup::Wakeup;
+use crate::{Error, Result};
+
+/// Marks of receives have this bit, those of what is sent do not.
+const RECEIVE: u64 = 1 << 63;
+/// Receives beyond those that data may take: what is said about the stream itself, by both sides at once, finds one too.
+const SPARE_RECEIVES: u32 = 2 * CONTROLS;
+
+/// What a stream has when it is about to be connected.
+#[derive(Debug)]
+pub(crate) struct Link {
+    sizes: Sizes,
+    context: Arc<Context>,
+    zone: Arc<Zone>,
+    queue: Arc<CompletionQueue>,
+    pair: Arc<QueuePair>,
+    send_buffer: Buffer,
+    receive_buffer: Buffer,
+    /// What the peer writes: the list of targets, and the table of mappings behind it.
+    list: Buffer,
+    /// Memory of this side's that the peer may write to directly.
+    own_mappings: OwnMappings,
+    peer: Option<Peer>,
+}
+
+/// What is known of the other side.
+#[derive(Debug)]
+struct Peer {
+    sender: Sender,
+    receiver: Receiver,
+    order: ByteOrder,
+    /// Where it looks for what this side tells it.
+    list: Target,
+    /// Mappings it made, of which each was copied when it was announced.
+    mappings: Vec<Mapping>,
+}
+
+impl Link {
+    /// Makes everything that can be made without the peer.
+    pub(crate) fn new(context: &Arc<Context>, sizes: Sizes, wakeup: &Arc<Wakeup>) -> Result<Self> {
+        let limits = context.limits();
+        let sizes = Sizes {
+            send_queue: sizes.send_queue.min(limits.work_requests),
+            receive_queue: sizes.receive_queue.min(limits.work_requests - SPARE_RECEIVES),
+            inline: sizes.inline.min(limits.inline_bytes),
+            ..sizes
+        };
+        wakeup.bell(context);
+        let receives = sizes.receive_queue + SPARE_RECEIVES;
+        let observer = Arc::clone(wakeup);
+        let queue = context.create_observed_completion_queue(sizes.send_queue + receives, observer)?;
+        // A zone of its own: a peer reaches the memory of its own stream and of no other.
+        let zone = context.allocate_zone()?;
+        let pair = zone.create_queue_pair(QueuePairRequest {
+            transport: QpType::ReliableConnection,
+            send_queue: Arc::clone(&queue),
+            receive_queue: Arc::clone(&queue),
+            shared_receive_queue: None,
+            capabilities: Capabilities {
+                send_requests: sizes.send_queue,
+                receive_requests: receives,
+                send_pieces: 2,
+                receive_pieces: 1,
+                inline_bytes: sizes.inline.max(INLINE_MIN),
+            },
+            signal_all: true,
+            cookie: 0,
+            observer: None,
+        })?;
+        let written = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let list = TARGETS * Target::LENGTH + sizes.mappings as usize * Mapping::LENGTH;
+        Ok(Self {
+            sizes,
+            send_buffer: Buffer::new(&zone, sizes.send_buffer as usize, Access::LOCAL_WRITE)?,
+            receive_buffer: Buffer::new(&zone, sizes.receive_buffer as usize, written)?,
+            list: Buffer::new(&zone, list, written)?,
+            context: Arc::clone(context),
+            zone,
+            queue,
+            pair,
+            own_mappings: OwnMappings::default(),
+            peer: None,
+        })
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn number(&self) -> QpNumber {
+        self.pair.number()
+    }
+
+    /// Moves the queue pair to INIT and gives it its receives.
+    pub(crate) fn prepare(&self, id: &Id) -> Result<()> {
+        self.move_to(id, QpState::Init)?;
+        for _ in 0..self.sizes.receive_queue + SPARE_RECEIVES {
+            self.post_receive()?;
+        }
+        Ok(())
+    }
+
+    fn post_receive(&self) -> Result<()> {
+        // No bytes come with a message that this stream takes: they were written before.
+        Ok(self.pair.post_receive(&ReceiveRequest { id: RECEIVE, pieces: &[] })?)
+    }
+
+    fn move_to(&self, id: &Id, state: QpState) -> Result<()> {
+        let (attributes, mask) = id.queue_pair_attributes(state)?;
+        Ok(self.pair.modify(&attributes, mask)?)
+    }
+
+    /// What the peer is told when the connection is made.
+    pub(crate) fn introduction(&self) -> Introduction {
+        let key = self.receive_buffer.remote_key();
+        Introduction {
+            order: ByteOrder::OWN,
+            credits: self.sizes.receive_queue as u16,
+            mappings: self.sizes.mappings,
+            list: Target {
+                address: self.list.address(),
+                key: self.list.remote_key(),
+                length: TARGETS as u32,
+            },
+            data: Target {
+                address: self.receive_buffer.address(),
+                key,
+                length: self.sizes.receive_buffer / 2,
+            },
+        }
+    }
+
+    /// The peer has introduced itself: from now on messages can come and go.
+    pub(crate) fn connect(&mut self, id: &Id, peer: &Introduction) -> Result<()> {
+        // Once more: what the peer may do is known only now.
+        self.move_to(id, QpState::Init)?;
+        self.move_to(id, QpState::ReadyToReceive)?;
+        self.move_to(id, QpState::ReadyToSend)?;
+        let Sizes { send_queue, send_buffer, receive_buffer, receive_queue, mappings, .. } = self.sizes;
+        self.peer = Some(Peer {
+            sender: Sender::new(peer.credits, peer.data, send_queue, send_buffer),
+            receiver: Receiver::new(receive_buffer / 2, receive_queue as u16, peer.list.length),
+            order: peer.order,
+            list: peer.list,
+            mappings: vec![Mapping::default(); mappings as usize],
+        });
+        self.own_mappings.set_room(peer.mappings);
+        Ok(())
+    }
+
+    /// Whether something has completed that was not looked at.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.queue.waiting() > 0
+    }
+
+    /// Has whoever waits be told of the next completion.
+    pub(crate) fn arm(&self) {
+        self.queue.request_notification(false);
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn disarm(&self) {
+        self.queue.withdraw_notification();
+    }
+
+    /// Bytes that can be read.
+    pub(crate) fn waiting(&self) -> usize {
+        self.peer.as_ref().map_or(0, |peer| peer.receiver.waiting() as usize)
+    }
+
+    /// Copies the oldest bytes out, and forgets them unless they are only looked at. Returns how many.
+    pub(crate) fn read(&mut self, target: SharedSlice<'_>, peek: bool) -> usize {
+        let Some(peer) = &mut self.peer else { return 0 };
+        let mut count = 0;
+        for place in peer.receiver.oldest(target.length()) {
+            let source = self.receive_buffer.bytes().part(place.start, place.len());
+            target.part(count, place.len()).copy_near_from(source);
+            count += place.len();
+        }
+        if !peek {
+            peer.receiver.read(count as u32);
+        }
+        count
+    }
+
+    /// Ends what is under way: nothing comes or goes from now on.
+    pub(crate) fn stop(&self) {
+        let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
+        if let Err(error) = self.pair.modify(&attributes, AttributeMask::STATE) {
+            tracing::debug!(%error, "a queue pair is not taken to error");
+        }
+    }
+
+    fn peer(&mut self) -> Result<&mut Peer> {
+        self.peer.as_mut().ok_or(Error::new(libc::ENOTCONN))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Before the memory goes that requests lead to.
+        let _ = self.pair.destroy();
+        let _ = self.queue.destroy();
+    }
+}

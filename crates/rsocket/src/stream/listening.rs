@@ -1,0 +1,150 @@
+//! Listening, and accepting.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use nonic_rdma_cm::{Event, EventKind, Parameters, REJECT_CONSUMER};
+use nonic_sys::{POLL_IN, PollEntry, poll};
+
+use super::connecting::{introduction_of, own_channel};
+use super::{Phase, Stream};
+use crate::wakeup::Waker;
+use crate::{Error, Result, service};
+
+/// Connections that wait to be accepted at most, whatever is asked for.
+const MOST: usize = 1024;
+
+/// What a listening stream keeps, and what one knows that a listening stream made.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    most: usize,
+    /// Accepted, and not known to the peer yet.
+    accepting: Vec<Arc<Stream>>,
+    ready: VecDeque<Arc<Stream>>,
+    listener: Weak<Stream>,
+}
+
+impl Backlog {
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    fn has_room(&self) -> bool {
+        self.accepting.len() + self.ready.len() < self.most
+    }
+
+    pub(super) fn listener(&self) -> Option<Arc<Stream>> {
+        self.listener.upgrade()
+    }
+
+    /// All who nobody will accept now.
+    pub(super) fn take_all(&mut self) -> Vec<Arc<Stream>> {
+        self.accepting.drain(..).chain(self.ready.drain(..)).collect()
+    }
+}
+
+impl Stream {
+    /// Takes connections from now on.
+    pub(crate) fn listen(self: &Arc<Self>, backlog: i32) -> Result<()> {
+        let mut state = self.lock();
+        match state.phase {
+            Phase::Listening => return Ok(()),
+            Phase::Idle => {}
+            _ => return Err(Error::new(libc::EINVAL)),
+        }
+        self.id.listen(backlog)?;
+        let most = usize::try_from(backlog).unwrap_or(0);
+        state.backlog.most = if (1..=MOST).contains(&most) { most } else { MOST };
+        state.phase = Phase::Listening;
+        drop(state);
+        service::watch(self)
+    }
+
+    /// The connection that waits longest, once there is one.
+    pub(crate) fn accept(self: &Arc<Self>) -> Result<Arc<Self>> {
+        let mut waker: Option<Waker> = None;
+        loop {
+            let mut state = self.lock();
+            if state.phase != Phase::Listening {
+                return Err(Error::new(libc::EBADF));
+            }
+            let had_room = state.backlog.has_room();
+            if let Some(stream) = state.backlog.ready.pop_front() {
+                drop(state);
+                if !had_room {
+                    // The service thread left requests where they were.
+                    service::watch(self)?;
+                }
+                return Ok(stream);
+            }
+            drop(state);
+            if self.is_nonblocking() {
+                return Err(Error::new(libc::EAGAIN));
+            }
+            if let Some(waker) = &waker {
+                poll(&mut [PollEntry { number: waker.number(), events: POLL_IN, revents: 0 }], None)?;
+                waker.clear();
+            } else {
+                let mut new = Waker::new()?;
+                new.add(&self.wakeup);
+                waker = Some(new);
+            }
+        }
+    }
+
+    /// The service thread's turn: accepts what was asked for, as long as there is room. Whether to go on.
+    pub(super) fn accept_requests(self: &Arc<Self>) -> bool {
+        loop {
+            let state = self.lock();
+            if state.phase != Phase::Listening {
+                return false;
+            }
+            if !state.backlog.has_room() {
+                return false;
+            }
+            drop(state);
+            let Some(event) = self.channel.try_next_event() else { return true };
+            if event.kind == EventKind::ConnectRequest
+                && let Err(error) = self.accept_one(event)
+            {
+                tracing::debug!(%error, "a request for a stream is refused");
+            }
+        }
+    }
+
+    fn accept_one(self: &Arc<Self>, event: Event) -> Result<()> {
+        let id = Arc::clone(&event.id);
+        let introduction = introduction_of(&event);
+        let Parameters::Connection(asked) = event.parameters.clone() else {
+            return Err(Error::new(libc::EINVAL));
+        };
+        // Whoever moves an identifier waits until its events were let go of.
+        drop(event);
+        let peer = introduction.inspect_err(|_| drop(id.reject(&[], REJECT_CONSUMER)))?;
+        let options = self.lock().options.inherited();
+        let channel = own_channel(&id)?;
+        let stream = Arc::new(Self::of(id, channel, self.unbound, Phase::Accepting, options));
+        stream.lock().backlog.listener = Arc::downgrade(self);
+        // Known before the peer can answer.
+        self.lock().backlog.accepting.push(Arc::clone(&stream));
+        let accepted = stream.accept_request(&peer, &asked).and_then(|()| service::watch(&stream));
+        if accepted.is_err() {
+            let _ = stream.id.reject(&[], REJECT_CONSUMER);
+            self.accepted(&stream, false);
+        }
+        accepted
+    }
+
+    /// A connection that was accepted is there, or failed.
+    pub(super) fn accepted(&self, stream: &Arc<Self>, is_there: bool) {
+        let mut state = self.lock();
+        let accepting = &mut state.backlog.accepting;
+        let Some(place) = accepting.iter().position(|other| Arc::ptr_eq(other, stream)) else { return };
+        let stream = accepting.swap_remove(place);
+        if is_there {
+            state.backlog.ready.push_back(stream);
+        }
+        drop(state);
+        self.wakeup.ring();
+    }
+}

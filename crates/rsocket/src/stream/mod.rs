@@ -1,0 +1,299 @@
+//! Stream sockets.
+
+mod connecting;
+mod ending;
+mod listening;
+mod options;
+mod transfer;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use nonic_device::Context;
+use nonic_rdma_cm::{EventChannel, Id, PortSpace};
+use nonic_sys::{AsRawFd, POLL_ERROR, POLL_HANG_UP, POLL_IN, POLL_OUT, RawFd};
+
+pub(crate) use self::ending::Direction;
+use self::listening::Backlog;
+use self::options::Options;
+use crate::link::{Link, News};
+use crate::waiting::{Awaited, Look, wait};
+use crate::wakeup::Wakeup;
+use crate::{Error, Result, service};
+
+/// A stream socket.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    id: Arc<Id>,
+    /// Its descriptor is the socket's number.
+    channel: Arc<EventChannel>,
+    unbound: SocketAddr,
+    wakeup: Arc<Wakeup>,
+    nonblocking: AtomicBool,
+    /// Held by a thread that sends, or receives, so that the bytes of two calls do not mix.
+    sending: Mutex<()>,
+    receiving: Mutex<()>,
+    state: Mutex<State>,
+}
+
+/// Where a stream stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Made, perhaps bound.
+    Idle,
+    Listening,
+    /// On the way to a connection: the address, the route, the peer is asked.
+    Resolving,
+    Routing,
+    Connecting,
+    /// A request was accepted, and the peer does not know yet.
+    Accepting,
+    /// There is no connection, and will be none.
+    Refused,
+    Connected,
+    /// There was one. What has come can still be read.
+    Disconnected,
+    /// It ended with an error.
+    Broken,
+    /// The program has given the socket back.
+    Closed,
+}
+
+impl Phase {
+    fn is_opening(self) -> bool {
+        matches!(self, Self::Resolving | Self::Routing | Self::Connecting | Self::Accepting)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    phase: Phase,
+    /// More may come from the peer; more may go there.
+    readable: bool,
+    writable: bool,
+    /// `SO_ERROR`.
+    error: i32,
+    /// An error that nobody who reads was told of.
+    untold: Option<Error>,
+    link: Option<Link>,
+    /// Threads that wait for completions.
+    waiters: usize,
+    options: Options,
+    backlog: Backlog,
+    /// When something was last heard or said, for those who are kept alive.
+    active: Instant,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Stream {
+    /// One that is not bound; `unbound` is what it says of itself then.
+    pub(crate) fn new(unbound: SocketAddr) -> Result<Arc<Self>> {
+        let channel = EventChannel::create()?;
+        let id = Id::create(&channel, PortSpace::Tcp, 0)?;
+        Ok(Arc::new(Self::of(id, channel, unbound, Phase::Idle, Options::default())))
+    }
+
+    fn of(
+        id: Arc<Id>,
+        channel: Arc<EventChannel>,
+        unbound: SocketAddr,
+        phase: Phase,
+        options: Options,
+    ) -> Self {
+        Self {
+            id,
+            channel,
+            unbound,
+            wakeup: Arc::default(),
+            nonblocking: AtomicBool::new(false),
+            sending: Mutex::default(),
+            receiving: Mutex::default(),
+            state: Mutex::new(State {
+                phase,
+                readable: false,
+                writable: false,
+                error: 0,
+                untold: None,
+                link: None,
+                waiters: 0,
+                options,
+                backlog: Backlog::default(),
+                active: Instant::now(),
+            }),
+        }
+    }
+
+    /// Its descriptor.
+    pub(crate) fn number(&self) -> RawFd {
+        self.channel.fd().as_raw_fd()
+    }
+
+    /// Whether calls that would wait fail instead.
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) {
+        self.nonblocking.store(nonblocking, Ordering::Relaxed);
+    }
+
+    /// Its own address; the unspecified one while it has none.
+    pub(crate) fn name(&self) -> SocketAddr {
+        self.id.source().unwrap_or(self.unbound)
+    }
+
+    /// The peer's address.
+    pub(crate) fn peer_name(&self) -> Result<SocketAddr> {
+        self.id.destination().ok_or(Error::new(libc::ENOTCONN))
+    }
+
+    /// Binds it to an address.
+    pub(crate) fn bind(&self, address: SocketAddr) -> Result<()> {
+        Ok(self.id.bind(address)?)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Takes in what has happened by now.
+    fn update(&self, state: &mut State, look: Look) {
+        if state.phase.is_opening() {
+            self.take_events(state);
+        }
+        if state.phase != Phase::Connected {
+            return;
+        }
+        let Some(link) = &mut state.link else { return };
+        match look {
+            Look::Glance if !link.has_completions() => return,
+            Look::Glance | Look::Thorough => {}
+            Look::Armed => link.arm(),
+        }
+        let news = link.reap();
+        state.apply(&news);
+        if state.phase == Phase::Connected {
+            state.talk();
+        }
+        if news.any {
+            state.active = Instant::now();
+        }
+        if news.any || state.phase != Phase::Connected {
+            self.wakeup.ring();
+        }
+    }
+
+    /// Waits until `ready` gives something; with `EAGAIN` if a wait is not wanted, with `EINTR` after a signal.
+    fn wait<T>(&self, nonblocking: bool, ready: &mut dyn FnMut(&mut State) -> Option<T>) -> Result<T> {
+        wait(self, nonblocking, &mut |look| {
+            let mut state = self.lock();
+            self.update(&mut state, look);
+            ready(&mut state)
+        })
+    }
+
+    /// What of `events` there is now, and errors and hang-ups.
+    pub(crate) fn ready(&self, events: i16, look: Look) -> i16 {
+        let mut state = self.lock();
+        self.update(&mut state, look);
+        let both = events & (POLL_IN | POLL_OUT);
+        let link = state.link.as_ref();
+        match state.phase {
+            Phase::Idle
+            | Phase::Resolving
+            | Phase::Routing
+            | Phase::Connecting
+            | Phase::Accepting
+            | Phase::Closed => 0,
+            Phase::Listening if state.backlog.has_ready() => events & POLL_IN,
+            Phase::Listening => 0,
+            Phase::Refused => both | POLL_ERROR,
+            Phase::Connected => {
+                let can_read = !state.readable || link.is_some_and(|link| link.waiting() > 0);
+                let can_write = link.is_some_and(Link::can_send) || !state.writable;
+                both & (if can_read { POLL_IN } else { 0 } | if can_write { POLL_OUT } else { 0 })
+            }
+            // What has come is to be read before the end is told: programs that hear of a hang-up look no further.
+            Phase::Disconnected if events & POLL_IN != 0 && link.is_some_and(|link| link.waiting() > 0) => {
+                POLL_IN
+            }
+            Phase::Disconnected => events & POLL_IN | POLL_HANG_UP,
+            Phase::Broken => events & POLL_IN | POLL_ERROR,
+        }
+    }
+}
+
+impl State {
+    fn apply(&mut self, news: &News) {
+        if news.shut_down {
+            self.readable = false;
+        }
+        let both_done = news.shut_down && !self.writable;
+        if news.disconnected || news.ended || both_done {
+            self.end(Phase::Disconnected);
+        } else if news.failed {
+            self.break_off(Error::new(libc::EIO));
+        }
+    }
+
+    /// Says to the peer what is due.
+    fn talk(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        if let Err(error) = link.tell_mappings().and_then(|()| link.give_credit()) {
+            self.break_off(error);
+        }
+    }
+
+    /// Nothing more comes or goes.
+    fn end(&mut self, phase: Phase) {
+        tracing::debug!(was = ?self.phase, is = ?phase, "a stream sends and receives nothing more");
+        self.phase = phase;
+        self.readable = false;
+        self.writable = false;
+    }
+
+    fn break_off(&mut self, error: Error) {
+        self.end(Phase::Broken);
+        self.error = error.errno();
+        self.untold = Some(error);
+        if let Some(link) = &self.link {
+            link.stop();
+        }
+    }
+}
+
+impl Awaited for Stream {
+    fn wakeup(&self) -> &Arc<Wakeup> {
+        &self.wakeup
+    }
+
+    fn begin_wait(&self) -> Option<Arc<Context>> {
+        let mut state = self.lock();
+        state.waiters += 1;
+        let link = state.link.as_ref()?;
+        link.arm();
+        Some(Arc::clone(link.context()))
+    }
+
+    fn end_wait(&self) {
+        let mut state = self.lock();
+        state.waiters -= 1;
+        if state.waiters == 0
+            && let Some(link) = &state.link
+        {
+            link.disarm();
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.end();
+        service::forget(self.channel.fd());
+    }
+}
