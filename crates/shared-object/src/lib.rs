@@ -6,6 +6,7 @@
 //! build makes a folder of the names, `nonic-lib`, beside the library.
 
 pub use nonic_dat_face as dat;
+pub use nonic_rdmacm_face as rdmacm;
 pub use nonic_scif_face as scif;
 pub use nonic_verbs as verbs;
 

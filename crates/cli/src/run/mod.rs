@@ -23,7 +23,7 @@ const EXIT_NOT_FOUND: u8 = 127;
 
 /// Run a program on the software RDMA device
 ///
-/// Puts nonic's libraries (libibverbs.so.1, libscif.so.0, libdat.so.1) in front of LD_LIBRARY_PATH, leads the registry of
+/// Puts nonic's libraries (libibverbs.so.1, librdmacm.so.1, libscif.so.0, libdat.so.1) in front of LD_LIBRARY_PATH, leads the registry of
 /// uDAPL 2.0 to nonic's provider, and becomes the program, so that its signals and its exit status are those of the program itself. Programs need no rebuild. Both ends of a connection must run under nonic, on one
 /// host and in one network namespace.
 #[derive(Args, Debug)]
@@ -54,6 +54,7 @@ Examples:
   nonic run -- ib_write_bw localhost          its client
   nonic run --link-layer ethernet -- ibv_rc_pingpong -g 0
   nonic run --tier ring --log debug -- ib_send_lat
+  nonic run -- rping -s                       rdma_cm: a server; its client: rping -c -a localhost
   nonic run --devices 2 --device-name mlx5_ -- ibv_devices
   nonic run --node 0 -- ./host_program        SCIF: the host; then, in another terminal:
   nonic run --node 1 -- ./card_program        its card

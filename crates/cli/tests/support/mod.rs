@@ -191,13 +191,14 @@ pub(crate) fn library() {
     BUILT.call_once(|| {
         let folder = Path::new(env!("CARGO_BIN_EXE_nonic")).parent().expect("it is in a folder");
         let built = |name: &str| folder.join("nonic-lib").join(name).exists();
-        let names = ["libibverbs.so.1", "libscif.so.0", "libdat.so.1", "libdaplnonic.so.2"];
+        let names = ["libibverbs.so.1", "librdmacm.so.1", "libscif.so.0", "libdat.so.1", "libdaplnonic.so.2"];
         if names.into_iter().all(built) {
             return;
         }
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--package", "nonic-shared-object", "--package", "nonic-scif-library"]);
         cargo.args(["--package", "nonic-dat-library", "--package", "nonic-dat-provider"]);
+        cargo.args(["--package", "nonic-rdmacm-library"]);
         cargo.args(folder.ends_with("release").then_some("--release"));
         cargo.arg("--target-dir").arg(folder.parent().expect("the profile's folder is in the target folder"));
         let status = spawn(&mut cargo).wait().expect("cargo ends");

@@ -14,7 +14,7 @@ pub(crate) fn profile_folder() -> PathBuf {
     deps.parent().expect("`deps` is in a folder").to_path_buf()
 }
 
-/// `libnonic.so`, built with `libscif.so.0` from the sources as they are, in the profile of the tests.
+/// `libnonic.so`, built with the small libraries from the sources as they are, in the profile of the tests.
 pub(crate) fn path() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(build).clone()
@@ -28,7 +28,7 @@ fn build() -> PathBuf {
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--package", "nonic-shared-object"])
         .args(["--package", "nonic-scif-library", "--package", "nonic-dat-library"])
-        .args(["--package", "nonic-dat-provider"])
+        .args(["--package", "nonic-dat-provider", "--package", "nonic-rdmacm-library"])
         .args(["--profile", &profile, "--target-dir"])
         .arg(folder.parent().expect("a profile is in the target folder"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
