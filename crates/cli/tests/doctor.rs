@@ -88,6 +88,15 @@ fn udapl_is_tried_and_its_services_are_listed_with_their_owners() {
 }
 
 #[test]
+fn listeners_of_the_rdma_connection_manager_are_listed_with_their_owners() {
+    let number = 0x6e6f_0002_0000 + u64::from(std::process::id());
+    let name = format!("nonic-connection.3/rdma-tcp.127.0.0.1/{number}");
+    let _listener = nonic_sys::listen_abstract(&name).expect("nobody has it");
+    let report = report(&mut nonic(), 0);
+    says(&report, &format!("tcp 127.0.0.1:{number}"), &format!(" {}", std::process::id()));
+}
+
+#[test]
 fn who_has_taken_a_name_of_this_user_is_named() {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixListener};

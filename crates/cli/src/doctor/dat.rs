@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::ask_helper;
 use super::report::Line;
+use super::services;
 use crate::dat::{Adapter, DatError, DatLibrary, Endpoint, Listener, Privileges, Region};
-use crate::holders::{Holder, holders_of_socket};
 use crate::library::LibraryFolder;
 use crate::system::LoadedLibrary;
 use crate::verbs::Buffer;
@@ -52,7 +52,9 @@ pub(super) fn examine() -> Vec<Line> {
     let mut lines =
         folder.iter().flat_map(|folder| [library(folder), provider_2(folder)]).collect::<Vec<_>>();
     lines.extend(configuration(folder.map(|folder| folder.dat_library()).as_deref()));
-    lines.extend(services());
+    lines.extend(services::list("services", |service| {
+        (service.space == SPACE).then(|| format!("service {}", service.number))
+    }));
     lines
 }
 
@@ -233,40 +235,6 @@ pub(super) fn load_provider_and_tell(library: &Path, registry: Option<&Path>) ->
     };
     println!("{}", serde_json::to_string(&Loaded { has_registry, error }).expect("strings and words only"));
     ExitCode::SUCCESS
-}
-
-/// The services that programs listen on, with their processes.
-fn services() -> Vec<Line> {
-    const NAME: &str = "services";
-    let services: Vec<_> =
-        nonic_connection::services().into_iter().filter(|service| service.space == SPACE).collect();
-    if services.is_empty() {
-        return vec![Line::ok(NAME, "none: no program of this network namespace listens")];
-    }
-    let line = |service: &nonic_connection::Service| {
-        let holders = holders_of_socket(service.inode);
-        let owners = if holders.is_empty() { owner_of(service) } else { named_with_user(&holders) };
-        Line::ok(format!("service {}", service.number), owners)
-    };
-    services.iter().map(line).collect()
-}
-
-/// Whoever this user may not look at, as the kernel says to one who connects.
-fn owner_of(service: &nonic_connection::Service) -> String {
-    service.holder().map_or_else(
-        || "of a process that this user may not look at".to_owned(),
-        |holder| format!("of {holder}, which this user may not look at"),
-    )
-}
-
-/// Programs with their processes, and with their users where those are others.
-fn named_with_user(holders: &[Holder]) -> String {
-    let own = nonic_sys::effective_user();
-    let name = |holder: &Holder| match holder.user {
-        Some(user) if user != own => format!("{holder} of user {user}"),
-        _ => holder.to_string(),
-    };
-    holders.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// The first names of a list, and how many there are.

@@ -8,9 +8,11 @@ mod library;
 mod network;
 mod peer;
 mod process;
+mod rdmacm;
 mod reach;
 mod report;
 mod scif;
+mod services;
 mod tiers;
 
 use std::ffi::OsString;
@@ -92,6 +94,7 @@ pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
         Section::new("Processes", copying),
         Section::new("Network", network::examine()),
         Section::new("SCIF", scif::examine()),
+        Section::new("RDMA connection manager", rdmacm::examine()),
         Section::new("uDAPL", dat::examine()),
         Section::new("How bytes would move", tiers::explain(&tiers, bound.as_deref(), &tried)),
     ];
