@@ -62,6 +62,17 @@ pub fn compile_dat2(name: &str) -> Verdict<PathBuf> {
     remember(&program("gcc")?, &source, &["-std=gnu11".into(), "-DDAT_EXTENSIONS".into()], &["-ldat2"])
 }
 
+/// Compiles `c/<name>.c` against the distribution's header and library of the connection manager.
+pub fn compile_rdmacm(name: &str) -> Verdict<PathBuf> {
+    if !Path::new("/usr/include/rdma/rdma_cma.h").exists() {
+        return failed(
+            "/usr/include/rdma/rdma_cma.h is missing: run ci/install, which installs librdmacm-dev",
+        );
+    }
+    let source = package().join("c").join(format!("{name}.c"));
+    remember(&program("gcc")?, &source, &["-std=gnu11".into()], &["-lrdmacm", "-libverbs"])
+}
+
 /// Compiles a program of the folder `examples/c`.
 pub fn compile_example(name: &str) -> Verdict<PathBuf> {
     compile_source(&package().join("../../examples/c").join(format!("{name}.c")), &[])

@@ -61,6 +61,21 @@ pub fn is_listening(pid: u32, port: u16) -> bool {
     })
 }
 
+/// Whether somebody listens on this port of a space of the RDMA connection manager in the network namespace of process `pid`.
+pub fn is_offered(pid: u32, space: &str, port: u16) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/net/unix")).is_ok_and(|table| lists_service(&table, space, port))
+}
+
+/// Reads the kernel's table: `num refcount protocol flags type state inode name`; a listener has the flag `00010000`.
+fn lists_service(table: &str, space: &str, port: u16) -> bool {
+    table.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(3);
+        let listens = fields.next() == Some("00010000");
+        let name = fields.nth(3).unwrap_or_default();
+        listens && name.contains(&format!("/rdma-{space}.")) && name.ends_with(&format!("/{port}"))
+    })
+}
+
 /// Reads the kernel's table: `sl local_address rem_address st …`, addresses as `HEX:PORT`, state `0A` is LISTEN.
 fn lists_listener(table: &str, port: u16) -> bool {
     table.lines().skip(1).any(|line| {
@@ -89,6 +104,17 @@ mod tests {
     fn a_connected_port_is_not_taken_for_a_listening_one() {
         assert!(!lists_listener(TABLE, 20_001));
         assert!(!lists_listener(TABLE, 8080));
+    }
+
+    #[test]
+    fn a_service_is_found_by_its_space_and_port_once_somebody_listens() {
+        let line = |flags| {
+            format!("0000: 00000002 00000000 {flags} 0005 01 123 @nonic-connection.3/rdma-tcp.v4/7471")
+        };
+        assert!(lists_service(&line("00010000"), "tcp", 7471));
+        assert!(!lists_service(&line("00000000"), "tcp", 7471));
+        assert!(!lists_service(&line("00010000"), "udp", 7471));
+        assert!(!lists_service(&line("00010000"), "tcp", 471));
     }
 
     #[test]

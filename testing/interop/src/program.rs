@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::port::is_listening;
+use crate::port::{is_listening, is_offered};
 use crate::suite::{Verdict, failed};
 
 /// Between two looks at something the kernel cannot notify us of: a port that starts to listen, a process that ends.
@@ -136,6 +136,19 @@ impl Running {
             }
             if Instant::now() > self.deadline {
                 return failed(format!("it never listened on port {port}\n{}", self.report("still running")));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Waits until somebody in its network namespace listens for requests of the RDMA connection manager: on a port of a space
+    /// (`tcp`, `udp`), whatever the address.
+    pub fn offers(&mut self, space: &str, port: u16) -> Verdict {
+        while !is_offered(self.id(), space, port) {
+            if self.has_ended() || Instant::now() > self.deadline {
+                let report = self.report("at that time");
+                return failed(format!("it never listened on port {port} of the space {space}\n{report}"));
             }
             thread::sleep(LOOK);
         }
