@@ -41,12 +41,19 @@ fn what_the_readme_installs_works_where_it_is_put() {
         "man3/dat_rmr_bind.3",
         "man5/dat.conf.5",
         "man7/dat.7",
+        "man7/rdmacm-nonic.7",
     ] {
         assert!(folder.join("share/man").join(page).is_file(), "no {page}");
     }
     // What programs are compiled with.
-    for file in ["pkgconfig/scif.pc", "include/scif.h", "pkgconfig/dat.pc", "include/dat/udat.h", "dat.conf"]
-    {
+    for file in [
+        "librdmacm.so.1",
+        "pkgconfig/scif.pc",
+        "include/scif.h",
+        "pkgconfig/dat.pc",
+        "include/dat/udat.h",
+        "dat.conf",
+    ] {
         assert!(folder.join("lib/nonic").join(file).is_file(), "no {file}");
     }
 }
