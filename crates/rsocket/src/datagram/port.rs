@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nonic_device::{
-    Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context,
-    DatagramDestination, GlobalRoute, Operation, QpAttributes, QpNumber, QpState, QpType, QueuePair,
-    QueuePairRequest, ReceiveRequest, Zone,
+    Access, AttributeMask, Capabilities, Completion, CompletionQueue, Context, DatagramDestination,
+    Operation, QpAttributes, QpNumber, QpState, QpType, QueuePair, QueuePairRequest, ReceiveRequest, Zone,
 };
 use nonic_memory::SharedSlice;
 use nonic_rdma_cm::Id;
@@ -139,7 +138,7 @@ impl Port {
             Source::Buffer(&self.send_buffer, [(start, place.length() as u32), (start, 0)])
         };
         let destination = DatagramDestination {
-            vector: self.way(),
+            vector: self.context.path_to_this_host(),
             zone: self.zone.id(),
             qp_number: to,
             q_key: Id::DEFAULT_QUEUE_KEY,
@@ -148,25 +147,6 @@ impl Port {
         post_to(&self.pair, u64::from(slot), operation, source, Some(destination))?;
         self.free.pop();
         Ok(())
-    }
-
-    /// The way to any queue pair of this host.
-    fn way(&self) -> AddressVector {
-        let global = self.context.gid_table().first().map(|own| GlobalRoute {
-            destination: own.gid,
-            source_index: 0,
-            flow_label: 0,
-            hop_limit: 1,
-            traffic_class: 0,
-        });
-        AddressVector {
-            destination_lid: self.context.port().lid,
-            service_level: 0,
-            source_path_bits: 0,
-            static_rate: 0,
-            port: PORT,
-            global,
-        }
     }
 
     /// Handles everything that has completed by now: `take` gets what came. Whether there was anything.
