@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use nonic_sys::interface_addresses;
+use nonic_sys::{interface_addresses, is_own_address};
 
 use crate::Error;
 
@@ -27,12 +27,7 @@ pub(crate) fn check_own(address: SocketAddr) -> Result<(), Error> {
     {
         return Err(Error::Argument("a link-local address needs a scope"));
     }
-    if ip.is_unspecified() || is_own(ip) { Ok(()) } else { Err(Error::AddressNotOwn(ip)) }
-}
-
-/// Whether an address is one of this host's network namespace.
-pub(crate) fn is_own(ip: IpAddr) -> bool {
-    ip.is_loopback() || interface_addresses().iter().any(|found| found.address == ip)
+    if ip.is_unspecified() || is_own_address(ip) { Ok(()) } else { Err(Error::AddressNotOwn(ip)) }
 }
 
 /// All that a wildcard of a family stands for.
@@ -82,12 +77,12 @@ mod tests {
 
     #[test]
     fn the_addresses_of_this_host_are_own_and_others_are_not() {
-        assert!(is_own("127.0.0.1".parse().unwrap()));
-        assert!(is_own("127.9.8.7".parse().unwrap()));
-        assert!(is_own("::1".parse().unwrap()));
-        assert!(!is_own("192.0.2.1".parse().unwrap()));
+        assert!(is_own_address("127.0.0.1".parse().unwrap()));
+        assert!(is_own_address("127.9.8.7".parse().unwrap()));
+        assert!(is_own_address("::1".parse().unwrap()));
+        assert!(!is_own_address("192.0.2.1".parse().unwrap()));
         for found in interface_addresses() {
-            assert!(is_own(found.address));
+            assert!(is_own_address(found.address));
         }
     }
 

@@ -25,6 +25,11 @@ pub fn interface_addresses() -> Vec<InterfaceAddress> {
     addresses().unwrap_or_default()
 }
 
+/// Whether an address is one of this host's network namespace: loopback, or of an interface that is up.
+pub fn is_own_address(address: IpAddr) -> bool {
+    address.is_loopback() || interface_addresses().iter().any(|found| found.address == address)
+}
+
 /// An interface: index, flags and name.
 type Link = (u32, u32, String);
 

@@ -101,7 +101,7 @@ pub use fork::{
     keep_in_children, on_fork,
 };
 pub use hope::{Hope, LOOK};
-pub use interface::{InterfaceAddress, interface_addresses};
+pub use interface::{InterfaceAddress, interface_addresses, is_own_address};
 pub use leak_checker::tell_leak_checker;
 pub use mapping::Protection;
 #[cfg(not(loom))]

@@ -10,6 +10,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use nonic_connection::{Connection, ConnectionSink, DATA_MAX, End, Response};
+use nonic_sys::is_own_address;
 
 use super::link::{describe, ready_to_transfer};
 use super::{Core, Endpoint, forbidden_by};
@@ -313,7 +314,5 @@ impl Endpoint {
 /// Whether an address is one of this machine's. `adapter` is one of them.
 fn is_own(address: IpAddr, adapter: IpAddr) -> bool {
     let address = address.to_canonical();
-    address == adapter
-        || address.is_loopback()
-        || nonic_sys::interface_addresses().iter().any(|found| found.address == address)
+    address == adapter || is_own_address(address)
 }

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nonic_sys::interface_addresses;
+use nonic_sys::{interface_addresses, is_own_address};
 
 use super::{Core, device_context};
-use crate::address::{canonical, check_own, check_route, is_own, meant};
+use crate::address::{canonical, check_own, check_route, meant};
 use crate::ports::{source_port, wildcard_of};
 use crate::{Error, EventKind, Id, Parameters, State};
 
@@ -41,7 +41,7 @@ impl Id {
         {
             return Err(Error::Argument("from a loopback address there is no way to another"));
         }
-        let is_here = to_group || is_own(destination.ip());
+        let is_here = to_group || is_own_address(destination.ip());
         if !is_here {
             check_route(destination)?;
         }

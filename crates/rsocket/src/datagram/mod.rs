@@ -205,8 +205,3 @@ impl Drop for Datagram {
         service::forget(self.udp.as_fd());
     }
 }
-
-/// Whether an address is one of this host's.
-fn is_own(address: IpAddr) -> bool {
-    address.is_loopback() || nonic_sys::interface_addresses().iter().any(|own| own.address == address)
-}

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{AsFd, BorrowedFd, receive_datagram, send_datagram, source_towards};
+use nonic_sys::{AsFd, BorrowedFd, is_own_address, receive_datagram, send_datagram, source_towards};
 
 use super::header::NamingHeader;
 use super::port::{Port, SLOT};
-use super::{Arrived, Datagram, State, is_own};
+use super::{Arrived, Datagram, State};
 use crate::service::Watched;
 use crate::waiting::Look;
 use crate::{Error, Result};
@@ -51,7 +51,7 @@ impl Datagram {
     fn take_named(&self, state: &mut State, bytes: &[u8], from: SocketAddr) {
         let Some((header, data)) = NamingHeader::parse(bytes) else { return };
         // Numbers of queue pairs mean something on this host only.
-        if is_own(from.ip()) {
+        if is_own_address(from.ip()) {
             if state.known.len() >= KNOWN_MOST && !state.known.contains_key(&from) {
                 state.known.clear();
             }
