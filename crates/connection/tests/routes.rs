@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::*;
 use nonic_connection::Refusal;
-use nonic_second_process::{SecondProcess, role};
+use nonic_second_process::{SecondProcess, become_user, role};
 use nonic_sys::{PacketSocket, Received, effective_user, listen_abstract, random_u64};
 
 /// A user that nobody is.
@@ -25,12 +25,7 @@ fn foreign_servant() {
     if role().is_none() {
         return;
     }
-    // SAFETY: these calls change who this process is and touch no memory.
-    unsafe {
-        assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
-        assert_eq!(libc::setresgid(OTHER_USER, OTHER_USER, OTHER_USER), 0);
-        assert_eq!(libc::setresuid(OTHER_USER, OTHER_USER, OTHER_USER), 0);
-    }
+    become_user(OTHER_USER);
     serve();
 }
 

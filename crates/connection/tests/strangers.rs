@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use nonic_connection::Refusal;
-use nonic_second_process::{SecondProcess, descriptors};
+use nonic_second_process::{SecondProcess, become_user, descriptors};
 use nonic_sys::{
     PacketSocket, Received, Shares, descriptor_limit, effective_user, listen_abstract, random_u64,
 };
@@ -24,12 +24,7 @@ fn servant() {
 #[test]
 fn stranger() {
     let Some(space) = nonic_second_process::role() else { return };
-    // SAFETY: these calls change who this process is and touch no memory.
-    unsafe {
-        assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
-        assert_eq!(libc::setresgid(STRANGER, STRANGER, STRANGER), 0);
-        assert_eq!(libc::setresuid(STRANGER, STRANGER, STRANGER), 0);
-    }
+    become_user(STRANGER);
     let mut kept = Vec::new();
     nonic_second_process::serve(|command, rest| attack(&space, command, rest, &mut kept));
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nonic_connection::{Connection, ConnectionSink, End, Refusal, Response, connect};
 use nonic_dat::{Event, EventDispatcher, PublicServicePoint, Streams};
-use nonic_second_process::{SecondProcess, role, say, told};
+use nonic_second_process::{SecondProcess, become_user, role, say, told};
 
 /// A user that nobody is.
 const STRANGER: u32 = 23_459;
@@ -64,12 +64,7 @@ fn take_all(dispatcher: &EventDispatcher) -> usize {
 fn strangers_take_some_of_the_places_of_a_service_point_and_the_own_user_has_the_rest() {
     const NAME: &str = "strangers_take_some_of_the_places_of_a_service_point_and_the_own_user_has_the_rest";
     if let Some(conn_qual) = role() {
-        // SAFETY: these calls change who this process is and touch no memory.
-        unsafe {
-            assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
-            assert_eq!(libc::setresgid(STRANGER, STRANGER, STRANGER), 0);
-            assert_eq!(libc::setresuid(STRANGER, STRANGER, STRANGER), 0);
-        }
+        become_user(STRANGER);
         let (_connections, ends) = ask(conn_qual.parse().unwrap(), 3 * LENGTH);
         for _ in 0..3 * LENGTH - LENGTH / 4 {
             assert_eq!(next(&ends), Some(Refusal::NoRoom));

@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod user;
 mod warnings;
 
 use std::io::{BufRead, BufReader, Write};
@@ -12,6 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+pub use user::become_user;
 pub use warnings::{count_warnings, warnings};
 
 const ROLE: &str = "NONIC_TEST_ROLE";

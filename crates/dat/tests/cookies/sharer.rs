@@ -8,11 +8,10 @@ use nonic_dat::{
     ConnectionEvent, Cookie, DatResult, Description, Event, LocalRegion, Privileges, ProtectionZone,
     PublicServicePoint, RemoteSegment,
 };
-use nonic_second_process::{SecondProcess, role};
+use nonic_second_process::{SecondProcess, become_user, role};
 
 use crate::common::peers::{Side, far};
 use crate::common::{PAGE, Pages, part};
-use crate::strangers::become_user;
 
 pub(crate) const PAGES: usize = 3;
 pub(crate) const OTHER_MEMORY: &str = "InvalidParameter, Argument(3)";

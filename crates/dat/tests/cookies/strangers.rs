@@ -1,6 +1,6 @@
 //! What another user can do about cookies, which needs root to be made.
 
-use nonic_second_process::{SecondProcess, role};
+use nonic_second_process::{SecondProcess, become_user, role};
 
 use crate::common::{PAGE, Pages};
 use crate::sharer::{NOT_AGREED, OTHER_MEMORY, PAGES, cookie, load, share, sharing};
@@ -8,17 +8,6 @@ use crate::sharer::{NOT_AGREED, OTHER_MEMORY, PAGES, cookie, load, share, sharin
 /// Users that nobody is: one with cookies, and one without anything.
 const OWN: u32 = 23_462;
 const STRANGER: u32 = 23_461;
-
-pub(crate) fn become_user(user: u32) {
-    // SAFETY: these calls change who this process is and touch no memory. The last takes back what the kernel does to
-    // whoever changes its user.
-    unsafe {
-        assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
-        assert_eq!(libc::setresgid(user, user, user), 0);
-        assert_eq!(libc::setresuid(user, user, user), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1), 0);
-    }
-}
 
 /// What a process of another user does to a ledger.
 #[test]
