@@ -15,7 +15,25 @@ use crate::{DATA_MAX, FACTS_MAX};
 
 /// Offers a service. `AddrInUse` if a process of this host, of whichever user, offers it already; the error names it.
 pub fn listen(space: &str, number: u64, sink: Arc<dyn ServiceSink>) -> io::Result<Listener> {
-    Reservation::make(space, number)?.listen(sink)
+    let reservation = Reservation::make(space, number)?;
+    let shared = Shared::get()?;
+    reservation.open()?;
+    Ok(reservation.offer(shared, sink))
+}
+
+/// Offers services that were reserved, all or none: if it fails they are reserved as before.
+pub fn listen_all(
+    reservations: Vec<Reservation>,
+    sink: &Arc<dyn ServiceSink>,
+) -> Result<Vec<Listener>, (Vec<Reservation>, io::Error)> {
+    let opened = Shared::get().and_then(|shared| {
+        reservations.iter().try_for_each(Reservation::open)?;
+        Ok(shared)
+    });
+    match opened {
+        Ok(shared) => Ok(reservations.into_iter().map(|name| name.offer(shared, Arc::clone(sink))).collect()),
+        Err(error) => Err((reservations, error)),
+    }
 }
 
 /// The number of a service that this process does not offer yet, and that nobody else can offer. Dropped, it is free.
@@ -32,17 +50,20 @@ impl Reservation {
         Ok(Self { name, socket })
     }
 
-    /// Offers the service.
-    pub fn listen(self, sink: Arc<dyn ServiceSink>) -> io::Result<Listener> {
+    /// Lets requests in, which stand in the kernel's queue until the service is offered.
+    fn open(&self) -> io::Result<()> {
+        self.socket.listen()?;
+        self.socket.refuse_descriptors();
+        Ok(())
+    }
+
+    fn offer(self, shared: &Arc<Shared>, sink: Arc<dyn ServiceSink>) -> Listener {
         let Self { name, socket } = self;
-        let shared = Shared::get()?;
-        socket.listen()?;
-        socket.refuse_descriptors();
         let core =
             Arc::new(ListenerCore { token: shared.new_token(), name, sink, socket: Some(socket).into() });
         lock(&shared.listeners).insert(Arc::clone(&core.name), Arc::clone(&core));
         shared.order(Command::Listen(Arc::clone(&core)));
-        Ok(Listener { shared: Arc::clone(shared), core })
+        Listener { shared: Arc::clone(shared), core }
     }
 }
 

@@ -20,7 +20,7 @@ mod sinks;
 mod tasks;
 mod wire;
 
-pub use handles::{Connection, HandError, Listener, Request, Reservation, connect, listen};
+pub use handles::{Connection, HandError, Listener, Request, Reservation, connect, listen, listen_all};
 pub use names::{Service, services};
 pub use sinks::{ConnectionSink, End, Response, ServiceSink};
 pub use tasks::{flush, lend, run, run_after};

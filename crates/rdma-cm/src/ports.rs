@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nonic_connection::Reservation;
+use nonic_connection::{Listener, Reservation, ServiceSink, listen_all};
 use nonic_sys::{PerProcess, may_bind_any_port, random_u64};
 
 use crate::address::own_addresses;
@@ -252,19 +252,36 @@ impl Binding {
         }
     }
 
-    /// The names, to listen on: `AddressInUse` if another identifier shares the port, or somebody listens already.
-    pub(crate) fn begin_to_listen(&self) -> Result<Vec<Reservation>, Error> {
+    /// Listens at its names, from then on alone: `AddressInUse` if another identifier shares the port, or somebody listens
+    /// already. If it fails it is bound as before.
+    pub(crate) fn listen(&self, sink: &Arc<dyn ServiceSink>) -> Result<Vec<Listener>, Error> {
+        // Without the table's lock, which the manager's thread takes too.
+        listen_all(self.take_names()?, sink).map_err(|(names, error)| {
+            self.keep_names(names);
+            Error::System(error)
+        })
+    }
+
+    /// Its names, with which nobody shares the port any more.
+    fn take_names(&self) -> Result<Vec<Reservation>, Error> {
         let mut table = table();
         let in_use = Error::AddressInUse(self.port);
         let Some(all) = table.ports.get_mut(&(self.space, self.port)) else { return Err(in_use) };
         let Some(own) = all.iter().position(|bound| bound.token == self.token) else { return Err(in_use) };
         let address = all[own].address;
-        if all.iter().filter(|bound| bound.address == address).count() > 1 {
+        if all[own].listens || all.iter().filter(|bound| bound.address == address).count() > 1 {
             return Err(in_use);
         }
         all[own].listens = true;
-        let names = std::mem::take(&mut all[own].names);
-        Arc::into_inner(names).ok_or(in_use)
+        Arc::into_inner(std::mem::take(&mut all[own].names)).ok_or(in_use)
+    }
+
+    fn keep_names(&self, names: Vec<Reservation>) {
+        let mut table = table();
+        let all = table.ports.get_mut(&(self.space, self.port));
+        if let Some(own) = all.into_iter().flatten().find(|bound| bound.token == self.token) {
+            (own.listens, own.names) = (false, Arc::new(names));
+        }
     }
 }
 
@@ -320,9 +337,9 @@ mod tests {
         let port = first.port();
         assert!(matches!(at("127.0.0.3", port, false), Err(Error::AddressOverlaps(_))));
         let second = at("127.0.0.3", port, true).unwrap();
-        assert!(matches!(second.begin_to_listen(), Err(Error::AddressInUse(_))));
+        assert!(matches!(second.take_names(), Err(Error::AddressInUse(_))));
         drop(second);
-        let names = first.begin_to_listen().unwrap();
+        let names = first.take_names().unwrap();
         assert_eq!(names.len(), 1);
         assert!(matches!(at("127.0.0.3", port, true), Err(Error::AddressOverlaps(_))));
     }

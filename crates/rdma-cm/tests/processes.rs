@@ -34,6 +34,13 @@ fn servant() {
             }
             "port" => ids.last().unwrap().source().unwrap().port().to_string(),
             "listen" => said(ids.last().unwrap().listen(0)),
+            // While the process may open nothing more.
+            "listen-starved" => {
+                let may_open = set_descriptors(0);
+                let listened = said(ids.last().unwrap().listen(0));
+                set_descriptors(may_open);
+                listened
+            }
             "ask" => {
                 ids.push(side.asking(TCP, address(), b""));
                 "ok".into()
@@ -59,6 +66,18 @@ fn servant() {
             other => panic!("no such command: {other}"),
         }
     })
+}
+
+/// Sets how many descriptors this process may have; how many it might before.
+fn set_descriptors(most: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls get a limit that is alive.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        let before = std::mem::replace(&mut limit.rlim_cur, most);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+        before
+    }
 }
 
 fn servant_process() -> SecondProcess {
@@ -103,6 +122,23 @@ fn a_wildcard_of_another_process_takes_the_port_at_every_address() {
     assert!(matches!(id.bind(format!("127.0.0.9:{port}").parse().unwrap()), Err(Error::AddressOverlaps(_))));
     far.finish();
     id.bind(format!("127.0.0.9:{port}").parse().unwrap()).unwrap();
+}
+
+#[test]
+fn who_cannot_listen_for_want_of_descriptors_has_its_port_as_before_and_listens_later_at_all_its_names() {
+    let mut far = servant_process();
+    assert_eq!(far.tell("bind [::]:0"), "ok");
+    let port: u16 = far.tell("port").parse().unwrap();
+    let refused = far.tell("listen-starved");
+    assert!(refused.contains("code: 24"), "{refused}");
+    let near = Side::new();
+    let here: SocketAddr = format!("127.0.0.1:{port}").parse().unwrap();
+    assert!(matches!(near.id(TCP).bind(here), Err(Error::AddressOverlaps(_))));
+    assert_eq!(far.tell("listen"), "ok");
+    for to in [here, format!("[::1]:{port}").parse().unwrap()] {
+        let _asking = near.asking(TCP, to, b"");
+        assert_eq!(far.tell("next"), "ConnectRequest 0");
+    }
 }
 
 /// What the survivor sees within a second, of who asked and of who was asked.

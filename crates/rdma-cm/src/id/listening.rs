@@ -45,14 +45,9 @@ impl Id {
             let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
             self.bind_in(&mut core, any)?;
         }
-        let names = match &core.binding {
-            Some(binding) => binding.begin_to_listen()?,
-            None => return Err(Error::State(core.state)),
-        };
-        let mut listeners = Vec::with_capacity(names.len());
-        for name in names {
-            listeners.push(name.listen(Arc::new(Taker(Weak::clone(&self.this))))?);
-        }
+        let Some(binding) = &core.binding else { return Err(Error::State(core.state)) };
+        let sink: Arc<dyn ServiceSink> = Arc::new(Taker(Weak::clone(&self.this)));
+        let listeners = binding.listen(&sink)?;
         let backlog = u32::try_from(backlog).ok().filter(|count| (1..=BACKLOG_MAX).contains(count));
         core.listening = Some(Listening { backlog: backlog.unwrap_or(BACKLOG_MAX), _listeners: listeners });
         core.state = State::Listen;
