@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 
 use nonic_device::{EventQueue, EventWait, devices};
-use nonic_sys::BorrowedFd;
+use nonic_sys::{BorrowedFd, Share};
 
 use crate::event::Delivered;
 use crate::{Error, Event, EventChannelWait, EventKind, Id, Parameters};
@@ -28,15 +28,20 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) enum Target {
     Known(Weak<Id>),
-    /// A request: the new identifier, and who listens.
-    New(Arc<Id>, Weak<Id>),
+    /// A request.
+    New {
+        id: Arc<Id>,
+        listener: Weak<Id>,
+        /// In the backlog, until it is got.
+        _place: Share,
+    },
 }
 
 impl Target {
     /// Whose event it is: of a request, the listener's.
     pub(crate) fn owner(&self) -> &Weak<Id> {
         match self {
-            Self::Known(id) | Self::New(_, id) => id,
+            Self::Known(id) | Self::New { listener: id, .. } => id,
         }
     }
 }
@@ -44,9 +49,6 @@ impl Target {
 /// An event leaves its queue, under the queue's lock: from here on it counts as delivered. `None` if its identifier is gone.
 pub(crate) fn deliver(waiting: &Waiting) -> Option<(Delivered, Arc<Id>)> {
     let owner = waiting.target.owner().upgrade()?;
-    if let Target::New(..) = waiting.target {
-        owner.request_is_got();
-    }
     Some((Delivered::count(&owner), owner))
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn shown(waiting: Waiting, (delivered, owner): (Delivered, Arc<Id>)) 
     let Waiting { kind, status, target, parameters } = waiting;
     let (id, listener) = match target {
         Target::Known(_) => (owner, None),
-        Target::New(id, _) => (id, Some(owner)),
+        Target::New { id, .. } => (id, Some(owner)),
     };
     Event { kind, status, id, listener, parameters, _delivered: delivered }
 }

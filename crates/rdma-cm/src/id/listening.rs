@@ -1,10 +1,10 @@
 //! Taking requests.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use nonic_connection::{Listener, Refusal, Request, ServiceSink, lend};
+use nonic_sys::{Budget, Shares, own_user};
 
 use super::connecting::{Link, padded};
 use super::{State, device_context};
@@ -13,14 +13,21 @@ use crate::facts::Facts;
 use crate::{ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters};
 
 /// Requests that wait to be got at most, and if the program says nothing sensible.
-const BACKLOG_MAX: u32 = 1024;
+const BACKLOG_MAX: usize = 1024;
 
 /// An identifier that listens.
 #[derive(Debug)]
 pub(super) struct Listening {
-    backlog: u32,
+    /// Places of requests that wait to be got.
+    places: Arc<Budget>,
     /// One for each name.
     _listeners: Vec<Listener>,
+}
+
+/// Of a backlog the own user has all; other users have another one, of which each of them has half, so that none of them shuts
+/// anybody else out.
+fn shares(backlog: usize) -> Shares {
+    Shares { own: backlog, stranger: backlog.div_ceil(2), strangers: backlog }
 }
 
 /// Hands requests to the identifier that listens.
@@ -34,7 +41,7 @@ impl ServiceSink for Taker {
 
 impl Id {
     /// Takes requests (`rdma_listen(3)`): CONNECT_REQUEST for each, of which at most `backlog` wait to be got (0 or less, or more
-    /// than 1024: 1024). An identifier in IDLE is bound to a wildcard and a free port first.
+    /// than 1024: 1024), and as many of other users, half of them of the same one. An identifier in IDLE is bound to a wildcard and a free port first.
     ///
     /// Errors: `State` unless IDLE or ADDR_BOUND, `AddressInUse` if somebody listens there.
     pub fn listen(self: &Arc<Self>, backlog: i32) -> Result<(), Error> {
@@ -48,15 +55,11 @@ impl Id {
         let Some(binding) = &core.binding else { return Err(Error::State(core.state)) };
         let sink: Arc<dyn ServiceSink> = Arc::new(Taker(Weak::clone(&self.this)));
         let listeners = binding.listen(&sink)?;
-        let backlog = u32::try_from(backlog).ok().filter(|count| (1..=BACKLOG_MAX).contains(count));
-        core.listening = Some(Listening { backlog: backlog.unwrap_or(BACKLOG_MAX), _listeners: listeners });
+        let backlog = usize::try_from(backlog).ok().filter(|count| (1..=BACKLOG_MAX).contains(count));
+        let places = Budget::new(own_user(), shares(backlog.unwrap_or(BACKLOG_MAX)));
+        core.listening = Some(Listening { places, _listeners: listeners });
         core.state = State::Listen;
         Ok(())
-    }
-
-    /// A request was got by the program.
-    pub(crate) fn request_is_got(&self) {
-        self.requests.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Somebody asks.
@@ -70,9 +73,9 @@ impl Id {
             return request.refuse(Refusal::Unable);
         };
         let Ok(context) = device_context() else { return request.refuse(Refusal::Unable) };
-        if self.requests.load(Ordering::Relaxed) >= listening.backlog {
+        let Some(place) = listening.places.take(request.user(), 1) else {
             return request.refuse(Refusal::NoRoom);
-        }
+        };
         let id = Id::new(&core.channel, self.space(), 0);
         let mut parameters = facts.seen_from_here();
         parameters.private_data = padded(&parameters.private_data, self.space().request_data_max());
@@ -97,12 +100,88 @@ impl Id {
             new.peer = Some(facts);
             new.link = Link::Pending(request);
         }
-        self.requests.fetch_add(1, Ordering::Relaxed);
         core.channel.queue.push(Waiting {
             kind: EventKind::ConnectRequest,
             status: 0,
-            target: Target::New(id, Weak::clone(&self.this)),
+            target: Target::New { id, listener: Weak::clone(&self.this), _place: place },
             parameters: shown,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use nonic_second_process::{SecondProcess, become_user, role, serve};
+    use nonic_sys::effective_user;
+
+    use super::*;
+    use crate::{EventChannel, PortSpace};
+
+    const STRANGER: u32 = 23_457;
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn id(channel: &Arc<EventChannel>) -> Arc<Id> {
+        Id::create(channel, PortSpace::Tcp, 0).unwrap()
+    }
+
+    /// Asks for a connection; the events on the way there are dropped.
+    fn ask(channel: &Arc<EventChannel>, to: SocketAddr) -> Arc<Id> {
+        let id = id(channel);
+        id.resolve_address(None, to, PATIENCE).unwrap();
+        drop(channel.next_event().unwrap());
+        id.resolve_route(PATIENCE).unwrap();
+        drop(channel.next_event().unwrap());
+        id.connect(&ConnectionParameters::default()).unwrap();
+        id
+    }
+
+    /// Another user, who asks as often as it is told.
+    #[test]
+    fn stranger() {
+        if role().is_none() {
+            return;
+        }
+        become_user(STRANGER);
+        let channel = EventChannel::create().unwrap();
+        let mut ids = Vec::new();
+        serve(|_, address| {
+            ids.push(ask(&channel, address.parse().unwrap()));
+            "ok".into()
+        });
+    }
+
+    #[test]
+    fn a_user_that_asks_and_asks_shuts_nobody_else_out() {
+        if effective_user() != 0 {
+            println!("SKIPPED: another user: a process of another user needs root");
+            return;
+        }
+        let channel = EventChannel::create().unwrap();
+        let listener = id(&channel);
+        listener.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        listener.listen(2).unwrap();
+        let to = listener.source().unwrap();
+        let wait_for = |user: u32, count: usize| {
+            let since = Instant::now();
+            while listener.lock().listening.as_ref().unwrap().places.spent(user) != count {
+                assert!(since.elapsed() < PATIENCE, "user {user} never has {count} requests");
+                std::thread::yield_now();
+            }
+        };
+        let mut other = SecondProcess::start("id::listening::tests::stranger", "stranger", &[]);
+        for _ in 0..3 {
+            assert_eq!(other.tell(&format!("ask {to}")), "ok");
+        }
+        wait_for(STRANGER, 1);
+        let near = EventChannel::create().unwrap();
+        let _asking = [ask(&near, to), ask(&near, to)];
+        wait_for(0, 2);
+        assert_eq!(listener.lock().listening.as_ref().unwrap().places.spent(STRANGER), 1);
+        // Who is got makes room; all come in the end.
+        for _ in 0..5 {
+            assert_eq!(channel.next_event().unwrap().kind, EventKind::ConnectRequest);
+        }
     }
 }

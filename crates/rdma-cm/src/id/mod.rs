@@ -12,7 +12,7 @@ mod resolving;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use nonic_device::{Context, EventAccount, QpNumber, devices};
@@ -49,8 +49,6 @@ pub struct Id {
     space: PortSpace,
     cookie: AtomicUsize,
     account: Arc<EventAccount>,
-    /// Requests that were not got yet, of one that listens.
-    requests: AtomicU32,
     core: Mutex<Core>,
 }
 
@@ -103,7 +101,6 @@ impl Id {
             space,
             cookie: AtomicUsize::new(cookie),
             account: Arc::default(),
-            requests: AtomicU32::new(0),
             core: Mutex::new(Core {
                 state: State::Idle,
                 channel: Arc::clone(channel),
@@ -208,7 +205,7 @@ impl Id {
         let mut core = self.lock_alive()?;
         let before = std::mem::replace(&mut core.channel, Arc::clone(channel));
         for waiting in before.queue.remove(|waiting| self.owns(waiting)) {
-            if let Target::New(id, _) = &waiting.target {
+            if let Target::New { id, .. } = &waiting.target {
                 id.lock().channel = Arc::clone(channel);
             }
             channel.queue.push(waiting);
