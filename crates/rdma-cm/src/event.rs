@@ -34,6 +34,9 @@ pub enum EventKind {
     MulticastError,
     AddressChange,
     TimewaitExit,
+    AddressInfoResolved,
+    AddressInfoError,
+    User,
 }
 
 /// Options of a vendor that both sides take (`struct ibv_ece`); zero: none.
@@ -95,6 +98,8 @@ pub enum Parameters {
     Connection(ConnectionParameters),
     /// Of datagrams, or the request for where to send them.
     Datagram(DatagramParameters),
+    /// A word of the program's own.
+    Word(u64),
 }
 
 /// Something that happened. As long as it is there it counts as not acknowledged: [`Id::destroy`] waits until it is dropped.

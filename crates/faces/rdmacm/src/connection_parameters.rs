@@ -130,6 +130,12 @@ pub(crate) fn to_c(parameters: &Parameters) -> rdma_cm_event_param {
             };
             out
         }
+        Parameters::Word(word) => {
+            // SAFETY: as above.
+            let mut out: rdma_cm_event_param = unsafe { core::mem::zeroed() };
+            out.arg = *word;
+            out
+        }
         Parameters::Datagram(datagram) => {
             let (mut private_data, private_data_len) = place(&datagram.private_data);
             if private_data.is_null() {

@@ -9,6 +9,7 @@ use nonic_verbs::errno::Errno;
 use nonic_verbs::registry::{Face, Registry};
 
 use crate::abi::{ibv_qp_init_attr, ibv_sa_path_rec, rdma_cm_event, rdma_cm_id, rdma_event_channel};
+use crate::entry::address_info::AddressInfo;
 
 /// What stands behind `struct rdma_cm_id`.
 #[derive(Debug)]
@@ -34,6 +35,9 @@ pub(crate) struct Rest {
     pub(crate) send_only: Vec<IpAddr>,
     /// CONNECT_ERROR was reported; what the connection's end brings after that is nobody's business.
     pub(crate) has_failed: bool,
+    /// A name is being looked up, and what was found for the last one.
+    pub(crate) looks_up: bool,
+    pub(crate) address_info: Option<AddressInfo>,
     /// What `route.path_rec` points to.
     path: Option<Box<Path>>,
 }

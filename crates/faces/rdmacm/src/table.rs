@@ -3,6 +3,7 @@
 use crate::calls::{RdmacmTable, TABLE_VERSION};
 use crate::entry::address::*;
 use crate::entry::address_info::*;
+use crate::entry::address_resolution::*;
 use crate::entry::channel::*;
 use crate::entry::connection::*;
 use crate::entry::device::*;
@@ -10,7 +11,6 @@ use crate::entry::ece::*;
 use crate::entry::endpoint::*;
 use crate::entry::event::*;
 use crate::entry::identifier::*;
-use crate::entry::later::*;
 use crate::entry::multicast::*;
 use crate::entry::option::*;
 use crate::entry::queue_pair::*;

@@ -8,6 +8,7 @@ mod listening;
 mod multicast;
 mod options;
 mod queue_pair;
+mod reporting;
 mod resolving;
 
 use std::fmt;

@@ -39,6 +39,7 @@ pub struct rdma_ud_param {
 pub union rdma_cm_event_param {
     pub conn: rdma_conn_param,
     pub ud: rdma_ud_param,
+    pub arg: u64,
 }
 
 #[repr(C)]

@@ -12,7 +12,7 @@ numbers! {
     // Depths that stand for the device's.
     u8 { RDMA_MAX_RESP_RES = 0xff, RDMA_MAX_INIT_DEPTH = 0xff }
     // Flags of struct rdma_addrinfo
-    c_int { RAI_PASSIVE = 1, RAI_NUMERICHOST = 1 << 1, RAI_FAMILY = 1 << 3 }
+    c_int { RAI_PASSIVE = 1, RAI_NUMERICHOST = 1 << 1, RAI_FAMILY = 1 << 3, RAI_SA = 1 << 4 }
     // Levels and names of rdma_set_option()
     c_int {
         RDMA_OPTION_ID = 0, RDMA_OPTION_IB = 1, RDMA_OPTION_ID_TOS = 0, RDMA_OPTION_ID_REUSEADDR = 1,

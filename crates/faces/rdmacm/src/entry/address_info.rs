@@ -28,22 +28,80 @@ pub(crate) unsafe extern "C-unwind" fn rdma_getaddrinfo(
         if (node.is_null() && service.is_null() && hints.is_null()) || res.is_null() {
             return Err(Errno::EINVAL);
         }
-        devices::check_any()?;
-        let found = zeroed::<rdma_addrinfo>()?;
-        // SAFETY: the program's texts, hints and place are what the manual page asks for; what is found was allocated just now.
+        // SAFETY: the program's texts and hints are what the manual page asks for, and its place is writable.
         unsafe {
-            // Of hints that are none every member is 0.
-            let none: rdma_addrinfo = core::mem::zeroed();
-            let asked = if hints.is_null() { &none } else { &*hints };
-            let outcome = fill(found, node, service, asked, hints.is_null());
-            if outcome == Ok(0) {
-                res.write(found);
-            } else {
-                free(found);
+            match look_up(node, service, hints.as_ref())? {
+                Ok(found) => res.write(found.into_raw()),
+                Err(code) => return Ok(code),
             }
-            outcome
         }
+        Ok(0)
     })
+}
+
+/// Looks a name and a service up: what there is, or the code that the C library gives.
+///
+/// # Safety
+/// The texts are NULL or end, and what the hints point to is readable.
+pub(super) unsafe fn look_up(
+    node: *const c_char,
+    service: *const c_char,
+    hints: Option<&rdma_addrinfo>,
+) -> Result<Result<AddressInfo, c_int>, Errno> {
+    devices::check_any()?;
+    let found = AddressInfo(zeroed()?);
+    // SAFETY: of hints that are none every member is 0; the caller answers for the rest, and the list was allocated just now.
+    let code = unsafe {
+        let none: rdma_addrinfo = core::mem::zeroed();
+        fill(found.0, node, service, hints.unwrap_or(&none), hints.is_none())?
+    };
+    Ok(if code == 0 { Ok(found) } else { Err(code) })
+}
+
+/// A list of one entry, which is the program's to give back once it has it.
+#[derive(Debug)]
+pub(crate) struct AddressInfo(*mut rdma_addrinfo);
+
+// SAFETY: nobody else has the list.
+unsafe impl Send for AddressInfo {}
+
+impl AddressInfo {
+    /// Copies hints, or what was found: flags, kinds, addresses and their names.
+    ///
+    /// # Safety
+    /// What it points to is readable.
+    pub(super) unsafe fn copy(from: &rdma_addrinfo) -> Result<Self, Errno> {
+        let new = Self(zeroed::<rdma_addrinfo>()?);
+        // SAFETY: the entry was allocated just now; the caller answers for the rest.
+        unsafe {
+            let out = &mut *new.0;
+            (out.ai_flags, out.ai_family) = (from.ai_flags, from.ai_family);
+            (out.ai_qp_type, out.ai_port_space) = (from.ai_qp_type, from.ai_port_space);
+            (out.ai_src_addr, out.ai_src_len) = copy(from.ai_src_addr, from.ai_src_len)?;
+            (out.ai_dst_addr, out.ai_dst_len) = copy(from.ai_dst_addr, from.ai_dst_len)?;
+            out.ai_src_canonname = copy_text(from.ai_src_canonname)?;
+            out.ai_dst_canonname = copy_text(from.ai_dst_canonname)?;
+        }
+        Ok(new)
+    }
+
+    /// The entry.
+    pub(super) fn entry(&self) -> &rdma_addrinfo {
+        // SAFETY: it is this value's own.
+        unsafe { &*self.0 }
+    }
+
+    /// For the program, and its to give back.
+    pub(super) fn into_raw(self) -> *mut rdma_addrinfo {
+        core::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for AddressInfo {
+    fn drop(&mut self) {
+        // SAFETY: the list is this value's own.
+        unsafe { free(self.0) };
+    }
 }
 
 /// # Safety
@@ -136,8 +194,7 @@ unsafe fn from_c(out: *mut rdma_addrinfo, hints: &rdma_addrinfo, found: &addrinf
             (*out).ai_family = found.ai_family;
             copy(found.ai_addr, found.ai_addrlen)?
         };
-        let name =
-            if found.ai_canonname.is_null() { ptr::null_mut() } else { libc::strdup(found.ai_canonname) };
+        let name = copy_text(found.ai_canonname)?;
         if hints.ai_flags & RAI_PASSIVE != 0 {
             (*out).ai_flags = RAI_PASSIVE;
             (*out).ai_src_canonname = name;
@@ -190,6 +247,17 @@ unsafe fn copy(address: *const sockaddr, length: socklen_t) -> Result<(*mut sock
         out.copy_from_nonoverlapping(address.cast(), length as usize);
         Ok((out.cast(), length))
     }
+}
+
+/// # Safety
+/// `text` is NULL or ends.
+unsafe fn copy_text(text: *const c_char) -> Result<*mut c_char, Errno> {
+    if text.is_null() {
+        return Ok(ptr::null_mut());
+    }
+    // SAFETY: the caller says so; the result is checked.
+    let new = unsafe { libc::strdup(text) };
+    if new.is_null() { Err(Errno::ENOMEM) } else { Ok(new) }
 }
 
 /// Zeros of the C library's, which `rdma_freeaddrinfo` gives back to it.

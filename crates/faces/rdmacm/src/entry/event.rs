@@ -2,13 +2,15 @@
 
 use core::ffi::{CStr, c_char, c_int};
 
+use nonic_rdma_cm::{EventKind, Parameters};
 use nonic_verbs::cancellable;
 use nonic_verbs::errno::Errno;
 
 use super::zero;
-use crate::abi::{rdma_cm_event, rdma_event_channel};
+use crate::abi::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::delivery::Delivery;
-use crate::objects::EVENTS;
+use crate::errno::refused;
+use crate::objects::{EVENTS, identifier};
 
 /// `rdma_get_cm_event(3)`: 0 with the event, or -1 with `EINVAL` (no such channel, no place for the event), `EAGAIN` (the program
 /// made the descriptor non-blocking and there is none), `EINTR`. A point of cancellation.
@@ -28,13 +30,29 @@ pub(crate) unsafe extern "C-unwind" fn rdma_ack_cm_event(event: *mut rdma_cm_eve
     zero(|| acknowledge(event))
 }
 
+/// `rdma_write_cm_event(3)`: an event of the program's own behind those that wait; -1 with `EINVAL` (no such identifier, a kind
+/// other than `RDMA_CM_EVENT_USER`).
+pub(crate) unsafe extern "C-unwind" fn rdma_write_cm_event(
+    id: *mut rdma_cm_id,
+    event: c_int,
+    status: c_int,
+    arg: u64,
+) -> c_int {
+    zero(|| {
+        if event != EventKind::User as c_int {
+            return Err(Errno::EINVAL);
+        }
+        identifier(id)?.engine.report(EventKind::User, status, Parameters::Word(arg)).map_err(refused)
+    })
+}
+
 /// Acknowledges an event: dropping the machine's part of it is what tells whoever waits.
 pub(crate) fn acknowledge(event: *mut rdma_cm_event) -> Result<(), Errno> {
     EVENTS.claim(event).map_err(|_| Errno::EINVAL)?.retire();
     Ok(())
 }
 
-const NAMES: [&CStr; 16] = [
+const NAMES: [&CStr; 20] = [
     c"RDMA_CM_EVENT_ADDR_RESOLVED",
     c"RDMA_CM_EVENT_ADDR_ERROR",
     c"RDMA_CM_EVENT_ROUTE_RESOLVED",
@@ -51,6 +69,10 @@ const NAMES: [&CStr; 16] = [
     c"RDMA_CM_EVENT_MULTICAST_ERROR",
     c"RDMA_CM_EVENT_ADDR_CHANGE",
     c"RDMA_CM_EVENT_TIMEWAIT_EXIT",
+    c"RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+    c"RDMA_CM_EVENT_ADDRINFO_ERROR",
+    c"RDMA_CM_EVENT_USER",
+    c"RDMA_CM_EVENT_INTERNAL",
 ];
 
 /// `rdma_event_str(3)`: the name of a kind of event; `UNKNOWN EVENT` for a number that is none.
@@ -61,8 +83,6 @@ pub(crate) unsafe extern "C-unwind" fn rdma_event_str(event: c_int) -> *const c_
 
 #[cfg(test)]
 mod tests {
-    use nonic_rdma_cm::EventKind;
-
     use super::*;
 
     #[test]
@@ -71,7 +91,8 @@ mod tests {
         let name = |event| unsafe { CStr::from_ptr(rdma_event_str(event)) };
         assert_eq!(name(EventKind::Established as c_int), c"RDMA_CM_EVENT_ESTABLISHED");
         assert_eq!(name(EventKind::TimewaitExit as c_int), c"RDMA_CM_EVENT_TIMEWAIT_EXIT");
-        assert_eq!(name(16), c"UNKNOWN EVENT");
+        assert_eq!(name(EventKind::User as c_int), c"RDMA_CM_EVENT_USER");
+        assert_eq!(name(20), c"UNKNOWN EVENT");
         assert_eq!(name(-1), c"UNKNOWN EVENT");
     }
 }

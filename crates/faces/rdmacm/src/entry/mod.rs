@@ -6,6 +6,7 @@
 
 pub(crate) mod address;
 pub(crate) mod address_info;
+pub(crate) mod address_resolution;
 pub(crate) mod channel;
 pub(crate) mod connection;
 pub(crate) mod device;
@@ -13,7 +14,6 @@ pub(crate) mod ece;
 pub(crate) mod endpoint;
 pub(crate) mod event;
 pub(crate) mod identifier;
-pub(crate) mod later;
 pub(crate) mod multicast;
 pub(crate) mod option;
 pub(crate) mod queue_pair;
