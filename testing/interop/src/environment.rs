@@ -125,6 +125,12 @@ impl Place {
         })
     }
 
+    /// Runs what follows in this network.
+    pub fn inside(mut self, namespace: Namespace) -> Self {
+        self.namespace = Some(namespace);
+        self
+    }
+
     /// What becomes of registered memory here, if that is said.
     pub fn pages(&self) -> Option<Pages> {
         self.environment.pages

@@ -1,4 +1,4 @@
-//! A network namespace with nothing in it but `lo`.
+//! A network namespace with nothing in it but `lo`, or with an interface whose addresses are known.
 
 use std::time::Duration;
 
@@ -14,9 +14,26 @@ pub struct Namespace {
 impl Namespace {
     /// Makes one and brings `lo` up in it.
     pub fn with_only_lo() -> Verdict<Self> {
+        Self::after("IP link set lo up")
+    }
+
+    /// One with a pair of virtual Ethernet interfaces besides, of which the first has [`Self::ADDRESSES`].
+    pub fn with_interface() -> Verdict<Self> {
+        let [four, six] = Self::ADDRESSES;
+        Self::after(&format!(
+            "IP link set lo up && IP link add one type veth peer name other && IP address add {four}/24 dev one && \
+             IP address add {six}/64 dev one nodad && IP link set one up && IP link set other up"
+        ))
+    }
+
+    /// The addresses of the interface.
+    pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "fd77::1"];
+
+    fn after(commands: &str) -> Verdict<Self> {
         let (unshare, ip) = (program("unshare")?, program("ip")?);
         let kind = if is_root() { "-n" } else { "-rn" };
-        let script = format!("{} link set lo up && echo up && exec sleep 1000000", ip.display());
+        let commands = commands.replace("IP", &ip.display().to_string());
+        let script = format!("{commands} && echo up && exec sleep 1000000");
         let holder =
             Program::new([unshare.display().to_string().as_str(), kind, "--", "/bin/sh", "-c", &script])
                 .deadline(Duration::from_secs(30))
@@ -24,7 +41,7 @@ impl Namespace {
         let mut holder = holder?;
         match holder.prints(|line| line == "up") {
             Ok(_) => Ok(Self { holder }),
-            Err(why) => skipped(format!("`unshare {kind}` with `lo` up is not possible here: {why}")),
+            Err(why) => skipped(format!("`unshare {kind}` with interfaces up is not possible here: {why}")),
         }
     }
 
