@@ -19,6 +19,7 @@ mod id;
 mod option;
 mod port_space;
 mod ports;
+mod shown;
 mod wait;
 
 pub use channel::EventChannel;
@@ -30,4 +31,5 @@ pub use event::{
 pub use id::{Id, MulticastGroup, State};
 pub use option::IdOption;
 pub use port_space::PortSpace;
+pub use shown::{IDENTIFIERS_NAME, IdentifierFacts, Progress, ShownIdentifiers, read_identifiers};
 pub use wait::EventChannelWait;

@@ -2,17 +2,22 @@
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use nonic_interop::environment::{AS_IT_COMES, Place};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::port::TcpPort;
 use nonic_interop::suite::{Suite, Verdict, everything, failed};
-use nonic_interop::toolbox::program;
+use nonic_interop::toolbox::{Toolbox, program};
+
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     let count = if everything() { 511 } else { 48 };
     suite.test(format!("one rping serves {count} others and keeps nothing of them"), move || crowd(count));
+    suite.test("nonic doctor says of both sides with whom they are connected", doctor);
     for address in Namespace::ADDRESSES {
         for case in INTERFACE {
             suite.test(format!("{} reaches {address}, of an interface", case.client), move || {
@@ -99,6 +104,36 @@ fn crowd(count: usize) -> Verdict {
         return failed(format!(
             "it held {first} descriptors beside the first, and holds {last} beside the last"
         ));
+    }
+    Ok(())
+}
+
+fn doctor() -> Verdict {
+    let place = Place::prepare(AS_IT_COMES)?;
+    let port = TcpPort::claim()?.number();
+    let listening = format!("listening tcp 127.0.0.1:{port}");
+    let mut server = place.nonic_run(command("rping -s -P -a 127.0.0.1 -p PORT", "", port)?)?.start()?;
+    server.offers("tcp", port)?;
+    // Goes on until it is killed.
+    let client =
+        place.nonic_run(command("rping -c -a 127.0.0.1 -p PORT -C 2000000000", "", port)?)?.start()?;
+    let connected =
+        [format!("connected tcp 127.0.0.1:{port} to 127.0.0.1:"), format!(" to 127.0.0.1:{port}")];
+    for (pid, words) in [server.id(), client.id()].into_iter().zip(&connected) {
+        let since = Instant::now();
+        loop {
+            let nonic = Toolbox::find()?.nonic.display().to_string();
+            let told = place.bare([&nonic, "doctor", "--pid", &pid.to_string()])?.run()?;
+            let text = told.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+            let listens = pid != server.id() || text.contains(&listening);
+            if told.succeeded() && listens && text.contains("connected tcp") && text.contains(words) {
+                break;
+            }
+            // A client that has just begun has no device yet.
+            if since.elapsed() > PATIENCE {
+                return failed(format!("{words:?} is not told:\n{}", told.report()));
+            }
+        }
     }
     Ok(())
 }

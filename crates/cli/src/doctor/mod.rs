@@ -37,7 +37,7 @@ pub(crate) struct DoctorArguments {
     #[arg(long)]
     json: bool,
 
-    /// Explain this running process instead: its regions, its peers, which way bytes take and why
+    /// Explain this running process instead: its regions, connections and peers, which way bytes take and why
     ///
     /// Given twice, explains this pair of processes, both ways. Needs the same user, or root.
     #[arg(long, value_name = "PID", conflicts_with = "program", value_parser = clap::value_parser!(i32).range(1..))]
@@ -62,7 +62,7 @@ Ways of moving bytes, best first:
 Examples:
   nonic doctor
   nonic doctor ib_write_bw
-  nonic doctor --pid 4711             regions and peers of a running process
+  nonic doctor --pid 4711             regions, connections and peers of a running process
   nonic doctor --pid 4711 --pid 4712  this pair, both ways
   nonic doctor --json | jq .tiers
 

@@ -4,6 +4,7 @@ mod accepting;
 mod binding;
 mod connecting;
 mod ending;
+mod inner;
 mod listening;
 mod multicast;
 mod options;
@@ -14,19 +15,16 @@ mod resolving;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
-use nonic_device::{Context, EventAccount, QpNumber, devices};
-use nonic_sys::{PerProcess, current_generation, random_u64};
+use nonic_device::{Context, EventAccount, devices};
+use nonic_sys::{PerProcess, current_generation};
 
 use crate::channel::{Target, Waiting};
-use crate::facts::Facts;
-use crate::ports::Binding;
-use crate::{ConnectionParameters, Ece, Error, EventChannel, EventKind, Parameters, PortSpace};
+use crate::{Ece, Error, EventChannel, EventKind, Parameters, PortSpace};
 use connecting::Link;
-use listening::Listening;
+use inner::{Core, CoreGuard};
 pub use multicast::MulticastGroup;
-use options::Options;
 
 /// Where an identifier stands (`rdma_cm(7)`; the names are those of the kernel's).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,28 +51,6 @@ pub struct Id {
     core: Mutex<Core>,
 }
 
-/// What changes.
-struct Core {
-    state: State,
-    channel: Arc<EventChannel>,
-    source: Option<SocketAddr>,
-    destination: Option<SocketAddr>,
-    context: Option<Arc<Context>>,
-    options: Options,
-    binding: Option<Binding>,
-    listening: Option<Listening>,
-    link: Link,
-    groups: Vec<MulticastGroup>,
-    /// Number of the first packet this side sends.
-    packet: u32,
-    /// How often a packet is sent again, as who asked said.
-    retry_count: u8,
-    /// What this side said when it asked.
-    own: ConnectionParameters,
-    /// What the other side said.
-    peer: Option<Facts>,
-}
-
 /// The device that addresses lead to, the first one; opened once in a process, and open from then on.
 fn device_context() -> Result<Arc<Context>, Error> {
     static CONTEXT: PerProcess<Arc<Context>> = PerProcess::new();
@@ -96,29 +72,17 @@ impl Id {
     }
 
     fn new(channel: &Arc<EventChannel>, space: PortSpace, cookie: usize) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
+        let new = Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             generation: current_generation(),
             space,
             cookie: AtomicUsize::new(cookie),
             account: Arc::default(),
-            core: Mutex::new(Core {
-                state: State::Idle,
-                channel: Arc::clone(channel),
-                source: None,
-                destination: None,
-                context: None,
-                options: Options::default(),
-                binding: None,
-                listening: None,
-                link: Link::None,
-                groups: Vec::new(),
-                packet: random_u64() as u32 & QpNumber::MASK,
-                retry_count: 0,
-                own: ConnectionParameters::default(),
-                peer: None,
-            }),
-        })
+            core: Mutex::new(Core::new(channel)),
+        });
+        // Shows it.
+        drop(new.lock());
+        new
     }
 
     /// The caller's own word. 0 in one that a request made.
@@ -170,18 +134,18 @@ impl Id {
         &self.account
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> CoreGuard<'_> {
+        CoreGuard::new(self.space, &self.core)
     }
 
     /// The lock, for a call that is allowed in these states only.
-    fn lock_in(&self, states: &[State]) -> Result<MutexGuard<'_, Core>, Error> {
+    fn lock_in(&self, states: &[State]) -> Result<CoreGuard<'_>, Error> {
         let core = self.lock_alive()?;
         if states.contains(&core.state) { Ok(core) } else { Err(Error::State(core.state)) }
     }
 
     /// The lock, for a call that is allowed in every state.
-    fn lock_alive(&self) -> Result<MutexGuard<'_, Core>, Error> {
+    fn lock_alive(&self) -> Result<CoreGuard<'_>, Error> {
         if self.generation != current_generation() {
             return Err(Error::Forked);
         }

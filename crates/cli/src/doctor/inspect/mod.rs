@@ -1,6 +1,7 @@
 //! `nonic doctor --pid`: a running process, its regions and its peers; which way bytes take, why, and the one change that
 //! would make it better.
 
+mod identifiers;
 mod process;
 mod regions;
 mod traffic;
@@ -39,6 +40,15 @@ struct Told {
     traffic: Traffic,
     peers: Vec<Peer>,
     links_beyond: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identifiers: Option<Identifiers>,
+}
+
+/// The identifiers of a process that uses the RDMA connection manager.
+#[derive(Debug, Serialize)]
+struct Identifiers {
+    shown: Vec<identifiers::Told>,
+    beyond: u64,
 }
 
 /// One link of a process, both ways.
@@ -84,6 +94,13 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
         sections.push(Section::new(format!("Regions of {}", process.title()), regions::lines(&found)));
         let traffic = Traffic(process.counters()?);
         sections.push(Section::new(format!("Traffic of {}", process.title()), traffic.lines()));
+        let identifiers = process
+            .identifiers()
+            .map(|shown| Identifiers { shown: identifiers::told(&shown), beyond: shown.beyond });
+        if let Some(Identifiers { shown, beyond }) = &identifiers {
+            let lines = identifiers::lines(shown, *beyond);
+            sections.push(Section::new(format!("Connections (rdma_cm) of {}", process.title()), lines));
+        }
         let other = processes.iter().find(|other| other.pid != process.pid);
         let wanted = |link: &&LinkFacts| {
             other.is_none_or(|other| link.pid == other.pid || link.pid == other.inner_pid)
@@ -102,6 +119,7 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
             traffic,
             peers,
             links_beyond: process.head.links_beyond,
+            identifiers,
         });
     }
     if let [first, second] = &told[..] {

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use nonic_rdma_cm::{IDENTIFIERS_NAME, ShownIdentifiers, read_identifiers};
 use nonic_transport::{
     Counters, SEGMENT_NAME, SegmentFault, SegmentHead, SegmentRegions, read_segment_counters,
     read_segment_head, read_segment_regions,
@@ -71,7 +72,7 @@ impl Process {
         let uid: u32 = uid.unwrap_or(u32::MAX);
         let inner = field("NSpid:").and_then(|pids| pids.split_ascii_whitespace().last()?.parse().ok());
         let inner_pid: i32 = inner.unwrap_or(pid);
-        let segments = match candidates(&place) {
+        let segments = match files_named(&place, SEGMENT_NAME) {
             Ok(segments) => segments,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 let own = rustix::process::geteuid().as_raw();
@@ -104,6 +105,14 @@ impl Process {
         read_segment_regions(&self.segment).map_err(|fault| Unexplained::NoSegment { pid, name, fault })
     }
 
+    /// What it shows of its identifiers of the RDMA connection manager; `None` if it has never had one.
+    pub(super) fn identifiers(&self) -> Option<ShownIdentifiers> {
+        let files = files_named(&PathBuf::from(format!("/proc/{}", self.pid)), IDENTIFIERS_NAME).ok()?;
+        let shown = files.iter().filter_map(|file| read_identifiers(file).ok());
+        // A child that has none holds its parent's.
+        shown.into_iter().find(|shown| shown.owner == self.inner_pid as u32)
+    }
+
     /// What its queue pairs have done by now.
     pub(super) fn counters(&self) -> Result<Counters, Unexplained> {
         let (pid, name) = (self.pid, self.name.clone());
@@ -127,14 +136,15 @@ impl Process {
 }
 
 /// Files of that name among the process's descriptors, opened for reading.
-fn candidates(place: &std::path::Path) -> std::io::Result<Vec<File>> {
+fn files_named(place: &std::path::Path, name: &str) -> std::io::Result<Vec<File>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(place.join("fd"))?.flatten() {
         let path = entry.path();
         let named = fs::read_link(&path).is_ok_and(|target| {
-            target.to_string_lossy().strip_prefix("/memfd:").is_some_and(|rest| {
-                rest == SEGMENT_NAME || rest.strip_prefix(SEGMENT_NAME) == Some(" (deleted)")
-            })
+            target
+                .to_string_lossy()
+                .strip_prefix("/memfd:")
+                .is_some_and(|rest| rest == name || rest.strip_prefix(name) == Some(" (deleted)"))
         });
         // Asking before opening: a pipe or a device can go by any name, too, and opening it can block.
         if named && fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {

@@ -1,0 +1,104 @@
+//! What a process shows of its identifiers follows what becomes of them.
+
+mod common;
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use common::{Side, connect, reached};
+use nonic_rdma_cm::{
+    EventKind, IDENTIFIERS_NAME, Id, IdentifierFacts, PortSpace, Progress, ShownIdentifiers, read_identifiers,
+};
+
+/// The file is the process's, so the tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn shown() -> ShownIdentifiers {
+    let named = |path: &std::path::Path| {
+        let target = path.read_link().unwrap_or_default();
+        target.to_string_lossy().starts_with(&format!("/memfd:{IDENTIFIERS_NAME}"))
+    };
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let path = descriptors.into_iter().find(|path| named(path)).expect("there is no file of identifiers");
+    read_identifiers(&File::open(path).unwrap()).unwrap()
+}
+
+/// How far the identifier with this source has come, as shown.
+fn progress_at(source: Option<SocketAddr>) -> Option<Progress> {
+    let all = shown().identifiers;
+    all.iter().find(|facts| facts.source == source).map(|facts: &IdentifierFacts| facts.progress)
+}
+
+#[test]
+fn each_step_of_a_connection_is_shown_and_what_is_gone_is_not() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (near, far) = (Side::new(), Side::new());
+    let listener = far.listener(PortSpace::Tcp, "127.0.0.1", 0);
+    let to = listener.source();
+    assert_eq!(progress_at(to), Some(Progress::Listening));
+    let asking = near.routed(PortSpace::Tcp, reached(&listener, "127.0.0.1"));
+    assert_eq!(progress_at(asking.source()), Some(Progress::Routed));
+    asking.connect(&common::parameters(b"", 77)).unwrap();
+    assert_eq!(progress_at(asking.source()), Some(Progress::Asking));
+    let asked = Arc::clone(&far.expect(EventKind::ConnectRequest).id);
+    let find = |id: &Id| {
+        let all = shown().identifiers;
+        let found = all.into_iter().find(|facts| facts.destination == id.destination());
+        found.expect("a connected identifier is shown")
+    };
+    let facts = find(&asked);
+    assert_eq!((facts.progress, facts.source), (Progress::Asked, to));
+    assert_eq!((facts.space, facts.destination), (PortSpace::Tcp, asking.source()));
+    asked.accept(&common::parameters(b"", 88)).unwrap();
+    near.expect(EventKind::ConnectResponse);
+    asking.establish().unwrap();
+    far.expect(EventKind::Established);
+    assert_eq!([find(&asked).progress, find(&asking).progress], [Progress::Connected; 2]);
+    asking.disconnect().unwrap();
+    far.expect(EventKind::Disconnected);
+    assert_eq!([find(&asked).progress, find(&asking).progress], [Progress::Ending; 2]);
+    asked.disconnect().unwrap();
+    near.expect(EventKind::Disconnected);
+    assert_eq!(find(&asking).progress, Progress::Over);
+    let (source, id) = (asking.source(), std::process::id());
+    asking.destroy();
+    drop(asking);
+    assert_eq!(progress_at(source), None);
+    assert_eq!(shown().owner, id);
+}
+
+#[test]
+fn identifiers_beyond_the_table_are_counted_and_work() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let before = shown_or_none();
+    let side = Side::new();
+    let many: Vec<_> = (0..1100).map(|_| side.id(PortSpace::Udp)).collect();
+    let all = shown();
+    assert_eq!((all.identifiers.len(), all.beyond), (1023, 1100 + before - 1023));
+    let (near, far) = (Side::new(), Side::new());
+    let _connected = connect(&near, &far);
+    drop(many);
+    let all = shown();
+    assert!(all.identifiers.iter().all(|facts| facts.space == PortSpace::Tcp), "{all:?}");
+    drop(side.id(PortSpace::Udp));
+}
+
+/// How many there are already, of events of the other test that are not over.
+fn shown_or_none() -> u64 {
+    let side = Side::new();
+    let one = side.id(PortSpace::Udp);
+    let count = shown().identifiers.len() as u64 - 1;
+    drop(one);
+    count
+}
+
+#[test]
+fn a_file_that_is_none_is_refused() {
+    let path = std::env::temp_dir().join(format!("nonic-no-identifiers-{}", std::process::id()));
+    std::fs::write(&path, [0; 64 * 1024]).unwrap();
+    assert!(read_identifiers(&File::open(&path).unwrap()).is_err());
+    std::fs::write(&path, b"short").unwrap();
+    assert!(read_identifiers(&File::open(&path).unwrap()).is_err());
+    std::fs::remove_file(path).unwrap();
+}
