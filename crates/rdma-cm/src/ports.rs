@@ -8,6 +8,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use nonic_connection::{Listener, Reservation, ServiceSink, listen_all};
 use nonic_sys::{PerProcess, may_bind_any_port, random_u64};
@@ -17,6 +18,9 @@ use crate::{Error, PortSpace};
 
 /// Ports tried at most before none counts as free.
 const TRIES: usize = 1024;
+
+/// How long it may take until a change of the kernel's range of ports is seen.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is bound to a port of a space.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ struct Table {
     ports: HashMap<(PortSpace, u16), Vec<Bound>>,
     next: u64,
     last_given: u16,
+    /// Those that are given to who asks for any, and when the kernel was asked which these are.
+    any: Option<(Instant, RangeInclusive<u16>)>,
 }
 
 static TABLE: PerProcess<Mutex<Table>> = PerProcess::new();
@@ -201,9 +207,18 @@ impl Table {
         }
     }
 
+    /// The ports that are given to who asks for any. To ask the kernel takes ten times as long as all the rest of that.
+    fn any_ports(&mut self) -> RangeInclusive<u16> {
+        let now = Instant::now();
+        match &self.any {
+            Some((asked, range)) if now.duration_since(*asked) < ASK_AGAIN => range.clone(),
+            _ => self.any.insert((now, any_ports())).1.clone(),
+        }
+    }
+
     /// A port that nobody in this process has, and not the one given last.
     fn choose(&mut self, space: PortSpace) -> Result<u16, Error> {
-        let range = any_ports();
+        let range = self.any_ports();
         let span = u64::from(range.end() - range.start()) + 1;
         let begin = random_u64() % span;
         let mut ports = (0..span).map(|step| range.start() + ((begin + step) % span) as u16);
