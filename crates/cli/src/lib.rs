@@ -1,4 +1,4 @@
-//! The command `nonic`: `run` a program on the software RDMA device, `demo` it, `bench` it, `bench-scale` it, `doctor`
+//! The command `nonic`: `run` a program on the software RDMA device, or put every program of an `env`ironment there, `demo` it, `bench` it, `bench-scale` it, `doctor`
 //! the machine.
 //!
 //! Each command is one module with one definition per flag; help, man page test and parser all come from that
@@ -14,6 +14,7 @@ mod dat_options;
 mod demo;
 mod device_options;
 mod doctor;
+mod env;
 mod holders;
 mod library;
 mod run;
@@ -59,6 +60,7 @@ Every command explains itself: nonic run --help. The manual page is nonic(1).";
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArguments),
+    Env(env::EnvArguments),
     Demo(demo::DemoArguments),
     Bench(bench::BenchArguments),
     BenchScale(bench::ScaleArguments),
@@ -81,6 +83,7 @@ enum Command {
 pub fn main() -> ExitCode {
     match Nonic::parse().command {
         Command::Run(arguments) => run::main(&arguments),
+        Command::Env(arguments) => env::main(&arguments),
         Command::Demo(arguments) => demo::main(&arguments),
         Command::Bench(arguments) => bench::main(&arguments),
         Command::BenchPeer(arguments) => bench::peer_main(&arguments),

@@ -7,7 +7,7 @@ use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place, environm
 use nonic_interop::output::complaints;
 use nonic_interop::program::Finished;
 use nonic_interop::suite::{Suite, Verdict, failed};
-use nonic_interop::toolbox::program;
+use nonic_interop::toolbox::{Toolbox, program};
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
@@ -23,8 +23,25 @@ fn main() -> ExitCode {
     suite.test("ibv_devinfo -d of a device that does not exist fails", no_such_device);
     suite.test("ibv_devinfo shows an InfiniBand port with a LID and a GID", || linked(Link::InfiniBand));
     suite.test("ibv_devinfo shows an Ethernet port with a GID", || linked(Link::Ethernet));
+    suite.test("every program of a shell that has taken nonic's environment uses it", shell);
     suite.test("ibv_asyncwatch opens the device and watches until it is killed", watched);
     suite.run()
+}
+
+/// Of one that has given it back none does.
+fn shell() -> Verdict {
+    let nonic = &Toolbox::find()?.nonic.display().to_string();
+    let devices = program("ibv_devices")?.display().to_string();
+    let script = format!(
+        "eval \"$({nonic} env --device-name shell)\" && {devices} && eval \"$({nonic} env --off)\" && echo given back && \
+         {devices} 2>&1"
+    );
+    let finished = Place::prepare(AS_IT_COMES)?.bare(["/bin/sh", "-c", &script])?.run()?;
+    let text = finished.printed();
+    match text.split_once("given back") {
+        Some((taken, back)) if taken.contains("shell0") && !back.contains("shell0") => Ok(()),
+        _ => failed(format!("the devices are not there, or still there\n{}", finished.report())),
+    }
 }
 
 fn run(environment: Environment, options: &[&str], name: &str, arguments: &[&str]) -> Verdict<Finished> {

@@ -1,0 +1,100 @@
+//! `nonic env`: what it prints, and what becomes of a shell that takes it.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::{Outcome, nonic, run, scratch, stub_folder, wrapped};
+
+/// A shell that runs this script, with the command as `$NONIC` and its libraries in `folder`.
+fn shell(folder: &Path, script: &str) -> Command {
+    let mut shell = wrapped(&[], Path::new("sh"));
+    shell.args(["-e", "-c", script]).env("NONIC", env!("CARGO_BIN_EXE_nonic")).env("NONIC_LIB_DIR", folder);
+    shell
+}
+
+fn env(folder: &Path, arguments: &[&str]) -> Outcome {
+    run(nonic().env("NONIC_LIB_DIR", folder).arg("env").args(arguments))
+}
+
+#[test]
+fn a_shell_that_takes_it_finds_the_libraries_first_and_the_settings_set() {
+    let folder = stub_folder();
+    let script =
+        "eval \"$($NONIC env --tier ring --node 1)\"; echo $LD_LIBRARY_PATH $NONIC_TIER $NONIC_SCIF_NODE";
+    let mut command = shell(&folder, script);
+    command.env("LD_LIBRARY_PATH", "/elsewhere:/and/there");
+    let expected = format!("{}:/elsewhere:/and/there ring 1\n", folder.display());
+    assert_eq!(run(&mut command).exits(0).output, expected);
+}
+
+#[test]
+fn the_folder_stands_there_once_however_often_it_is_taken() {
+    let folder = stub_folder();
+    let script = "eval \"$($NONIC env)\"; eval \"$($NONIC env)\"; echo $LD_LIBRARY_PATH";
+    assert_eq!(run(&mut shell(&folder, script)).exits(0).output, format!("{}\n", folder.display()));
+}
+
+#[test]
+fn what_was_taken_is_given_back_and_what_was_there_before_stays() {
+    let folder = stub_folder();
+    let script = "
+        eval \"$($NONIC env --tier ring --noncoherent)\"
+        eval \"$($NONIC env --off)\"
+        echo ${LD_LIBRARY_PATH-unset} ${DAT_OVERRIDE-unset}
+        env | grep -c NONIC_ || true";
+    let outcome = run(shell(&folder, script).env("LD_LIBRARY_PATH", "/elsewhere"));
+    assert_eq!(outcome.exits(0).output, "/elsewhere unset\n0\n");
+    assert_eq!(run(&mut shell(&folder, script)).exits(0).output, "unset unset\n0\n");
+}
+
+#[test]
+fn a_registry_of_udapl_that_was_chosen_stays_chosen() {
+    let folder = stub_folder();
+    std::fs::write(folder.join("dat.conf"), "").unwrap();
+    let script = "eval \"$($NONIC env)\"; echo $DAT_OVERRIDE; eval \"$($NONIC env --off)\"; echo ${DAT_OVERRIDE-unset}";
+    let own = format!("{}/dat.conf\nunset\n", folder.display());
+    assert_eq!(run(&mut shell(&folder, script)).exits(0).output, own);
+    let chosen = run(shell(&folder, script).env("DAT_OVERRIDE", "/my/dat.conf"));
+    assert_eq!(chosen.exits(0).output, "/my/dat.conf\n/my/dat.conf\n");
+}
+
+#[test]
+fn a_folder_with_quotes_and_blanks_in_its_name_is_one_word() {
+    let folder = scratch();
+    let folder = folder.join("it's a \"place\" $HOME");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("libibverbs.so.1"), "").unwrap();
+    // The loader would take the $ for a token of its own.
+    env(&folder, &[]).exits(2).complains_of(&["$", "NONIC_LIB_DIR"]);
+    let folder = folder.with_file_name("it's a \"place\"");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("libibverbs.so.1"), "").unwrap();
+    let mut command = shell(&folder, "eval \"$($NONIC env)\"; printf %s \"$LD_LIBRARY_PATH\"");
+    assert_eq!(run(&mut command).exits(0).output, folder.display().to_string());
+}
+
+#[test]
+fn a_ci_file_gets_names_and_values() {
+    let folder = stub_folder();
+    let outcome = env(&folder, &["--github", "--devices", "2"]).exits(0);
+    assert_eq!(outcome.output, format!("LD_LIBRARY_PATH={}\nNONIC_DEVICES=2\n", folder.display()));
+    assert_eq!(outcome.errors, "");
+}
+
+#[test]
+fn what_makes_no_sense_is_bad_usage_and_prints_no_line() {
+    let folder = stub_folder();
+    for (arguments, word) in [
+        (&["--github", "--off"][..], "--off"),
+        (&["--github", "--shell", "fish"], "--shell"),
+        (&["--shell", "cmd"], "cmd"),
+        (&["--tier", "fast"], "fast"),
+    ] {
+        let outcome = env(&folder, arguments).exits(2).complains_of(&[word]);
+        assert_eq!(outcome.output, "");
+    }
+    let nowhere = env(Path::new("/nowhere"), &[]).exits(2).complains_of(&["/nowhere"]);
+    assert_eq!(nowhere.output, "");
+}
