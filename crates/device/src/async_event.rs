@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::completion_queue::CompletionQueue;
-use crate::queue_pair::QueuePair;
+use crate::queue_pair::{OpenedQueuePair, QueuePair};
 use crate::shared_receive_queue::SharedReceiveQueue;
 
 /// What happened. The numbers are those of `enum ibv_event_type`.
@@ -45,6 +45,8 @@ pub enum AsyncElement {
     CompletionQueue(Arc<CompletionQueue>),
     /// A queue pair.
     QueuePair(Arc<QueuePair>),
+    /// A queue pair, for one who opened it.
+    OpenedQueuePair(Arc<OpenedQueuePair>),
     /// A shared receive queue.
     SharedReceiveQueue(Arc<SharedReceiveQueue>),
     /// A port, 1 based.
@@ -67,6 +69,7 @@ impl AsyncElement {
         match self {
             Self::CompletionQueue(queue) => queue.async_account().delivered(),
             Self::QueuePair(pair) => pair.async_account().delivered(),
+            Self::OpenedQueuePair(pair) => pair.async_account().delivered(),
             Self::SharedReceiveQueue(queue) => queue.async_account().delivered(),
             Self::Port(_) | Self::Device => {}
         }

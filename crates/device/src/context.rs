@@ -160,8 +160,8 @@ impl Context {
     /// Closes the device: its queue pairs are destroyed. Closing twice is harmless.
     pub fn close(&self) {
         self.forget_events(|_| true);
-        for pair in self.engine().queue_pairs_of(self) {
-            pair.destroy_now();
+        for pair in self.engine().all_pairs() {
+            pair.lose_context(self);
         }
     }
 

@@ -67,16 +67,19 @@ pub use multicast::GroupError;
 pub use nonic_memory::*;
 pub use nonic_protocol::{
     AddressVector, AttributeMask, Capabilities, Completion, CompletionOpcode, DatagramDestination,
-    GlobalRoute, Operation, PostError, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest, RemoteRange,
-    ScatterGather, SendFlags, SendRequest, Status, TransitionError, WindowId, check_transition,
+    Destination, GlobalRoute, Operation, PostError, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest,
+    RemoteRange, ScatterGather, SendFlags, SendRequest, SrqNumber, Status, TransitionError, WindowId,
+    check_transition,
 };
 pub use nonic_transport::{Counter, Counters, Tier};
 pub use own_thread::{OwnThread, Starter};
 pub use port::{GidEntry, GidKind, PortAttributes};
 pub use process::{fork_init, is_fork_initialized};
 pub use program_memory::ProgramAddress;
-pub use queue_pair::{Posting, QueuePair, QueuePairObserver, QueuePairRequest};
+pub use queue_pair::{OpenedQueuePair, Posting, QueuePair, QueuePairObserver, QueuePairRequest};
 pub use region::{Region, RegionMemory, RegionRequest};
-pub use shared_receive_queue::{SharedReceiveObserver, SharedReceiveQueue};
+pub use shared_receive_queue::{
+    DomainError, DomainFile, ExtendedDomain, SharedReceiveObserver, SharedReceiveQueue,
+};
 pub use wait_bell::WaitBell;
 pub use zone::{AddressHandle, Zone};

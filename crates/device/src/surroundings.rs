@@ -6,11 +6,12 @@ use nonic_memory::{Access, Key, SharedSlice};
 use nonic_protocol::{
     AffiliatedError, Arrived, AtomicChange, BaseHeader, Direct, Event, Extent, Happening, LocalTurn, Message,
     NotChanged, Operation, Outcome, QpNumber, QpType, ReadPushed, Receive, RemoteRange, SendPull, Slot,
-    Status, Step, Surroundings,
+    SrqNumber, Status, Step, Surroundings,
 };
 use nonic_transport::FRAGMENT;
 
 use crate::async_event::AsyncEventKind;
+use crate::queue_pair::ReceivesFrom;
 use crate::queue_pair::{Arrival, Inner, Path, QueuePair};
 use crate::requester::cut;
 
@@ -22,7 +23,7 @@ impl Surroundings<Path, Instant> for &QueuePair {
 
     #[inline]
     fn service(&self) -> QpType {
-        self.transport
+        self.service
     }
 
     #[inline]
@@ -70,8 +71,15 @@ impl Surroundings<Path, Instant> for &QueuePair {
         }
     }
 
-    fn push_read(&mut self, path: &Path, message: &Message, from: RemoteRange, count: u32) -> ReadPushed {
-        self.push_read_bytes(&path.link, message, from, count)
+    fn push_read(
+        &mut self,
+        path: &Path,
+        message: &Message,
+        queue: Option<SrqNumber>,
+        from: RemoteRange,
+        count: u32,
+    ) -> ReadPushed {
+        self.push_read_bytes(&path.link, message, queue, from, count)
     }
 
     fn await_room(&mut self, path: &Path) {
@@ -169,6 +177,10 @@ impl Surroundings<Path, Instant> for &QueuePair {
 
     fn start_datagram(&mut self, connection: &mut Inner, number: u64, slot: &Slot) -> Step {
         QueuePair::start_datagram(self, connection, number, slot)
+    }
+
+    fn turn_to(&mut self, queue: SrqNumber) -> bool {
+        self.turn_to_queue(queue)
     }
 
     #[inline]
@@ -272,7 +284,7 @@ impl Surroundings<Path, Instant> for &QueuePair {
     }
 
     fn was_flushed(&mut self) {
-        if self.shared_receives.is_some() {
+        if matches!(self.receives_from, ReceivesFrom::Shared(_)) {
             QueuePair::raise(self, AsyncEventKind::QpLastWqeReached);
         }
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use common::program;
 use nonic_device::{
     Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context,
-    DatagramDestination, GlobalRoute, GroupError, Operation, QpAttributes, QpNumber, QpState, QpType,
-    QueuePair, QueuePairRequest, ReceiveRequest, Region, RegionMemory, RegionRequest, ScatterGather,
+    DatagramDestination, Destination, GlobalRoute, GroupError, Operation, QpAttributes, QpNumber, QpState,
+    QpType, QueuePair, QueuePairRequest, ReceiveRequest, Region, RegionMemory, RegionRequest, ScatterGather,
     SendFlags, SendRequest, Zone, devices,
 };
 use nonic_second_process::{SecondProcess, role, serve};
@@ -112,7 +112,7 @@ impl Member {
             operation: Operation::Send { immediate: None },
             flags: SendFlags::default(),
             pieces: &[self.piece(4000, 1)],
-            destination: Some(destination),
+            destination: Some(Destination::Datagram(destination)),
         };
         // SAFETY: the piece lies in the region over this member's own buffer.
         unsafe { self.pair.post_send(&request).unwrap() };

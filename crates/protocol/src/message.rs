@@ -6,7 +6,7 @@
 use core::mem::Discriminant;
 
 use crate::key::Key;
-use crate::number::{Psn, QpNumber, RemoteRange};
+use crate::number::{Psn, QpNumber, RemoteRange, SrqNumber};
 use crate::refusal::Refusal;
 
 /// What every message begins with (the base transport header, 9.2).
@@ -44,10 +44,23 @@ pub struct Message {
 pub enum Body {
     /// The responder of a connected queue pair.
     Request(Request),
+    /// The responder of an extended reliable connection, for a shared receive queue of its domain (annex A14, XRCETH).
+    Extended(SrqNumber, Request),
     /// The requester of a reliable one.
     Answer(Answer),
     /// The receive queue of a queue pair that has no connection.
     Datagram(Datagram),
+}
+
+impl Body {
+    /// What it asks, if it asks anything.
+    #[inline]
+    pub fn request(&self) -> Option<&Request> {
+        match self {
+            Self::Request(request) | Self::Extended(_, request) => Some(request),
+            Self::Answer(_) | Self::Datagram(_) => None,
+        }
+    }
 }
 
 /// Which part of a message's bytes a fragment brings.

@@ -16,6 +16,17 @@ impl QpNumber {
     }
 }
 
+/// Number of a shared receive queue of an XRC domain, 24 bits; 0 is never given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SrqNumber(pub u32);
+
+impl SrqNumber {
+    /// The number in the low 24 bits of `raw`.
+    pub const fn masked(raw: u32) -> Self {
+        Self(raw & QpNumber::MASK)
+    }
+}
+
 /// Memory of a peer: an address in the space of the region `key` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteRange {

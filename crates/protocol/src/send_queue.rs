@@ -4,9 +4,11 @@
 use alloc::vec::Vec;
 
 use crate::attributes::Capabilities;
-use crate::number::Psn;
+use crate::number::{Psn, SrqNumber};
 use crate::state::QpType;
-use crate::work_request::{DatagramDestination, Operation, PostError, ScatterGather, SendFlags, SendRequest};
+use crate::work_request::{
+    DatagramDestination, Destination, Operation, PostError, ScatterGather, SendFlags, SendRequest,
+};
 
 /// One posted request.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +41,7 @@ pub struct SendQueue {
     slots: Vec<Slot>,
     pieces: Vec<ScatterGather>,
     inline: Vec<u8>,
-    destinations: Vec<DatagramDestination>,
+    destinations: Vec<Destination>,
     /// Requests posted since the beginning.
     pub posted: u64,
     /// Those of them that are started.
@@ -120,7 +122,12 @@ impl SendQueue {
         if self.posted + ahead - freed >= u64::from(capacity) {
             return Err(PostError::QueueFull { capacity });
         }
-        if transport == QpType::UnreliableDatagram && request.destination.is_none() {
+        let names_destination = match transport {
+            QpType::UnreliableDatagram => matches!(request.destination, Some(Destination::Datagram(_))),
+            QpType::ExtendedSend => matches!(request.destination, Some(Destination::Queue(_))),
+            _ => true,
+        };
+        if !names_destination {
             return Err(PostError::NoDestination);
         }
         Ok(())
@@ -163,7 +170,7 @@ impl SendQueue {
             }
             self.pieces[place * most..][..pieces].copy_from_slice(request.pieces);
         }
-        if transport == QpType::UnreliableDatagram
+        if matches!(transport, QpType::UnreliableDatagram | QpType::ExtendedSend)
             && let Some(destination) = request.destination
         {
             if self.destinations.is_empty() {
@@ -231,8 +238,20 @@ impl SendQueue {
     }
 
     /// Where a datagram goes.
-    pub fn destination(&self, number: u64) -> DatagramDestination {
-        self.destinations[self.place(number)]
+    pub fn datagram_destination(&self, number: u64) -> Option<DatagramDestination> {
+        match self.destinations.get(self.place(number))? {
+            Destination::Datagram(destination) => Some(*destination),
+            Destination::Queue(_) => None,
+        }
+    }
+
+    /// The shared receive queue that a request on an extended connection is for; `None` on any other.
+    #[inline]
+    pub fn destination_queue(&self, number: u64) -> Option<SrqNumber> {
+        match self.destinations.get(self.place(number))? {
+            Destination::Queue(queue) => Some(*queue),
+            Destination::Datagram(_) => None,
+        }
     }
 
     /// Lends the inline bytes of all slots, to be put back.

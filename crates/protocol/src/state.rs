@@ -12,6 +12,30 @@ pub enum QpType {
     UnreliableConnection = 3,
     /// Unreliable datagram.
     UnreliableDatagram = 4,
+    /// The end of an extended reliable connection that requests (IBTA vol. 1, annex A14: XRC initiator).
+    ExtendedSend = 9,
+    /// The end that responds (XRC target).
+    ExtendedReceive = 10,
+}
+
+impl QpType {
+    /// The service by whose rules it sends and answers: an extended reliable connection keeps those of a reliable one.
+    pub const fn service(self) -> Self {
+        match self {
+            Self::ExtendedSend | Self::ExtendedReceive => Self::ReliableConnection,
+            other => other,
+        }
+    }
+
+    /// Whether it requests, and so has a send queue.
+    pub const fn requests(self) -> bool {
+        !matches!(self, Self::ExtendedReceive)
+    }
+
+    /// Whether it answers requests of a peer's.
+    pub const fn responds(self) -> bool {
+        !matches!(self, Self::ExtendedSend)
+    }
 }
 
 /// State of a queue pair. The numbers are those of `enum ibv_qp_state`.
@@ -130,6 +154,17 @@ impl AttributeMask {
         self.0 & other.0 != 0
     }
 
+    /// What of it concerns a queue pair of this type. Attributes of the end that a queue pair of an extended connection is not are
+    /// not looked at: programs set both ends up alike (Linux `modify_qp_mask`).
+    pub const fn concerning(self, transport: QpType) -> Self {
+        let ignored = match transport {
+            QpType::ExtendedSend => Self::MAX_DEST_RD_ATOMIC.and(Self::MIN_RNR_TIMER),
+            QpType::ExtendedReceive => Self::MAX_RD_ATOMIC.and(Self::RETRY_COUNT).and(Self::RNR_RETRY),
+            _ => Self::NONE,
+        };
+        Self(self.0 & !ignored.0)
+    }
+
     const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -197,7 +232,8 @@ fn attributes_of(transport: QpType, from: QpState, to: QpState) -> Option<(Attri
     use AttributeMask as A;
     use QpState::*;
     let datagram = transport == QpType::UnreliableDatagram;
-    let reliable = transport == QpType::ReliableConnection;
+    let reliable = transport.service() == QpType::ReliableConnection;
+    let (requests, responds) = (reliable && transport.requests(), reliable && transport.responds());
     let none = A::NONE;
     let identity = A::PKEY_INDEX | A::PORT | if datagram { A::QKEY } else { A::ACCESS_FLAGS };
     Some(match (from, to) {
@@ -212,17 +248,17 @@ fn attributes_of(transport: QpType, from: QpState, to: QpState) -> Option<(Attri
         (Init, ReadyToReceive) if datagram => (none, A::PKEY_INDEX | A::QKEY),
         (Init, ReadyToReceive) => {
             let path = A::ADDRESS_VECTOR | A::PATH_MTU | A::DESTINATION_QP | A::RQ_PSN;
-            let reads = if reliable { A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER } else { none };
+            let reads = if responds { A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER } else { none };
             (path | reads, A::ALTERNATE_PATH | A::ACCESS_FLAGS | A::PKEY_INDEX)
         }
         (ReadyToReceive, ReadyToSend) if datagram => (A::SQ_PSN, A::CURRENT_STATE | A::QKEY),
         (ReadyToReceive, ReadyToSend) => {
-            let retries =
-                if reliable { A::TIMEOUT | A::RETRY_COUNT | A::RNR_RETRY | A::MAX_RD_ATOMIC } else { none };
-            (A::SQ_PSN | retries, running_options(reliable))
+            let retries = if requests { A::RETRY_COUNT | A::RNR_RETRY | A::MAX_RD_ATOMIC } else { none };
+            let timeout = if reliable { A::TIMEOUT } else { none };
+            (A::SQ_PSN | timeout | retries, running_options(responds))
         }
         (ReadyToSend | SendQueueDrain, ReadyToSend) if datagram => (none, A::CURRENT_STATE | A::QKEY),
-        (ReadyToSend | SendQueueDrain, ReadyToSend) => (none, running_options(reliable)),
+        (ReadyToSend | SendQueueDrain, ReadyToSend) => (none, running_options(responds)),
         (ReadyToSend, SendQueueDrain) => (none, A::ENABLE_DRAINED_NOTIFY),
         (SendQueueDrain, SendQueueDrain) if datagram => (none, A::PKEY_INDEX | A::QKEY),
         (SendQueueDrain, SendQueueDrain) => {
@@ -231,14 +267,10 @@ fn attributes_of(transport: QpType, from: QpState, to: QpState) -> Option<(Attri
                 | A::ACCESS_FLAGS
                 | A::PKEY_INDEX
                 | A::PATH_MIGRATION_STATE;
-            let reads = A::PORT
-                | A::TIMEOUT
-                | A::RETRY_COUNT
-                | A::RNR_RETRY
-                | A::MAX_RD_ATOMIC
-                | A::MAX_DEST_RD_ATOMIC
-                | A::MIN_RNR_TIMER;
-            (none, if reliable { path | reads } else { path })
+            let timeout = if reliable { A::PORT | A::TIMEOUT } else { none };
+            let retries = if requests { A::RETRY_COUNT | A::RNR_RETRY | A::MAX_RD_ATOMIC } else { none };
+            let reads = if responds { A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER } else { none };
+            (none, path | timeout | retries | reads)
         }
         (SendQueueError, ReadyToSend) if datagram => (none, A::CURRENT_STATE | A::QKEY),
         (SendQueueError, ReadyToSend) if !reliable => (none, A::CURRENT_STATE | A::ACCESS_FLAGS),
@@ -246,10 +278,10 @@ fn attributes_of(transport: QpType, from: QpState, to: QpState) -> Option<(Attri
     })
 }
 
-fn running_options(reliable: bool) -> AttributeMask {
+fn running_options(responds: bool) -> AttributeMask {
     use AttributeMask as A;
     let common = A::CURRENT_STATE | A::ACCESS_FLAGS | A::ALTERNATE_PATH | A::PATH_MIGRATION_STATE;
-    if reliable { common | A::MIN_RNR_TIMER } else { common }
+    if responds { common | A::MIN_RNR_TIMER } else { common }
 }
 
 #[cfg(test)]
@@ -291,10 +323,38 @@ mod tests {
             (SendQueueDrain, ReadyToSend),
             (SendQueueDrain, SendQueueDrain),
         ];
-        assert_eq!(moves(QpType::ReliableConnection), expected);
+        for reliable in [QpType::ReliableConnection, QpType::ExtendedSend, QpType::ExtendedReceive] {
+            assert_eq!(moves(reliable), expected);
+        }
         expected.push((SendQueueError, ReadyToSend));
         assert_eq!(moves(QpType::UnreliableConnection), expected);
         assert_eq!(moves(QpType::UnreliableDatagram), expected);
+    }
+
+    #[test]
+    fn each_end_of_an_extended_connection_is_told_what_it_needs_and_not_what_the_other_needs() {
+        use AttributeMask as A;
+        use QpState::*;
+        let (sends, receives) = (QpType::ExtendedSend, QpType::ExtendedReceive);
+        let of = |transport, from, to| attributes_of(transport, from, to).expect("there is such a move");
+        let path = A::ADDRESS_VECTOR | A::PATH_MTU | A::DESTINATION_QP | A::RQ_PSN;
+        assert_eq!(of(sends, Init, ReadyToReceive).0, path);
+        assert_eq!(of(receives, Init, ReadyToReceive).0, path | A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER);
+        let retries = A::RETRY_COUNT | A::RNR_RETRY | A::MAX_RD_ATOMIC;
+        assert_eq!(of(sends, ReadyToReceive, ReadyToSend).0, A::SQ_PSN | A::TIMEOUT | retries);
+        assert_eq!(of(receives, ReadyToReceive, ReadyToSend).0, A::SQ_PSN | A::TIMEOUT);
+        for from in [ReadyToReceive, ReadyToSend, SendQueueDrain] {
+            assert!(!of(sends, from, ReadyToSend).1.has(A::MIN_RNR_TIMER));
+            assert!(of(receives, from, ReadyToSend).1.has(A::MIN_RNR_TIMER));
+        }
+        let (sends, receives) =
+            (of(sends, SendQueueDrain, SendQueueDrain).1, of(receives, SendQueueDrain, SendQueueDrain).1);
+        let all = A(u32::MAX);
+        assert_eq!(all.concerning(QpType::ExtendedSend).0, !(A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER).0);
+        assert_eq!(all.concerning(QpType::ExtendedReceive).0, !retries.0);
+        assert_eq!(all.concerning(QpType::ReliableConnection), all);
+        assert!(!sends.has(A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER) && !receives.has(retries));
+        assert_eq!(sends | receives, of(QpType::ReliableConnection, SendQueueDrain, SendQueueDrain).1);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::happening::Happening;
 use crate::key::Key;
 use crate::message::{AtomicChange, BaseHeader, Extent, Message, SendPull};
-use crate::number::{QpNumber, RemoteRange};
+use crate::number::{QpNumber, RemoteRange, SrqNumber};
 use crate::receive_queue::Receive;
 use crate::responder::{AffiliatedError, Outcome};
 use crate::send_queue::Slot;
@@ -28,7 +28,7 @@ pub trait Surroundings<P, T: Moment>: Sized {
     /// Bytes of a message that are carried in one piece, at most.
     const FRAGMENT: u32;
 
-    /// The service of the queue pair.
+    /// The service of the queue pair ([`QpType::service`]).
     fn service(&self) -> QpType;
     /// Its number.
     fn number(&self) -> QpNumber;
@@ -52,8 +52,15 @@ pub trait Surroundings<P, T: Moment>: Sized {
         offset: u64,
         count: u64,
     ) -> bool;
-    /// The same with bytes that the peer reads (9.7.5, 9.4.4).
-    fn push_read(&mut self, path: &P, message: &Message, from: RemoteRange, count: u32) -> ReadPushed;
+    /// The same with bytes that the peer reads (9.7.5, 9.4.4); on an extended connection memory of the zone of `queue`.
+    fn push_read(
+        &mut self,
+        path: &P,
+        message: &Message,
+        queue: Option<SrqNumber>,
+        from: RemoteRange,
+        count: u32,
+    ) -> ReadPushed;
     /// There was no room; the connection is to go on when there is ([`Connection::resume`]).
     fn await_room(&mut self, path: &P);
     /// Calls the peer, which may not be looking, to what was given to the carrier.
@@ -119,6 +126,10 @@ pub trait Surroundings<P, T: Moment>: Sized {
     ) -> Outcome;
     /// Starts a datagram, which is request `number` (9.8.3).
     fn start_datagram(&mut self, connection: &mut Connection<P, T>, number: u64, slot: &Slot) -> Step;
+
+    /// On an extended connection: what the peer asks from now on concerns this shared receive queue, its receives and its zone.
+    /// False: the domain has no such queue, and nothing has changed.
+    fn turn_to(&mut self, queue: SrqNumber) -> bool;
 
     // Memory of this side, behind the gate.
 

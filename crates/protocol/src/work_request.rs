@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::key::Key;
-use crate::number::{QpNumber, RemoteRange};
+use crate::number::{QpNumber, RemoteRange, SrqNumber};
 
 /// One piece of local memory of a work request (`ibv_sge`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +191,15 @@ pub struct DatagramDestination {
     pub q_key: u32,
 }
 
+/// Where a request goes that says so itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// A datagram: to a queue pair.
+    Datagram(DatagramDestination),
+    /// A request on an extended reliable connection: to a shared receive queue of the peer's domain (annex A14).
+    Queue(SrqNumber),
+}
+
 /// The path part of an address handle or a connected queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressVector {
@@ -234,8 +243,8 @@ pub struct SendRequest<'a> {
     pub flags: SendFlags,
     /// The local memory.
     pub pieces: &'a [ScatterGather],
-    /// Destination, for unreliable datagrams only.
-    pub destination: Option<DatagramDestination>,
+    /// Where it goes, if that is not the one peer.
+    pub destination: Option<Destination>,
 }
 
 /// A receive request, borrowed from the caller for the duration of the call.

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use nonic_device::{Operation, QueuePair, ScatterGather, SendFlags, SendRequest};
+use nonic_device::{Destination, Operation, QueuePair, ScatterGather, SendFlags, SendRequest};
 use nonic_memory::SharedSlice;
 
 use crate::Result;
@@ -28,7 +28,7 @@ pub(crate) fn post_to(
     mark: u64,
     operation: Operation,
     source: Source<'_>,
-    destination: Option<nonic_device::DatagramDestination>,
+    destination: Option<Destination>,
 ) -> Result<()> {
     let (pieces, inline) = match source {
         Source::Buffer(buffer, parts) => (parts.map(|(offset, length)| buffer.piece(offset, length)), false),

@@ -150,7 +150,10 @@ pub(crate) fn to_receive(options: &Options, peer: QpNumber, path: nonic_device::
     let mask = match options.transport {
         QpType::UnreliableDatagram => A::NONE,
         QpType::UnreliableConnection => path,
-        QpType::ReliableConnection => path | A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER,
+        // What is the other end's to know is not looked at.
+        QpType::ReliableConnection | QpType::ExtendedSend | QpType::ExtendedReceive => {
+            path | A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER
+        }
     };
     (attributes, A::STATE | mask)
 }
@@ -167,7 +170,7 @@ pub(crate) fn to_send(options: &Options) -> Change {
         max_rd_atomic: options.max_rd_atomic,
         ..QpAttributes::default()
     };
-    let reliable = options.transport == QpType::ReliableConnection;
+    let reliable = options.transport.service() == QpType::ReliableConnection;
     let retries =
         if reliable { A::TIMEOUT | A::RETRY_COUNT | A::RNR_RETRY | A::MAX_RD_ATOMIC } else { A::NONE };
     (attributes, A::STATE | A::SQ_PSN | retries)

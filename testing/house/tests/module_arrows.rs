@@ -34,13 +34,13 @@ const CRATES: [Crate; 7] = [
             // The engine finds the objects by number, and carries on what they began.
             ("engine", "agent"),
             ("engine", "completion_queue"),
-            ("engine", "context"),
             ("engine", "memory_window"),
             ("engine", "own_thread"),
             ("engine", "pair_table"),
             ("engine", "presence"),
             ("engine", "queue_pair"),
             ("engine", "region"),
+            ("engine", "shared_receive_queue"),
         ],
     },
     Crate {

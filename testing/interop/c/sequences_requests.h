@@ -663,8 +663,8 @@ static uint64_t operations_of(int type)
 // What is due for what only ibv_create_qp_ex has.
 static int extended_is_due(const struct ibv_qp_init_attr_ex *init)
 {
-    uint32_t refused = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
-    uint32_t known = refused | IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+    uint32_t refused = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+    uint32_t known = refused | IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
                      IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     uint64_t all = operations_of(IBV_QPT_RC) | IBV_QP_EX_WITH_TSO | 1 << 12;
     if (init->comp_mask & ~known)

@@ -148,7 +148,7 @@ static void not_there(void)
     struct ibv_context *context = some(CONTEXT)->at;
     struct object *pd = some(PD), *mr = some(MR), *qp = some(QP);
     struct ibv_cq_init_attr_ex cq = {.cqe = (uint32_t)wild()};
-    struct ibv_xrcd_init_attr xrcd = {.comp_mask = (uint32_t)wild(), .fd = -1};
+    struct ibv_xrcd_init_attr xrcd = {.comp_mask = (uint32_t)wild() | IBV_XRCD_INIT_ATTR_RESERVED, .fd = -1};
     struct ibv_ece ece = {0};
     struct ibv_sge piece = {0};
     struct ibv_td_init_attr td = {0};

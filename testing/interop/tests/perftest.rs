@@ -1,4 +1,4 @@
-//! perftest without `-R`: bandwidth and latency of writes, reads, sends and atomics.
+//! perftest without `-R`: bandwidth and latency of writes, reads, sends and atomics, on every service.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -73,6 +73,18 @@ const CASES: &[Case] = &[
     sizes("ib_write_lat", "-n 5 -a", ALL_SIZES),
     case("ib_write_lat", "-n 200 -s 64 -I 64"),
     case("ib_write_lat", "-n 5 -s 8388608"),
+    // ---- extended reliable connections
+    everywhere(case("ib_send_bw", "-n 500 -c XRC")),
+    case("ib_send_bw", "-n 300 -c XRC -b"),
+    case("ib_send_bw", "-n 300 -c XRC -q 4"),
+    full(sizes("ib_send_bw", "-n 30 -a -c XRC", ALL_SIZES)),
+    case("ib_send_lat", "-n 300 -c XRC"),
+    everywhere(case("ib_write_bw", "-n 500 -c XRC")),
+    case("ib_write_bw", "-n 300 -c XRC -b -q 2"),
+    case("ib_read_bw", "-n 300 -c XRC"),
+    case("ib_read_lat", "-n 300 -c XRC"),
+    case("ib_atomic_bw", "-n 300 -c XRC"),
+    case("ib_atomic_lat", "-n 300 -c XRC -A CMP_AND_SWAP"),
     // ---- RDMA read
     case("ib_read_bw", "-n 1000"),
     sizes("ib_read_bw", "-n 50 -a", ALL_SIZES),

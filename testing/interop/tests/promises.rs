@@ -49,6 +49,11 @@ const CASES: &[Case] = &[
         one_tier: true,
     },
     Case {
+        sentence: "extended reliable connections bring requests to the queues they name, and refusals change nothing",
+        program: "extended",
+        one_tier: false,
+    },
+    Case {
         sentence: "memory windows are bound, used and taken back, and what is wrong moves nothing",
         program: "windows",
         one_tier: false,

@@ -21,7 +21,6 @@ const OF_OTHERS: [&str; 3] = ["test_mlx5", "test_efa", "test_cuda"];
 /// What the tests say when they skip, and why that is right here.
 const SKIPS: &[(&str, &str)] = &[
     ("skip RoCE test", "the port is an InfiniBand port unless told otherwise"),
-    ("Create XRCD is not supported", "the transport XRC is not there"),
     ("Create Extended CQ is not supported", "extended completion queues are not there"),
     ("Extended CQ is not supported", "extended completion queues are not there"),
     (

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use nonic_protocol::{Body, Message};
+use nonic_protocol::Message;
 
 /// Bytes of a fragment: few, so that many messages have several.
 pub(crate) const FRAGMENT: u64 = 64;
@@ -21,7 +21,7 @@ impl Carried {
     /// Whether it is a fragment between the first and the last of a request.
     pub(crate) fn is_middle(&self) -> bool {
         let length = self.payload.len() as u32;
-        matches!(&self.message.body, Body::Request(request) if !request.is_first() && !request.is_last(length))
+        self.message.body.request().is_some_and(|request| !request.is_first() && !request.is_last(length))
     }
 }
 

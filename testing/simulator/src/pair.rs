@@ -307,10 +307,10 @@ fn take(pair: &mut QueuePair, around: &mut Around<'_>, carried: &Carried) -> boo
             if around.chance.once_in(2) && is_of_peer && take_at_once(pair, around, carried, &request) {
                 return false;
             }
-            let delivery = pair.handle_request(around, is_of_peer, base, &request, carried);
+            let delivery = pair.handle_request(around, is_of_peer, base, None, &request, carried);
             delivery == nonic_protocol::Delivery::Held
         }
-        Body::Datagram(_) => panic!("these queue pairs are connected"),
+        Body::Extended(..) | Body::Datagram(_) => panic!("these queue pairs are connected"),
     }
 }
 

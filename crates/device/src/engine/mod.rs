@@ -39,6 +39,7 @@ pub(crate) use self::waiter::{Awaited, Drive, Next, Turn};
 use self::windows::WindowTable;
 use crate::config::Config;
 use crate::error::{OpenError, asked};
+use crate::shared_receive_queue::Domains;
 
 /// One engine.
 #[derive(Debug)]
@@ -50,6 +51,7 @@ pub(crate) struct Engine {
     zones: AtomicU32,
     pairs: Pairs,
     pub(crate) windows: WindowTable,
+    pub(crate) domains: Domains,
     pub(crate) groups: Groups,
     pub(crate) links: Links,
     driving: Driving,
@@ -93,6 +95,7 @@ impl Engine {
             zones: AtomicU32::new(1),
             pairs: Pairs::new()?,
             windows: WindowTable::default(),
+            domains: Domains::default(),
             groups: Groups::default(),
             links: Links::new(&party)?,
             driving: Driving::new(config.rest),

@@ -12,7 +12,6 @@ use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, claim_block};
 use super::{Engine, EngineOwner, lock};
 use crate::agent;
 use crate::completion_queue::{CompletionQueue, SendCredit};
-use crate::context::Context;
 use crate::error::{CreateError, OpenError, asked};
 use crate::limits::QUEUE_PAIRS_MAX;
 use crate::pair_table::PairTable;
@@ -87,14 +86,8 @@ impl Engine {
         self.pairs.table.read().unwrap_or_else(PoisonError::into_inner).find(number)
     }
 
-    pub(super) fn all_pairs(&self) -> Vec<Arc<QueuePair>> {
+    pub(crate) fn all_pairs(&self) -> Vec<Arc<QueuePair>> {
         self.pairs.table.read().unwrap_or_else(PoisonError::into_inner).all()
-    }
-
-    pub(crate) fn queue_pairs_of(&self, context: &Context) -> Vec<Arc<QueuePair>> {
-        let mut pairs = self.all_pairs();
-        pairs.retain(|pair| std::ptr::eq(Arc::as_ptr(pair.context()), context));
-        pairs
     }
 
     /// How many send slots of a queue pair's account were given back, since the beginning.

@@ -6,12 +6,14 @@ use std::sync::{Arc, Weak};
 use nonic_protocol::{Capabilities, QpType};
 use nonic_sys::BiasedMutex;
 
-use super::{Inner, QueuePair, QueuePairRequest};
+use super::{Inner, QueuePair, QueuePairRequest, ReceivesFrom, Target};
+use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
 use crate::error::CreateError;
 use crate::events::EventAccount;
 use crate::happening::Witness;
 use crate::limits::{INLINE_MAX, PIECES_MAX, REQUESTS_MAX};
+use crate::shared_receive_queue::ExtendedDomain;
 use crate::zone::Zone;
 
 impl Zone {
@@ -19,6 +21,45 @@ impl Zone {
     pub fn create_queue_pair(
         self: &Arc<Self>,
         request: QueuePairRequest,
+    ) -> Result<Arc<QueuePair>, CreateError> {
+        if request.transport == QpType::ExtendedReceive {
+            return Err(CreateError::Invalid {
+                what: "a zone for a queue pair that belongs to an XRC domain",
+            });
+        }
+        if request.transport == QpType::ExtendedSend && request.shared_receive_queue.is_some() {
+            return Err(CreateError::Invalid {
+                what: "a shared receive queue for a queue pair that only sends",
+            });
+        }
+        let from = request.shared_receive_queue.clone().map_or(ReceivesFrom::Own, ReceivesFrom::Shared);
+        self.make_queue_pair(request, from)
+    }
+
+    /// Creates one that receives for an XRC domain.
+    pub(crate) fn create_target(
+        self: &Arc<Self>,
+        domain: &Arc<ExtendedDomain>,
+        completions: &Arc<CompletionQueue>,
+        cookie: usize,
+    ) -> Result<Arc<QueuePair>, CreateError> {
+        let request = QueuePairRequest {
+            transport: QpType::ExtendedReceive,
+            send_queue: Arc::clone(completions),
+            receive_queue: Arc::clone(completions),
+            shared_receive_queue: None,
+            capabilities: Capabilities::default(),
+            signal_all: false,
+            cookie,
+            observer: None,
+        };
+        self.make_queue_pair(request, ReceivesFrom::Domain(Box::new(Target::new(domain))))
+    }
+
+    fn make_queue_pair(
+        self: &Arc<Self>,
+        request: QueuePairRequest,
+        receives_from: ReceivesFrom,
     ) -> Result<Arc<QueuePair>, CreateError> {
         let context = self.context();
         context.check_current()?;
@@ -43,7 +84,7 @@ impl Zone {
             }
         }
         let mut capabilities = request.capabilities;
-        if request.shared_receive_queue.is_some() {
+        if request.shared_receive_queue.is_some() || request.transport == QpType::ExtendedSend {
             (capabilities.receive_requests, capabilities.receive_pieces) = (0, 0);
         }
         let capabilities = rounded(&capabilities);
@@ -59,10 +100,11 @@ impl Zone {
                 engine: Arc::clone(owner.engine()),
                 send_completions: Arc::clone(&request.send_queue),
                 receive_completions: Arc::clone(&request.receive_queue),
-                shared_receives: request.shared_receive_queue.clone(),
+                receives_from,
                 number,
                 account,
                 transport: request.transport,
+                service: request.transport.service(),
                 capabilities,
                 signal_all: request.signal_all,
                 express,
@@ -98,7 +140,7 @@ fn rounded(asked: &Capabilities) -> Capabilities {
 
 fn check_capabilities(request: &QueuePairRequest) -> Result<(), CreateError> {
     let asked = &request.capabilities;
-    let shared = request.shared_receive_queue.is_some();
+    let shared = request.shared_receive_queue.is_some() || request.transport == QpType::ExtendedSend;
     let checks = [
         ("send requests", asked.send_requests, REQUESTS_MAX),
         ("receive requests", if shared { 0 } else { asked.receive_requests }, REQUESTS_MAX),

@@ -34,8 +34,14 @@ impl QueuePair {
             }
             Body::Datagram(datagram) => self.take_datagram(&mut inner, base, datagram, payload),
             Body::Request(request) => {
-                let is_of_peer = self.is_peer(&mut inner, link, base.source);
-                inner.handle_request(&mut { self }, is_of_peer, base, &request, arrival)
+                let fits = !matches!(self.transport, QpType::ExtendedSend | QpType::ExtendedReceive);
+                let is_of_peer = fits && self.is_peer(&mut inner, link, base.source);
+                inner.handle_request(&mut { self }, is_of_peer, base, None, &request, arrival)
+            }
+            Body::Extended(queue, request) => {
+                let fits = self.transport == QpType::ExtendedReceive;
+                let is_of_peer = fits && self.is_peer(&mut inner, link, base.source);
+                inner.handle_request(&mut { self }, is_of_peer, base, Some(queue), &request, arrival)
             }
         }
     }
@@ -102,7 +108,7 @@ impl QueuePair {
 
     /// One of its completion queues overran.
     pub(crate) fn queue_overran(&self, queue: &Arc<CompletionQueue>) {
-        if Arc::ptr_eq(&self.send_completions, queue) || Arc::ptr_eq(&self.receive_completions, queue) {
+        if Arc::ptr_eq(&self.send_completions, queue) || self.receives_complete_to(queue) {
             self.lock().fail(&mut { self });
         }
     }

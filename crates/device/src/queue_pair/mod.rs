@@ -3,11 +3,15 @@
 
 mod creation;
 mod delivery;
+mod extended;
 #[allow(unsafe_code)] // `post_send` is an unsafe function: what it is given are the program's pointers.
 mod posting;
 mod states;
 
 pub(crate) use delivery::Arrival;
+pub use extended::OpenedQueuePair;
+pub(crate) use extended::ReceivesFrom;
+use extended::Target;
 pub use posting::Posting;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,10 +80,12 @@ pub struct QueuePair {
     engine: Arc<Engine>,
     pub(crate) send_completions: Arc<CompletionQueue>,
     pub(crate) receive_completions: Arc<CompletionQueue>,
-    pub(crate) shared_receives: Option<Arc<SharedReceiveQueue>>,
+    pub(crate) receives_from: ReceivesFrom,
     pub(crate) number: QpNumber,
     account: u32,
     pub(crate) transport: QpType,
+    /// By whose rules it sends and answers ([`QpType::service`]).
+    pub(crate) service: QpType,
     pub(crate) capabilities: Capabilities,
     signal_all: bool,
     /// Whether requests and messages may take the express ways: it is reliable, and no setting forbids them.
@@ -193,18 +199,22 @@ impl QueuePair {
 
     pub(crate) fn raise(&self, kind: AsyncEventKind) {
         self.witness.sees_event(kind);
-        if let Some(this) = self.this.upgrade() {
+        if self.tell_openers(kind)
+            && let Some(this) = self.this.upgrade()
+        {
             self.context().raise(kind, AsyncElement::QueuePair(this));
         }
     }
 
     // The end.
 
-    /// Gives the queue pair back: its requests and completions vanish. Blocks until every asynchronous event got from
-    /// it was acknowledged.
+    /// Gives the queue pair back: its requests and completions vanish, unless others have it open still. Blocks until every
+    /// asynchronous event got from it was acknowledged.
     pub fn destroy(&self) -> Result<(), Busy> {
-        if self.destroy_now() {
-            self.async_events.wait_for_all();
+        match self.creator_leaves() {
+            None => return Ok(()),
+            Some(is_last) if is_last && !self.destroy_now() => return Ok(()),
+            Some(_) => self.async_events.wait_for_all(),
         }
         Ok(())
     }
@@ -235,15 +245,22 @@ impl QueuePair {
         }
         self.engine().wait_for_operations();
         self.forget_completions();
-        self.context().forget_events(|element| {
-            matches!(element, AsyncElement::QueuePair(pair) if std::ptr::eq(Arc::as_ptr(pair), self))
-        });
+        self.forget_own_events();
         self.zone.users.release();
         self.send_completions.users.release();
         self.receive_completions.users.release();
-        if let Some(queue) = &self.shared_receives {
-            queue.users.release();
+        match &self.receives_from {
+            ReceivesFrom::Own => {}
+            ReceivesFrom::Shared(queue) => queue.users.release(),
+            ReceivesFrom::Domain(target) => target.domain.members().remove_pair(self.number),
         }
         true
+    }
+
+    /// Takes back the events that its creator has not got.
+    pub(crate) fn forget_own_events(&self) {
+        self.context().forget_events(|element| {
+            matches!(element, AsyncElement::QueuePair(pair) if std::ptr::eq(Arc::as_ptr(pair), self))
+        });
     }
 }

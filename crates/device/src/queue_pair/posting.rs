@@ -8,6 +8,7 @@ use nonic_sys::BiasedGuard;
 
 use super::{Inner, QueuePair};
 use crate::program_memory::copy_inline;
+use crate::queue_pair::ReceivesFrom;
 
 /// A queue pair while requests are being posted to it: one turn of its lock for a whole list.
 #[derive(Debug)]
@@ -144,8 +145,10 @@ impl QueuePair {
         if !self.engine().is_current() {
             return Err(PostError::Forked);
         }
-        if self.shared_receives.is_some() {
-            return Err(PostError::HasSharedReceiveQueue);
+        match &self.receives_from {
+            ReceivesFrom::Shared(_) => return Err(PostError::HasSharedReceiveQueue),
+            ReceivesFrom::Own if self.transport.responds() => {}
+            _ => return Err(PostError::WrongOperation { transport: self.transport }),
         }
         let mut inner = self.lock();
         if inner.state() == QpState::Reset || self.is_destroyed() {
@@ -162,9 +165,10 @@ impl QueuePair {
 }
 
 pub(super) fn operation_fits(transport: QpType, request: &SendRequest<'_>) -> bool {
-    match (transport, request.operation.remote_access()) {
+    match (transport.service(), request.operation.remote_access()) {
+        _ if !transport.requests() => false,
         (QpType::ReliableConnection, _) => true,
         (QpType::UnreliableConnection, access) => access.is_none_or(|access| access == Access::REMOTE_WRITE),
-        (QpType::UnreliableDatagram, _) => matches!(request.operation, Operation::Send { .. }),
+        (_, _) => matches!(request.operation, Operation::Send { .. }),
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
+use nonic_memory::Access;
 use nonic_protocol::{
-    AttributeMask, CompletionOpcode, Happening, Psn, QpAttributes, QpState, QpType, Receive, Responder,
-    Status, check_transition,
+    AttributeMask, Completion, CompletionOpcode, Happening, Psn, QpAttributes, QpState, QpType, Receive,
+    Responder, Status, check_transition,
 };
 use nonic_transport::QpSlot;
 
@@ -14,6 +15,7 @@ use crate::completion_queue::SendCredit;
 use crate::error::ModifyError;
 use crate::limits::READS_MAX;
 use crate::port::MTU_4096;
+use crate::queue_pair::ReceivesFrom;
 
 impl QueuePair {
     /// Changes state and attributes as `ibv_modify_qp(3)` does; a refused change changes nothing.
@@ -22,6 +24,7 @@ impl QueuePair {
         if !self.context().is_current() {
             return Err(ModifyError::Forked);
         }
+        let mask = mask.concerning(self.transport);
         let mut inner = self.lock();
         if self.is_destroyed() {
             return Err(ModifyError::Destroyed);
@@ -127,11 +130,15 @@ impl QueuePair {
     /// Shows peers what this queue pair takes now.
     pub(super) fn publish(&self, inner: &Inner) {
         let attributes = &inner.attributes;
-        let takes = self.transport != QpType::UnreliableDatagram && attributes.state.receives();
+        // Who asks a queue pair that belongs to a domain says with every request what it concerns: one word cannot.
+        let connected = !matches!(self.transport, QpType::UnreliableDatagram | QpType::ExtendedReceive);
+        let takes = connected && attributes.state.receives();
+        // (No right at all.)
+        let access = if self.transport.responds() { attributes.access } else { Access::LOCAL_READ };
         let slot = takes.then(|| QpSlot {
             zone: self.zone.id(),
             peer: attributes.destination_qp,
-            access: attributes.access,
+            access,
             answers_reads: attributes.max_dest_rd_atomic > 0,
             transport: self.transport,
         });
@@ -213,8 +220,13 @@ impl QueuePair {
     /// A receive that was taken is over: a shared queue counts it.
     #[inline]
     pub(crate) fn receive_is_over(&self) {
-        if let Some(queue) = &self.shared_receives {
-            queue.taken_is_over();
+        let queue = match &self.receives_from {
+            ReceivesFrom::Own => return,
+            ReceivesFrom::Domain(target) => return target.taken_is_over(),
+            ReceivesFrom::Shared(queue) => queue,
+        };
+        queue.taken_is_over();
+        {
             if let Some(observer) = self.observer.as_ref().and_then(Weak::upgrade) {
                 observer.receive_completed();
             }
@@ -222,9 +234,18 @@ impl QueuePair {
     }
 
     pub(crate) fn complete_receive(&self, receive: &Receive, status: Status) {
-        self.receive_is_over();
-        self.receive_completions.push(SendCredit::NONE, false, |completion| {
+        self.show_receive(false, |completion| {
             completion.set_bare(receive.id, CompletionOpcode::Receive, status, self.number);
         });
+    }
+
+    /// Shows the program the end of a receive.
+    #[inline]
+    pub(crate) fn show_receive(&self, solicited: bool, fill: impl FnOnce(&mut Completion)) {
+        if let ReceivesFrom::Domain(target) = &self.receives_from {
+            return target.complete(solicited, fill);
+        }
+        self.receive_is_over();
+        self.receive_completions.push(SendCredit::NONE, solicited, fill);
     }
 }

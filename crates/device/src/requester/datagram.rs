@@ -15,7 +15,9 @@ use crate::queue_pair::{Inner, Path, QueuePair};
 impl QueuePair {
     pub(crate) fn start_datagram(&self, inner: &mut Inner, number: u64, slot: &Slot) -> Step {
         const TOP_BIT: u32 = 1 << 31;
-        let destination = inner.send.destination(number);
+        let Some(destination) = inner.send.datagram_destination(number) else {
+            return Step::Failed(Status::LocalQpOperation);
+        };
         if slot.total > u64::from(DATAGRAM_MAX) {
             return Step::Failed(Status::LocalLength);
         }

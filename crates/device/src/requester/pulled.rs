@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use nonic_memory::{AddressRange, SharedSlice};
-use nonic_protocol::{Body, Message, QpType, Request, ScatterGather, SendPull, Slot};
+use nonic_protocol::{Message, QpType, Request, ScatterGather, SendPull, Slot};
 use nonic_transport::{Link, PullPiece};
 
 use crate::limits::PIECES_MAX;
@@ -11,7 +11,7 @@ use crate::queue_pair::{Inner, QueuePair};
 impl QueuePair {
     /// Whether the receiver may take the bytes of a send itself, and it pays.
     pub(crate) fn may_be_pulled(&self, inner: &Inner, link: &Link, number: u64, slot: &Slot) -> bool {
-        if slot.total < PULL_MAPPED_MIN || slot.flags.inline || self.transport != QpType::ReliableConnection {
+        if slot.total < PULL_MAPPED_MIN || slot.flags.inline || self.service != QpType::ReliableConnection {
             return false;
         }
         let mut pieces =
@@ -31,7 +31,7 @@ impl QueuePair {
                 let _ = list.try_extend_from_slice(&piece.to_bytes());
             }
         }
-        let message = Message { base: inner.base(&self), body: Body::Request(Request::Pull(send)) };
+        let message = Message { base: inner.base(&self), body: inner.body(Request::Pull(send)) };
         link.push(&message, &[SharedSlice::of_private(&mut list)]).is_ok()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nonic_memory::{Access, AddressRange, SharedSlice};
-use nonic_protocol::{Answer, BaseHeader, Body, Message, ReadPushed, Refusal, RemoteRange};
+use nonic_protocol::{Answer, BaseHeader, Body, Message, ReadPushed, Refusal, RemoteRange, SrqNumber};
 use nonic_transport::{Incoming, Link};
 
 use crate::queue_pair::{Inner, QueuePair};
@@ -13,7 +13,7 @@ impl QueuePair {
     /// must be rung.
     pub(crate) fn refuse_unknown(link: &Link, incoming: &Incoming<'_>) -> bool {
         let length = incoming.payload.length() as u32;
-        matches!(&incoming.message.body, Body::Request(request) if request.is_declined_aloud(length))
+        incoming.message.body.request().is_some_and(|request| request.is_declined_aloud(length))
             && Self::refuse_request(link, incoming.message.base)
     }
 
@@ -48,16 +48,18 @@ impl QueuePair {
         &self,
         link: &Link,
         message: &Message,
+        queue: Option<SrqNumber>,
         from: RemoteRange,
         count: u32,
     ) -> ReadPushed {
         let own = self.engine().party().memory.enter();
         let range = AddressRange::new(from.address, count.into());
         let mut shadow;
-        let source = match self.remote_bytes(&own, from.key, range, Access::REMOTE_READ) {
+        let Some(zone) = self.zone_of_queue(queue) else { return ReadPushed::Gone };
+        let source = match self.remote_bytes(&own, zone, from.key, range, Access::REMOTE_READ) {
             Some(source) => source,
             None => {
-                let Some(found) = self.remote_shadow(&own, from.key, range, Access::REMOTE_READ) else {
+                let Some(found) = self.remote_shadow(&own, zone, from.key, range, Access::REMOTE_READ) else {
                     return ReadPushed::Gone;
                 };
                 shadow = found.read();

@@ -10,6 +10,7 @@ use nonic_transport::{Counter, IncomingShort, Link};
 
 use crate::completion_queue::SendCredit;
 use crate::queue_pair::QueuePair;
+use crate::queue_pair::ReceivesFrom;
 
 impl QueuePair {
     /// Takes a short send. False: nothing was done; the ordinary way takes it, or says what is wrong.
@@ -20,7 +21,7 @@ impl QueuePair {
         let inner = &mut *inner;
         let from_peer = inner.attributes.destination_qp == send.base.source
             && inner.path.as_ref().is_some_and(|path| Arc::ptr_eq(&path.link, link));
-        let plain = self.express && self.shared_receives.is_none();
+        let plain = self.express && matches!(self.receives_from, ReceivesFrom::Own);
         let next = inner.may_take_at_once(send.base.psn);
         if !from_peer || !next || !plain || link.is_dead() {
             return false;

@@ -1,6 +1,6 @@
 //! One-sided requests of a peer.
 
-use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, ShadowBytes, SharedSlice};
+use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, ShadowBytes, SharedSlice, ZoneId};
 use nonic_protocol::{AtomicChange, AtomicRequest, Extent, NotChanged, RemoteRange};
 
 use crate::queue_pair::QueuePair;
@@ -9,12 +9,13 @@ impl QueuePair {
     /// Places a fragment of a write; false if that is not allowed. The whole range is judged with every fragment: the region may go
     /// at any time.
     pub(crate) fn place_write(&self, remote: RemoteRange, extent: Extent, payload: SharedSlice<'_>) -> bool {
+        let Some(zone) = self.asked_zone() else { return false };
         let own = self.engine().party().memory.enter();
         let range = AddressRange::new(remote.address, extent.total.into());
         let at = extent.offset as usize;
-        if let Some(target) = self.remote_bytes(&own, remote.key, range, Access::REMOTE_WRITE) {
+        if let Some(target) = self.remote_bytes(&own, zone, remote.key, range, Access::REMOTE_WRITE) {
             target.part(at, payload.length()).copy_near_from(payload);
-        } else if let Some(shadow) = self.remote_shadow(&own, remote.key, range, Access::REMOTE_WRITE) {
+        } else if let Some(shadow) = self.remote_shadow(&own, zone, remote.key, range, Access::REMOTE_WRITE) {
             shadow.write(at, payload);
         } else {
             return false;
@@ -24,15 +25,17 @@ impl QueuePair {
 
     /// Whether a peer may read this.
     pub(crate) fn may_read(&self, remote: RemoteRange, total: u32) -> bool {
+        let Some(zone) = self.asked_zone() else { return false };
         let own = self.engine().party().memory.enter();
         let range = AddressRange::new(remote.address, total.into());
         let (key, want) = (remote.key, Access::REMOTE_READ);
-        self.remote_bytes(&own, key, range, want).is_some()
-            || self.remote_shadow(&own, key, range, want).is_some()
+        self.remote_bytes(&own, zone, key, range, want).is_some()
+            || self.remote_shadow(&own, zone, key, range, want).is_some()
     }
 
     /// Carries an atomic out; what the word held before.
     pub(crate) fn change_word(&self, remote: RemoteRange, change: AtomicChange) -> Result<u64, NotChanged> {
+        let zone = self.asked_zone().ok_or(NotChanged::NotAllowed)?;
         let own = self.engine().party().memory.enter();
         let range = AddressRange::new(remote.address, AtomicRequest::LENGTH.into());
         let change = |word: SharedSlice<'_>| match change {
@@ -40,9 +43,9 @@ impl QueuePair {
             AtomicChange::FetchAdd { add } => word.fetch_add(add),
         };
         let (key, want) = (remote.key, Access::REMOTE_ATOMIC);
-        let old = if let Some(word) = self.remote_bytes(&own, key, range, want) {
+        let old = if let Some(word) = self.remote_bytes(&own, zone, key, range, want) {
             word.is_word().then(|| change(word))
-        } else if let Some(shadow) = self.remote_shadow(&own, key, range, want) {
+        } else if let Some(shadow) = self.remote_shadow(&own, zone, key, range, want) {
             shadow.change(change)
         } else {
             return Err(NotChanged::NotAllowed);
@@ -54,12 +57,13 @@ impl QueuePair {
     pub(super) fn remote_bytes<'a>(
         &self,
         own: &'a OwnOperation<'_>,
+        zone: ZoneId,
         key: Key,
         range: AddressRange,
         want: Access,
     ) -> Option<SharedSlice<'a>> {
         let through = KeyUse::Through(self.number.0);
-        own.resolve(self.zone.id(), key, through, range, want).ok()
+        own.resolve(zone, key, through, range, want).ok()
     }
 
     /// The same of a shadow.
@@ -67,11 +71,12 @@ impl QueuePair {
     pub(super) fn remote_shadow<'a>(
         &self,
         own: &'a OwnOperation<'_>,
+        zone: ZoneId,
         key: Key,
         range: AddressRange,
         want: Access,
     ) -> Option<ShadowBytes<'a>> {
         let through = KeyUse::Through(self.number.0);
-        own.resolve_shadow(self.zone.id(), key, through, range, want)
+        own.resolve_shadow(zone, key, through, range, want)
     }
 }

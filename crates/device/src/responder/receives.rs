@@ -3,31 +3,34 @@
 use nonic_memory::{Access, AddressRange, KeyUse, OwnOperation, SharedSlice, ZoneId};
 use nonic_protocol::{Arrived, BaseHeader, Receive, ScatterGather, Status};
 
-use crate::completion_queue::SendCredit;
+use crate::queue_pair::ReceivesFrom;
 use crate::queue_pair::{Inner, QueuePair};
 use crate::requester::Slices;
 
 impl QueuePair {
     /// The next receive: its own, or one of those it shares.
     pub(crate) fn first_receive(&self, inner: &mut Inner) -> Option<Receive> {
-        match &self.shared_receives {
-            Some(queue) => queue.take(),
-            None => inner.receives.take(),
+        match &self.receives_from {
+            ReceivesFrom::Own => inner.receives.take(),
+            ReceivesFrom::Shared(queue) => queue.take(),
+            ReceivesFrom::Domain(target) => target.take(),
         }
     }
 
     /// A receive is the next again: what it was taken for did not come.
     pub(crate) fn put_receive_back(&self, inner: &mut Inner, receive: Receive) {
-        match &self.shared_receives {
-            Some(queue) => queue.give_back(receive),
-            None => inner.receives.give_back(receive),
+        match &self.receives_from {
+            ReceivesFrom::Own => inner.receives.give_back(receive),
+            ReceivesFrom::Shared(queue) => queue.give_back(receive),
+            ReceivesFrom::Domain(target) => target.give_back(receive),
         }
     }
 
     pub(crate) fn has_some_receive(&self, inner: &Inner) -> bool {
-        match &self.shared_receives {
-            Some(queue) => !queue.is_empty(),
-            None => inner.receives.length() > 0,
+        match &self.receives_from {
+            ReceivesFrom::Own => inner.receives.length() > 0,
+            ReceivesFrom::Shared(queue) => !queue.is_empty(),
+            ReceivesFrom::Domain(target) => !target.is_empty(),
         }
     }
 
@@ -81,8 +84,7 @@ impl QueuePair {
 
     #[inline]
     pub(crate) fn complete_message(&self, id: u64, base: BaseHeader, arrived: Arrived) {
-        self.receive_is_over();
-        self.receive_completions.push(SendCredit::NONE, arrived.solicited, |completion| {
+        self.show_receive(arrived.solicited, |completion| {
             completion.set_bare(id, arrived.opcode, Status::Success, self.number);
             completion.byte_length = arrived.total;
             completion.immediate = arrived.immediate;

@@ -5,15 +5,13 @@ use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use nonic_device::{
-    Capabilities, DatagramDestination, Key, Operation, ScatterGather, SendFlags, SendRequest,
-};
+use nonic_device::{Capabilities, Destination, Key, Operation, ScatterGather, SendFlags, SendRequest};
 use nonic_sys::{RawLock, thread_mark};
 
 use crate::abi::ibv_mw;
 use crate::convert;
 use crate::errno::Errno;
-use crate::objects::QueuePairParts;
+use crate::objects::{Addressing, QueuePairParts};
 
 /// Marks no thread.
 const NOBODY: usize = 0;
@@ -34,11 +32,11 @@ unsafe impl Sync for Builder {}
 
 impl Builder {
     /// For a queue pair that may be asked for `operations` (`enum ibv_qp_create_send_ops_flags`).
-    pub(crate) fn new(operations: u64, limits: Capabilities, is_datagram: bool) -> Self {
+    pub(crate) fn new(operations: u64, limits: Capabilities, addressing: Addressing) -> Self {
         let batch = Batch {
             operations,
             limits,
-            is_datagram,
+            addressing,
             requests: Vec::new(),
             pieces: Vec::new(),
             inline: Vec::new(),
@@ -102,7 +100,7 @@ struct Request {
     operation: Operation,
     flags: SendFlags,
     data: Data,
-    destination: Option<DatagramDestination>,
+    destination: Option<Destination>,
     /// The window that shows its new key once the bind is posted.
     window: *mut ibv_mw,
 }
@@ -112,7 +110,7 @@ struct Request {
 pub(crate) struct Batch {
     operations: u64,
     limits: Capabilities,
-    is_datagram: bool,
+    addressing: Addressing,
     requests: Vec<Request>,
     pieces: Vec<ScatterGather>,
     inline: Vec<u8>,
@@ -218,13 +216,14 @@ impl Batch {
         });
     }
 
-    /// A setter: where a datagram goes. `EINVAL` on any other queue pair, and for a handle that is none.
+    /// A setter: where a request goes. `EINVAL` on a queue pair whose requests say it otherwise, and for a handle that is none.
     pub(crate) fn set_destination(
         &mut self,
-        to: impl FnOnce() -> Result<Option<DatagramDestination>, Errno>,
+        way: Addressing,
+        to: impl FnOnce() -> Result<Option<Destination>, Errno>,
     ) {
         self.step(|batch| {
-            if !batch.is_datagram {
+            if batch.addressing != way {
                 return Err(Errno::EINVAL);
             }
             batch.last()?.destination = to()?;
@@ -299,7 +298,7 @@ mod tests {
     };
 
     fn failure_of(steps: impl FnOnce(&mut Batch)) -> Option<Errno> {
-        let builder = Builder::new(1, LIMITS, false);
+        let builder = Builder::new(1, LIMITS, Addressing::Peer);
         builder.start();
         builder
             .finish(|batch| {
@@ -315,7 +314,7 @@ mod tests {
 
     #[test]
     fn only_the_thread_that_began_a_batch_can_touch_it() {
-        let builder = Builder::new(1, LIMITS, false);
+        let builder = Builder::new(1, LIMITS, Addressing::Peer);
         assert!(builder.with(send).is_none() && builder.finish(|_| ()).is_none());
         builder.start();
         std::thread::scope(|scope| {
@@ -327,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_second_thread_waits_for_the_first_to_finish() {
-        let builder = Builder::new(1, LIMITS, false);
+        let builder = Builder::new(1, LIMITS, Addressing::Peer);
         let done = AtomicUsize::new(0);
         builder.start();
         std::thread::scope(|scope| {
@@ -344,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_batch_that_was_begun_twice_fails_and_the_next_does_not() {
-        let builder = Builder::new(1, LIMITS, false);
+        let builder = Builder::new(1, LIMITS, Addressing::Peer);
         builder.start();
         builder.start();
         assert_eq!(builder.finish(|batch| batch.failure), Some(Some(Errno::EINVAL)));
@@ -388,7 +387,10 @@ mod tests {
             batch.set_pieces(Ok(&[]));
         });
         assert_eq!(local, Some(Errno::EINVAL));
-        assert_eq!(failure_of(|batch| batch.set_destination(|| unreachable!())), Some(Errno::EINVAL));
+        assert_eq!(
+            failure_of(|batch| batch.set_destination(Addressing::Queue, || unreachable!())),
+            Some(Errno::EINVAL)
+        );
         let first = failure_of(|batch| {
             batch.add(7, 0, 2, || unreachable!());
             batch.set_pieces(Ok(&[]));

@@ -4,8 +4,8 @@ use core::ffi::c_int;
 use std::io;
 
 use nonic_device::{
-    ArenaError, Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, PostError,
-    RegisterError,
+    ArenaError, Busy, CqOverrun, CreateError, DeviceMemoryError, DomainError, ModifyError, OpenError,
+    PostError, RegisterError,
 };
 
 /// An errno, positive.
@@ -89,6 +89,17 @@ impl From<CreateError> for Errno {
             CreateError::TooMany { .. } => Self::ENOMEM,
             CreateError::Forked => Self::EIO,
             CreateError::System(error) => error.into(),
+        }
+    }
+}
+
+impl From<DomainError> for Errno {
+    fn from(error: DomainError) -> Self {
+        match error {
+            DomainError::NoneThere => Self::EAGAIN,
+            DomainError::Exists => Self::EINVAL,
+            DomainError::File(error) => error.into(),
+            DomainError::Create(error) => error.into(),
         }
     }
 }

@@ -3,23 +3,37 @@
 use std::sync::Arc;
 
 use nonic_device::{
-    AddressHandle, AddressVector, CompletionChannel, CompletionQueue, Context, DeviceMemory, MemoryWindow,
-    QpType, QueuePair, Region, SharedReceiveQueue, Zone, ZoneId,
+    AddressHandle, AddressVector, Busy, CompletionChannel, CompletionQueue, Context, DeviceMemory,
+    ExtendedDomain, MemoryWindow, OpenedQueuePair, QpType, QueuePair, Region, SharedReceiveQueue, Zone,
+    ZoneId,
 };
 
 use crate::abi::{
     ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp, ibv_qp_ex,
-    ibv_srq, verbs_context,
+    ibv_srq, ibv_xrcd, verbs_context,
 };
 use crate::builder::Builder;
 use crate::registry::{Face, Registry};
+
+/// What a request of a queue pair says of where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addressing {
+    /// Nothing: to the one peer.
+    Peer,
+    /// `wr.ud`.
+    Datagram,
+    /// `qp_type.xrc`.
+    Queue,
+}
 
 /// A queue pair, with what posting needs to know before it asks the engine.
 #[derive(Clone)]
 pub(crate) struct QueuePairParts {
     pub(crate) engine: Arc<QueuePair>,
-    /// Only for these does a request's `wr.ud` mean anything.
-    pub(crate) is_datagram: bool,
+    /// Which of the members that say it mean anything.
+    pub(crate) addressing: Addressing,
+    /// If it was opened, and not created.
+    pub(crate) opened: Option<Arc<OpenedQueuePair>>,
     /// If it was created with `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`.
     pub(crate) builder: Option<Arc<Builder>>,
 }
@@ -27,10 +41,38 @@ pub(crate) struct QueuePairParts {
 impl QueuePairParts {
     /// `operations` are those its builder may be asked for, if it is to have one.
     pub(crate) fn new(engine: Arc<QueuePair>, operations: Option<u64>) -> Self {
-        let is_datagram = engine.transport() == QpType::UnreliableDatagram;
+        let addressing = match engine.transport() {
+            QpType::UnreliableDatagram => Addressing::Datagram,
+            QpType::ExtendedSend => Addressing::Queue,
+            _ => Addressing::Peer,
+        };
         let builder = operations
-            .map(|operations| Arc::new(Builder::new(operations, engine.capabilities(), is_datagram)));
-        Self { engine, is_datagram, builder }
+            .map(|operations| Arc::new(Builder::new(operations, engine.capabilities(), addressing)));
+        Self { engine, addressing, opened: None, builder }
+    }
+
+    /// One that somebody else created.
+    pub(crate) fn opened(opened: Arc<OpenedQueuePair>) -> Self {
+        let engine = Arc::clone(opened.pair());
+        Self { engine, addressing: Addressing::Peer, opened: Some(opened), builder: None }
+    }
+
+    /// Gives it back.
+    pub(crate) fn destroy(&self) -> Result<(), Busy> {
+        match &self.opened {
+            Some(opened) => {
+                opened.close();
+                Ok(())
+            }
+            None => self.engine.destroy(),
+        }
+    }
+
+    pub(crate) fn acknowledge_async_event(&self) {
+        match &self.opened {
+            Some(opened) => opened.acknowledge_async_event(),
+            None => self.engine.acknowledge_async_event(),
+        }
     }
 }
 
@@ -51,6 +93,7 @@ pub(crate) static CHANNELS: Registry<ibv_comp_channel, Arc<CompletionChannel>> =
 pub(crate) static COMPLETION_QUEUES: Registry<ibv_cq, Arc<CompletionQueue>> = Registry::new();
 pub(crate) static SHARED_RECEIVE_QUEUES: Registry<ibv_srq, Arc<SharedReceiveQueue>> = Registry::new();
 pub(crate) static QUEUE_PAIRS: Registry<ibv_qp_ex, QueuePairParts> = Registry::new();
+pub(crate) static EXTENDED_DOMAINS: Registry<ibv_xrcd, Arc<ExtendedDomain>> = Registry::new();
 pub(crate) static ADDRESS_HANDLES: Registry<ibv_ah, AddressHandleParts> = Registry::new();
 
 macro_rules! faces_with_handle {
@@ -81,15 +124,21 @@ unsafe impl Face for ibv_qp_ex {
     }
 }
 
-// SAFETY: the program's pointer is to the structure itself, which has no handle.
-unsafe impl Face for ibv_comp_channel {
-    type C = Self;
-    const OFFSET: usize = 0;
+macro_rules! faces_without_handle {
+    ($($name:ty),*) => {$(
+        // SAFETY: the program's pointer is to the structure itself, which has no handle.
+        unsafe impl Face for $name {
+            type C = Self;
+            const OFFSET: usize = 0;
 
-    unsafe fn handle(_: *const Self) -> Option<u32> {
-        None
-    }
+            unsafe fn handle(_: *const Self) -> Option<u32> {
+                None
+            }
+        }
+    )*};
 }
+
+faces_without_handle!(ibv_comp_channel, ibv_xrcd);
 
 // SAFETY: the program's pointer is to the `context` at the end of the larger structure; there is no handle.
 unsafe impl Face for verbs_context {

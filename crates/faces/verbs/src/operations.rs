@@ -1,11 +1,12 @@
 //! The tables of function pointers that the header's inline functions call.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_void;
 use core::ptr;
 
-use crate::abi::{Opaque, ibv_context, ibv_context_ops, verbs_context};
+use crate::abi::{ibv_context, ibv_context_ops, verbs_context};
 use crate::entry::{
-    completion_queue, device_memory, memory_window, posting, query, queue_pair, shared_receive_queue,
+    completion_queue, device_memory, extended_domain, memory_window, posting, query, queue_pair,
+    shared_receive_queue,
 };
 use crate::errno::Errno;
 use crate::guard;
@@ -86,12 +87,12 @@ pub(crate) fn verbs(context: ibv_context) -> verbs_context {
         ABI_placeholder2: None,
         ibv_create_flow: None,
         ABI_placeholder1: None,
-        open_qp: None,
+        open_qp: Some(extended_domain::open_qp),
         create_qp_ex: Some(queue_pair::create_qp_ex),
-        get_srq_num: None,
+        get_srq_num: Some(extended_domain::get_srq_num),
         create_srq_ex: Some(shared_receive_queue::create_srq_ex),
-        open_xrcd: None,
-        close_xrcd: Some(close_xrcd),
+        open_xrcd: Some(extended_domain::open_xrcd),
+        close_xrcd: Some(extended_domain::close_xrcd),
         _ABI_placeholder3: 0,
         sz: size_of::<verbs_context>(),
         context,
@@ -101,10 +102,4 @@ pub(crate) fn verbs(context: ibv_context) -> verbs_context {
 /// A slot no header of the last fifteen years calls: NULL with `ENOSYS`.
 unsafe extern "C" fn forgotten() -> *mut c_void {
     guard::or_null(|| Err(Errno(libc::ENOSYS)))
-}
-
-/// `ibv_close_xrcd(3)`, which the header calls without looking for NULL: there can be no domain to close;
-/// `EOPNOTSUPP`.
-unsafe extern "C" fn close_xrcd(_xrcd: *mut Opaque) -> c_int {
-    guard::status(|| Err(Errno::EOPNOTSUPP))
 }

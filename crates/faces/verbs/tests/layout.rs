@@ -120,6 +120,9 @@ fn ours() -> Vec<Layout> {
         ibv_srq_attr { max_wr, max_sge, srq_limit }
         ibv_srq_init_attr { srq_context, attr }
         ibv_srq_init_attr_ex { srq_context, attr, comp_mask, srq_type, pd, xrcd, cq, tm_cap }
+        ibv_xrcd { context }
+        ibv_xrcd_init_attr { comp_mask, fd, oflags }
+        ibv_qp_open_attr { comp_mask, qp_num, xrcd, qp_context, qp_type }
         ibv_tm_cap { max_num_tags, max_ops }
         ibv_wq {
             context, wq_context, pd, cq, wq_num, handle, state, wq_type, post_recv, synchronization as "mutex",

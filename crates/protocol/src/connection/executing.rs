@@ -14,7 +14,7 @@ use crate::surroundings::{Arrived, NotChanged, Surroundings};
 use crate::timer::Moment;
 use crate::work_request::CompletionOpcode;
 
-const NO_ACCESS: Outcome = Outcome::Fatal(Refusal::Access, Some(AffiliatedError::AccessViolation));
+pub(super) const NO_ACCESS: Outcome = Outcome::Fatal(Refusal::Access, Some(AffiliatedError::AccessViolation));
 const NO_SENSE: Outcome = Outcome::Fatal(Refusal::InvalidRequest, Some(AffiliatedError::InvalidRequest));
 
 impl<P, T: Moment> Connection<P, T> {
@@ -149,7 +149,8 @@ impl<P, T: Moment> Connection<P, T> {
             return NO_ACCESS;
         }
         let BaseHeader { psn, attempt, .. } = base;
-        self.responder.owe(Response::Read { psn, attempt, remote, total, sent: 0 });
+        let queue = self.responder.queue;
+        self.responder.owe(Response::Read { psn, attempt, queue, remote, total, sent: 0 });
         Outcome::Done(false)
     }
 

@@ -66,18 +66,20 @@ impl<P, T: Moment> Connection<P, T> {
         path: &P,
         response: Response,
     ) -> Result<bool, Gone> {
-        let Response::Read { psn, attempt, remote, total, mut sent } = response else { return Ok(true) };
+        let Response::Read { psn, attempt, queue, remote, total, mut sent } = response else {
+            return Ok(true);
+        };
         loop {
             let count = (total - sent).min(S::FRAGMENT);
             let from = RemoteRange { address: remote.address.wrapping_add(sent.into()), key: remote.key };
             let answer = Answer::ReadResponse(Extent { total, offset: sent });
             let message = self.answer_message(around, psn, attempt, answer);
-            match around.push_read(path, &message, from, count) {
+            match around.push_read(path, &message, queue, from, count) {
                 ReadPushed::Pushed => sent += count,
                 ReadPushed::Gone => return Err(Gone),
                 ReadPushed::NoRoom => {
                     if let Some(first) = self.responder.first_response() {
-                        *first = Response::Read { psn, attempt, remote, total, sent };
+                        *first = Response::Read { psn, attempt, queue, remote, total, sent };
                     }
                     return Ok(false);
                 }

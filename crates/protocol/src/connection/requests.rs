@@ -102,6 +102,15 @@ impl<P, T: Moment> Connection<P, T> {
         BaseHeader { destination, source: around.number(), psn, attempt }
     }
 
+    /// The next request, as it travels: on an extended connection with the shared receive queue it is for.
+    #[inline]
+    pub fn body(&self, request: Request) -> Body {
+        match self.send.destination_queue(self.send.started) {
+            None => Body::Request(request),
+            Some(queue) => Body::Extended(queue, request),
+        }
+    }
+
     /// A send (9.4.1).
     fn start_send<S: Surroundings<P, T>>(
         &mut self,
@@ -277,7 +286,7 @@ impl<P, T: Moment> Connection<P, T> {
         if self.requester.reads >= self.attributes.max_rd_atomic {
             return Step::Later;
         }
-        let message = Message { base: self.base(around), body: Body::Request(request) };
+        let message = Message { base: self.base(around), body: self.body(request) };
         if !around.push(path, &message) {
             return blocked(around, path);
         }
@@ -287,7 +296,7 @@ impl<P, T: Moment> Connection<P, T> {
 
     /// Sends a request without bytes.
     fn push_whole<S: Surroundings<P, T>>(&mut self, around: &mut S, path: &P, request: Request) -> Step {
-        let message = Message { base: self.base(around), body: Body::Request(request) };
+        let message = Message { base: self.base(around), body: self.body(request) };
         if around.push(path, &message) { sent(around) } else { blocked(around, path) }
     }
 
@@ -306,7 +315,7 @@ impl<P, T: Moment> Connection<P, T> {
             assert!(offset <= total, "{offset} bytes are sent of a message of {total}");
             let count = (total - offset).min(S::FRAGMENT.into());
             let extent = Extent { total: length, offset: offset as u32 };
-            let message = Message { base, body: Body::Request(request(extent)) };
+            let message = Message { base, body: self.body(request(extent)) };
             if !around.push_bytes(path, &message, source, offset, count) {
                 return blocked(around, path);
             }

@@ -16,7 +16,7 @@ use core::time::Duration;
 use crate::access::Access;
 use crate::attributes::QpAttributes;
 use crate::message::{AtomicRequest, BaseHeader, Request};
-use crate::number::Psn;
+use crate::number::{Psn, SrqNumber};
 use crate::receive_queue::Receive;
 use crate::refusal::Refusal;
 use crate::state::QpType;
@@ -50,6 +50,8 @@ pub struct Responder<T> {
     /// What was refused last: later messages of the same attempt are dropped without a word.
     refused: Option<(Psn, u8)>,
     held_since: Option<T>,
+    /// The shared receive queue that the last message was for, on an extended connection.
+    pub(crate) queue: Option<SrqNumber>,
 }
 
 impl<T> Default for Responder<T> {
@@ -69,6 +71,7 @@ impl<T> Responder<T> {
             refuse: None,
             refused: None,
             held_since: None,
+            queue: None,
         }
     }
 

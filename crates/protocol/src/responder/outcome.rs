@@ -1,6 +1,6 @@
 //! How a request ended at the responder, and what it owes for it.
 
-use crate::number::{Psn, RemoteRange};
+use crate::number::{Psn, RemoteRange, SrqNumber};
 use crate::receive_queue::Receive;
 use crate::refusal::Refusal;
 
@@ -13,6 +13,8 @@ pub enum Response {
         psn: Psn,
         /// Which attempt at it.
         attempt: u8,
+        /// The shared receive queue in whose zone the bytes are, on an extended connection.
+        queue: Option<SrqNumber>,
         /// What is read.
         remote: RemoteRange,
         /// How many bytes.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use nonic_device::{
     Access, AttributeMask, Capabilities, Completion, CompletionQueue, Context, DatagramDestination,
-    Operation, QpAttributes, QpNumber, QpState, QpType, QueuePair, QueuePairRequest, ReceiveRequest, Zone,
+    Destination, Operation, QpAttributes, QpNumber, QpState, QpType, QueuePair, QueuePairRequest,
+    ReceiveRequest, Zone,
 };
 use nonic_memory::SharedSlice;
 use nonic_rdma_cm::Id;
@@ -144,7 +145,7 @@ impl Port {
             q_key: Id::DEFAULT_QUEUE_KEY,
         };
         let operation = Operation::Send { immediate: None };
-        post_to(&self.pair, u64::from(slot), operation, source, Some(destination))?;
+        post_to(&self.pair, u64::from(slot), operation, source, Some(Destination::Datagram(destination)))?;
         self.free.pop();
         Ok(())
     }

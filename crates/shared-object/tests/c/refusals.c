@@ -99,8 +99,8 @@ static void queries(struct fixture *f)
 
 static void creation(struct fixture *f)
 {
-	struct ibv_qp_init_attr init = {.send_cq = f->cq, .recv_cq = f->cq, .qp_type = IBV_QPT_XRC_SEND};
-	REFUSED("XRC", EOPNOTSUPP, ibv_create_qp(f->pd, &init));
+	struct ibv_qp_init_attr init = {.send_cq = f->cq, .recv_cq = f->cq, .qp_type = IBV_QPT_RAW_PACKET};
+	REFUSED("raw packets", EOPNOTSUPP, ibv_create_qp(f->pd, &init));
 	init.qp_type = 77;
 	REFUSED("no such type", EINVAL, ibv_create_qp(f->pd, &init));
 	init.qp_type = IBV_QPT_RC;
@@ -150,7 +150,7 @@ static void creation(struct fixture *f)
 	REFUSED("unknown mask", EINVAL, ibv_create_qp_ex(f->context, &ex));
 	struct ibv_cq_init_attr_ex cq_ex = {.cqe = 1};
 	REFUSED("extended queue", EOPNOTSUPP, ibv_create_cq_ex(f->context, &cq_ex));
-	REFUSED("XRC domain", EOPNOTSUPP, ibv_open_xrcd(f->context, &(struct ibv_xrcd_init_attr){0}));
+	REFUSED("XRC domain", EINVAL, ibv_open_xrcd(f->context, &(struct ibv_xrcd_init_attr){0}));
 	REFUSED("parent domain", EOPNOTSUPP,
 		ibv_alloc_parent_domain(f->context, &(struct ibv_parent_domain_init_attr){.pd = f->pd}));
 	REFUSED("import", EOPNOTSUPP, ibv_import_device(f->context->cmd_fd));

@@ -45,18 +45,25 @@ impl Kind {
     #[inline]
     pub(super) fn of(body: &Body) -> Self {
         match body {
-            Body::Request(Request::Send(_)) => Self::Send,
-            Body::Request(Request::Pull(_)) => Self::Pull,
-            Body::Request(Request::SendInvalidate(_)) => Self::SendInvalidate,
-            Body::Request(Request::Write(_)) => Self::Write,
-            Body::Request(Request::WriteNotify(_)) => Self::WriteNotify,
-            Body::Request(Request::Read(_)) => Self::Read,
-            Body::Request(Request::Atomic(_)) => Self::Atomic,
+            Body::Request(request) | Body::Extended(_, request) => Self::of_request(request),
             Body::Answer(Answer::Acknowledge) => Self::Acknowledge,
             Body::Answer(Answer::Refuse(_)) => Self::Refuse,
             Body::Answer(Answer::ReadResponse(_)) => Self::ReadResponse,
             Body::Answer(Answer::AtomicResponse { .. }) => Self::AtomicResponse,
             Body::Datagram(_) => Self::Datagram,
+        }
+    }
+
+    #[inline]
+    fn of_request(request: &Request) -> Self {
+        match request {
+            Request::Send(_) => Self::Send,
+            Request::Pull(_) => Self::Pull,
+            Request::SendInvalidate(_) => Self::SendInvalidate,
+            Request::Write(_) => Self::Write,
+            Request::WriteNotify(_) => Self::WriteNotify,
+            Request::Read(_) => Self::Read,
+            Request::Atomic(_) => Self::Atomic,
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The first: the ring's stamp, the kind, flags, the payload's length. The second: both queue pairs. The third: the number,
 //! which attempt, and a second number, which is immediate data, the number of a refusal, the key that a send takes out of
-//! use, or what the message acknowledges besides.
+//! use, or what the message acknowledges besides. The last word of a request on an extended connection is the number of the
+//! shared receive queue it is for.
 
 mod kind;
 mod refusal;
@@ -10,8 +11,8 @@ mod short;
 
 use nonic_protocol::{
     Answer, AtomicChange, AtomicRequest, BaseHeader, Body, Datagram, Extent, InvalidateFragment, Key,
-    Message, Psn, QpNumber, ReadRequest, RemoteRange, Request, SendFragment, SendPull, WriteFragment,
-    WriteNotify,
+    Message, Psn, QpNumber, ReadRequest, RemoteRange, Request, SendFragment, SendPull, SrqNumber,
+    WriteFragment, WriteNotify,
 };
 
 pub(crate) use kind::Kind;
@@ -22,7 +23,7 @@ pub use short::ShortSend;
 pub const FRAGMENT: usize = 8192;
 
 /// Words of a header at most.
-pub(crate) const HEADER_WORDS: usize = 7;
+pub(crate) const HEADER_WORDS: usize = 8;
 
 /// What stands in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,9 @@ pub(crate) const WHOLE: u64 = 1 << 2;
 const SWAP: u64 = 1 << 3;
 const GLOBAL: u64 = 1 << 4;
 pub(crate) const ACKNOWLEDGES: u64 = 1 << 5;
-const FLAGS: u64 = 0b11_1111;
+/// Behind all other words of a request stands the number of a shared receive queue.
+const EXTENDED: u64 = 1 << 6;
+const FLAGS: u64 = 0b111_1111;
 
 const fn flag(on: bool, bit: u64) -> u64 {
     if on { bit } else { 0 }
@@ -100,19 +103,21 @@ fn second_number(immediate: Option<u32>, acknowledges: Option<Psn>) -> (u32, u64
 /// Words of the header of a message with so many bytes of payload.
 #[inline]
 pub(crate) fn words_for(message: &Message, payload: u32) -> usize {
-    3 + Kind::of(&message.body).extension_words(is_whole_send(&message.body, payload))
+    let extended = matches!(message.body, Body::Extended(..)) as usize;
+    3 + Kind::of(&message.body).extension_words(is_whole_send(&message.body, payload)) + extended
 }
 
 #[inline]
 fn is_whole_send(body: &Body, payload: u32) -> bool {
-    matches!(body, Body::Request(Request::Send(send)) if send.extent.is_whole(payload))
+    matches!(body.request(), Some(Request::Send(send)) if send.extent.is_whole(payload))
 }
 
 /// Words of the header that begins with `first`; `None` if there is no such kind.
 #[inline]
 pub(crate) fn words_of(first: u64) -> Option<usize> {
     let whole = first >> 24 & WHOLE != 0;
-    Some(3 + Kind::from_number((first >> 16) as u8)?.extension_words(whole))
+    let extended = (first >> 24 & EXTENDED != 0) as usize;
+    Some(3 + Kind::from_number((first >> 16) as u8)?.extension_words(whole) + extended)
 }
 
 /// The first word of padding that fills so many bytes behind the other two.
@@ -124,11 +129,38 @@ pub(crate) fn padding(stamp: u16, payload: u32) -> u64 {
 /// everything else is. `stamp` says which lap of the ring it belongs to.
 #[inline]
 pub(crate) fn emit(message: &Message, stamp: u16, payload: u32, mut store: impl FnMut(usize, u64)) -> u64 {
+    let (mut second, mut flags) = (0, 0);
+    match &message.body {
+        Body::Request(request) => (second, flags) = emit_request(request, payload, &mut store),
+        Body::Extended(queue, request) => {
+            (second, flags) = emit_request(request, payload, &mut store);
+            flags |= EXTENDED;
+            store(words_for(message, payload) - 1, queue.0.into());
+        }
+        Body::Answer(Answer::Acknowledge) => {}
+        Body::Answer(Answer::Refuse(refusal)) => (second, flags) = (number_of(*refusal), IMMEDIATE),
+        Body::Answer(Answer::ReadResponse(response)) => store(3, pair(response.total, response.offset)),
+        Body::Answer(Answer::AtomicResponse { old }) => store(3, *old),
+        Body::Datagram(datagram) => {
+            (second, flags) = second_number(datagram.immediate, None);
+            flags |= flag(datagram.solicited, SOLICITED) | flag(datagram.global_header, GLOBAL);
+            store(3, pair(datagram.q_key, datagram.source_lid.into()));
+        }
+    }
+    let (ends, numbers) = base_words(message.base, second);
+    store(1, ends);
+    store(2, numbers);
+    first_word(stamp, Kind::of(&message.body), flags, payload)
+}
+
+/// The words of a request behind the three that every header has; returns its second number and its flags.
+#[inline(always)]
+fn emit_request(request: &Request, payload: u32, store: &mut impl FnMut(usize, u64)) -> (u32, u64) {
     let extent = |extent: Extent| pair(extent.total, extent.offset);
     let solicits = |solicited: bool| flag(solicited, SOLICITED);
     let (mut second, mut flags) = (0, 0);
-    match message.body {
-        Body::Request(Request::Send(send)) => {
+    match *request {
+        Request::Send(send) => {
             (second, flags) = second_number(send.immediate, send.acknowledges);
             flags |= solicits(send.solicited);
             if send.extent.is_whole(payload) {
@@ -137,31 +169,31 @@ pub(crate) fn emit(message: &Message, stamp: u16, payload: u32, mut store: impl 
                 store(3, extent(send.extent));
             }
         }
-        Body::Request(Request::Pull(send)) => {
+        Request::Pull(send) => {
             (second, flags) = second_number(send.immediate, send.acknowledges);
             flags |= solicits(send.solicited);
             store(3, extent(Extent::whole(send.total)));
         }
-        Body::Request(Request::SendInvalidate(send)) => {
+        Request::SendInvalidate(send) => {
             (second, flags) = (send.key.0, IMMEDIATE | solicits(send.solicited));
             store(3, extent(send.extent));
         }
-        Body::Request(Request::Write(write)) => {
+        Request::Write(write) => {
             (second, flags) = second_number(write.immediate, None);
             flags |= solicits(write.solicited);
             store(3, write.remote.address);
             store(4, u64::from(write.remote.key.0));
             store(5, extent(write.extent));
         }
-        Body::Request(Request::WriteNotify(write)) => {
+        Request::WriteNotify(write) => {
             (second, flags) = (write.immediate, IMMEDIATE | solicits(write.solicited));
             store(3, extent(Extent::whole(write.total)));
         }
-        Body::Request(Request::Read(read)) => {
+        Request::Read(read) => {
             store(3, read.remote.address);
             store(4, pair(read.remote.key.0, read.total));
         }
-        Body::Request(Request::Atomic(AtomicRequest { remote, change })) => {
+        Request::Atomic(AtomicRequest { remote, change }) => {
             let (operand, swap) = match change {
                 AtomicChange::CompareSwap { compare, swap } => (compare, Some(swap)),
                 AtomicChange::FetchAdd { add } => (add, None),
@@ -172,20 +204,8 @@ pub(crate) fn emit(message: &Message, stamp: u16, payload: u32, mut store: impl 
             store(5, operand);
             store(6, swap.unwrap_or_default());
         }
-        Body::Answer(Answer::Acknowledge) => {}
-        Body::Answer(Answer::Refuse(refusal)) => (second, flags) = (number_of(refusal), IMMEDIATE),
-        Body::Answer(Answer::ReadResponse(response)) => store(3, extent(response)),
-        Body::Answer(Answer::AtomicResponse { old }) => store(3, old),
-        Body::Datagram(datagram) => {
-            (second, flags) = second_number(datagram.immediate, None);
-            flags |= solicits(datagram.solicited) | flag(datagram.global_header, GLOBAL);
-            store(3, pair(datagram.q_key, datagram.source_lid.into()));
-        }
     }
-    let (ends, numbers) = base_words(message.base, second);
-    store(1, ends);
-    store(2, numbers);
-    first_word(stamp, Kind::of(&message.body), flags, payload)
+    (second, flags)
 }
 
 /// Reads a header from words that were copied out of the ring; `None` if they make no sense. Also returns the header's length
@@ -200,7 +220,8 @@ pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> 
     let payload = high(words[0]);
     let whole = flags & WHOLE != 0;
     let base = base_of(words[1], words[2])?;
-    let count = 3 + kind.extension_words(whole);
+    let extended = flags & EXTENDED != 0;
+    let count = 3 + kind.extension_words(whole) + extended as usize;
     if kind == Kind::Padding {
         return Some((Entry::Padding, count, payload));
     }
@@ -263,7 +284,17 @@ pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> 
         Kind::ReadResponse => Body::Answer(Answer::ReadResponse(fragment(words[3])?)),
         Kind::AtomicResponse => Body::Answer(Answer::AtomicResponse { old: words[3] }),
     };
+    let body = match body {
+        body if !extended => body,
+        Body::Request(request) => Body::Extended(queue_of(words[count - 1])?, request),
+        _ => return None,
+    };
     Some((Entry::Message(Message { base, body }), count, payload))
+}
+
+/// The number of a shared receive queue; `None` if it is none.
+fn queue_of(word: u64) -> Option<SrqNumber> {
+    (word <= QpNumber::MASK.into()).then_some(SrqNumber(word as u32))
 }
 
 #[cfg(test)]

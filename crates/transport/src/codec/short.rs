@@ -86,7 +86,7 @@ mod tests {
 
         #[test]
         fn what_it_takes_for_its_own_the_general_reader_reads_so_too(words in prop::array::uniform3(any::<u64>()), own: bool) {
-            let mut all = [words[0], words[1], words[2], 0, 0, 0, 0];
+            let mut all = [words[0], words[1], words[2], 0, 0, 0, 0, 0];
             if own {
                 all[0] = all[0] & !0xffff_ffff | first_word(0, Kind::Send, WHOLE, 0)
                     | (words[0] >> 24 & (SOLICITED | ACKNOWLEDGES)) << 24;

@@ -82,6 +82,26 @@ fn what_a_kind_needs_and_does_not_say_makes_no_sense() {
     assert!(parse(&words).is_none());
 }
 
+#[test]
+fn only_requests_are_for_a_shared_receive_queue_and_its_number_has_24_bits() {
+    let send =
+        SendFragment { extent: Extent::whole(9), immediate: None, solicited: false, acknowledges: None };
+    let plain = emitted(Body::Request(Request::Send(send)), 9);
+    let extended = Body::Extended(SrqNumber(77), Request::Send(send));
+    let words = emitted(extended, 9);
+    assert!(parse(&words).is_some() && words_of(words[0]) == words_of(plain[0]).map(|count| count + 1));
+    for wrong in [1 << 24, u64::MAX] {
+        let mut words = words;
+        words[3] = wrong;
+        assert!(parse(&words).is_none(), "{wrong:#x}");
+    }
+    for body in [Body::Answer(Answer::Acknowledge), Body::Answer(Answer::AtomicResponse { old: 1 })] {
+        let mut words = emitted(body, 0);
+        words[0] |= EXTENDED << 24;
+        assert!(parse(&words).is_none(), "{body:?}");
+    }
+}
+
 /// Any message, with the bytes it can have.
 fn message() -> impl Strategy<Value = (Message, u32)> {
     let base =
@@ -138,12 +158,19 @@ fn message() -> impl Strategy<Value = (Message, u32)> {
             }
         },
     );
-    (base, body).prop_map(|(base, (body, payload))| (Message { base, body }, payload))
+    let queue = prop::option::of((0u32..1 << 24).prop_map(SrqNumber));
+    (base, body, queue).prop_map(|(base, (body, payload), queue)| {
+        let body = match (body, queue) {
+            (Body::Request(request), Some(queue)) => Body::Extended(queue, request),
+            (body, _) => body,
+        };
+        (Message { base, body }, payload)
+    })
 }
 
 proptest! {
     #[test]
-    fn rubbish_is_parsed_without_harm(words in prop::array::uniform7(any::<u64>())) {
+    fn rubbish_is_parsed_without_harm(words in prop::array::uniform8(any::<u64>())) {
         if let Some((_, count, _)) = parse(&words) {
             prop_assert!((3..=HEADER_WORDS).contains(&count));
         }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use nonic_device::{
     AddressHandle, AsyncElement, CompletionChannel, CompletionQueue, Context, DatagramDestination,
-    MemoryWindow, QueuePair, QueuePairRequest, ReceiveRequest, Region, SendRequest, SharedReceiveQueue, Zone,
-    devices,
+    Destination, MemoryWindow, QueuePair, QueuePairRequest, ReceiveRequest, Region, SendRequest,
+    SharedReceiveQueue, Zone, devices,
 };
 use nonic_sys::wait_readable;
 
@@ -231,11 +231,13 @@ impl Executor {
     }
 
     fn post(&self, pair: &QueuePair, request: &Send) -> Result<(), nonic_device::PostError> {
-        let destination = request.destination.as_ref().map(|to| DatagramDestination {
-            vector: to.vector,
-            zone: self.zones.at(to.zone).id(),
-            qp_number: to.number,
-            q_key: to.q_key,
+        let destination = request.destination.as_ref().map(|to| {
+            Destination::Datagram(DatagramDestination {
+                vector: to.vector,
+                zone: self.zones.at(to.zone).id(),
+                qp_number: to.number,
+                q_key: to.q_key,
+            })
         });
         let request = SendRequest {
             id: request.id,

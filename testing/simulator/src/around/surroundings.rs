@@ -5,7 +5,7 @@ use std::time::Duration;
 use nonic_protocol::{
     Access, Answer, Arrived, AtomicChange, BaseHeader, Body, CompletionOpcode, Direct, Event, Extent,
     Happening, Key, LocalTurn, Message, NotChanged, Operation, Outcome, QpNumber, QpType, ReadPushed,
-    Receive, Refusal, RemoteRange, Request, SendPull, Slot, Status, Step, Surroundings,
+    Receive, Refusal, RemoteRange, Request, SendPull, Slot, SrqNumber, Status, Step, Surroundings,
 };
 
 use super::Around;
@@ -41,11 +41,11 @@ impl Surroundings<(), Duration> for Around<'_> {
     }
 
     fn push(&mut self, (): &(), message: &Message) -> bool {
-        if matches!(message.body, Body::Request(Request::WriteNotify(_))) {
+        if matches!(message.body.request(), Some(Request::WriteNotify(_))) {
             // The peer has a part in it.
             self.node().moved = false;
         }
-        let serial = if matches!(message.body, Body::Request(_)) { self.starting } else { 0 };
+        let serial = if message.body.request().is_some() { self.starting } else { 0 };
         let pushed = self.scene.carriers[self.side].push(*message, Vec::new(), serial);
         if pushed && matches!(message.body, Body::Answer(Answer::AtomicResponse { .. })) {
             self.node().owed.pop_front();
@@ -57,7 +57,14 @@ impl Surroundings<(), Duration> for Around<'_> {
         self.scene.carriers[self.side].push(*message, contents(serial, offset..offset + count), serial)
     }
 
-    fn push_read(&mut self, (): &(), message: &Message, from: RemoteRange, count: u32) -> ReadPushed {
+    fn push_read(
+        &mut self,
+        (): &(),
+        message: &Message,
+        _: Option<SrqNumber>,
+        from: RemoteRange,
+        count: u32,
+    ) -> ReadPushed {
         let (address, end) = (from.address, from.address + u64::from(count));
         if !self.node().allows(from.key, address, count.into(), WORD) {
             let serial = self.node().owed.pop_front().expect("an answer is owed for a request");
@@ -156,6 +163,10 @@ impl Surroundings<(), Duration> for Around<'_> {
 
     fn start_datagram(&mut self, _: &mut QueuePair, _: u64, _: &Slot) -> Step {
         panic!("these queue pairs are connected");
+    }
+
+    fn turn_to(&mut self, _: SrqNumber) -> bool {
+        panic!("nobody names a shared receive queue");
     }
 
     fn with_source<R>(

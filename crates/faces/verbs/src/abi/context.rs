@@ -8,8 +8,8 @@ use libc::pthread_mutex_t;
 use super::{
     Opaque, ibv_alloc_dm_attr, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr,
     ibv_device_attr_ex, ibv_dm, ibv_mr, ibv_mw, ibv_mw_bind, ibv_pd, ibv_port_attr, ibv_port_attr_short,
-    ibv_qp, ibv_qp_init_attr_ex, ibv_query_device_ex_input, ibv_recv_wr, ibv_send_wr, ibv_srq,
-    ibv_srq_init_attr_ex, ibv_wc,
+    ibv_qp, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_query_device_ex_input, ibv_recv_wr, ibv_send_wr,
+    ibv_srq, ibv_srq_init_attr_ex, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
 };
 
 /// A function pointer whose arguments do not matter here: the slot is empty, or filled by a stub that looks
@@ -114,13 +114,13 @@ pub struct verbs_context {
     pub ABI_placeholder2: Slot,
     pub ibv_create_flow: Slot,
     pub ABI_placeholder1: Slot,
-    pub open_qp: Slot,
+    pub open_qp: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_open_attr) -> *mut ibv_qp>,
     pub create_qp_ex: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp>,
-    pub get_srq_num: Slot,
+    pub get_srq_num: Option<unsafe extern "C" fn(*mut ibv_srq, *mut u32) -> c_int>,
     pub create_srq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq>,
-    pub open_xrcd: Slot,
-    pub close_xrcd: Option<unsafe extern "C" fn(*mut Opaque) -> c_int>,
+    pub open_xrcd: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd>,
+    pub close_xrcd: Option<unsafe extern "C" fn(*mut ibv_xrcd) -> c_int>,
     pub _ABI_placeholder3: u64,
     pub sz: usize,
     pub context: ibv_context,

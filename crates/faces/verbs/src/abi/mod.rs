@@ -27,6 +27,7 @@ mod completion;
 mod context;
 mod device;
 mod event;
+mod extended_domain;
 mod kernel;
 mod memory;
 mod numbers;
@@ -47,6 +48,7 @@ pub use device::{
     ibv_tso_caps,
 };
 pub use event::{ibv_async_event, ibv_async_event_element};
+pub use extended_domain::{ibv_qp_open_attr, ibv_xrcd, ibv_xrcd_init_attr};
 pub use kernel::{
     ib_user_path_rec, ib_uverbs_ah_attr, ib_uverbs_global_route, ib_uverbs_qp_attr, ibv_sa_path_rec,
 };

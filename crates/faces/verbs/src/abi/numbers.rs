@@ -18,7 +18,7 @@ numbers! {
     u32 {
         IBV_DEVICE_BAD_QKEY_CNTR = 1 << 2, IBV_DEVICE_CURR_QP_STATE_MOD = 1 << 7,
         IBV_DEVICE_PORT_ACTIVE_EVENT = 1 << 10, IBV_DEVICE_SYS_IMAGE_GUID = 1 << 11, IBV_DEVICE_RC_RNR_NAK_GEN = 1 << 12,
-        IBV_DEVICE_SRQ_RESIZE = 1 << 13,
+        IBV_DEVICE_SRQ_RESIZE = 1 << 13, IBV_DEVICE_XRC = 1 << 20,
         IBV_DEVICE_MEM_WINDOW = 1 << 17, IBV_DEVICE_MEM_MGT_EXTENSIONS = 1 << 21, IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24,
     }
     // enum ibv_atomic_cap
@@ -54,6 +54,9 @@ numbers! {
     c_int { IBV_SRQT_BASIC = 0, IBV_SRQT_XRC = 1, IBV_SRQT_TM = 2, IBV_SRQ_MAX_WR = 1, IBV_SRQ_LIMIT = 2 }
     u32 {
         IBV_SRQ_INIT_ATTR_TYPE = 1, IBV_SRQ_INIT_ATTR_PD = 1 << 1, IBV_SRQ_INIT_ATTR_XRCD = 1 << 2,
+        IBV_XRCD_INIT_ATTR_FD = 1, IBV_XRCD_INIT_ATTR_OFLAGS = 1 << 1,
+        IBV_QP_OPEN_ATTR_NUM = 1, IBV_QP_OPEN_ATTR_XRCD = 1 << 1, IBV_QP_OPEN_ATTR_CONTEXT = 1 << 2,
+        IBV_QP_OPEN_ATTR_TYPE = 1 << 3,
         IBV_SRQ_INIT_ATTR_CQ = 1 << 3, IBV_SRQ_INIT_ATTR_TM = 1 << 4,
     }
     // enum ibv_qp_type

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use super::{
     Opaque, Synchronization, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_data_buf, ibv_mw,
-    ibv_mw_bind_info, ibv_pd, ibv_sge, ibv_srq,
+    ibv_mw_bind_info, ibv_pd, ibv_sge, ibv_srq, ibv_xrcd,
 };
 
 #[repr(C)]
@@ -96,7 +96,7 @@ pub struct ibv_qp_init_attr_ex {
     pub sq_sig_all: c_int,
     pub comp_mask: u32,
     pub pd: *mut ibv_pd,
-    pub xrcd: *mut Opaque,
+    pub xrcd: *mut ibv_xrcd,
     pub create_flags: u32,
     pub max_tso_header: u16,
     pub rwq_ind_tbl: *mut Opaque,

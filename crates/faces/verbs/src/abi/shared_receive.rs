@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::{Opaque, Synchronization, ibv_context, ibv_cq, ibv_pd, ibv_recv_wr};
+use super::{Synchronization, ibv_context, ibv_cq, ibv_pd, ibv_recv_wr, ibv_xrcd};
 
 #[repr(C)]
 pub struct ibv_srq {
@@ -43,7 +43,7 @@ pub struct ibv_srq_init_attr_ex {
     pub comp_mask: u32,
     pub srq_type: c_int,
     pub pd: *mut ibv_pd,
-    pub xrcd: *mut Opaque,
+    pub xrcd: *mut ibv_xrcd,
     pub cq: *mut ibv_cq,
     pub tm_cap: ibv_tm_cap,
 }

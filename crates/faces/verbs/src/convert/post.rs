@@ -5,8 +5,8 @@ use core::mem::{align_of, offset_of, size_of};
 use core::slice;
 
 use nonic_device::{
-    DatagramDestination, Key, Operation, QpNumber, ReceiveRequest, RemoteRange, ScatterGather, SendFlags,
-    SendRequest,
+    DatagramDestination, Destination, Key, Operation, QpNumber, ReceiveRequest, RemoteRange, ScatterGather,
+    SendFlags, SendRequest, SrqNumber,
 };
 
 use crate::abi::{
@@ -16,7 +16,7 @@ use crate::abi::{
     IBV_WR_TSO, ibv_ah, ibv_recv_wr, ibv_send_wr, ibv_sge,
 };
 use crate::errno::Errno;
-use crate::objects::AddressHandleParts;
+use crate::objects::{AddressHandleParts, Addressing};
 use crate::registry;
 
 // The engine's piece and the program's are the same sixteen bytes.
@@ -61,11 +61,11 @@ pub(crate) unsafe fn receive_request<'a>(request: *const ibv_recv_wr) -> Result<
 /// with a bind see [`super::bind`].
 ///
 /// # Safety
-/// `request` is a program's send request, unchanged during `'a`, for a queue pair that is a datagram one or
-/// not as `is_datagram` says.
+/// `request` is a program's send request, unchanged during `'a`, for a queue pair whose requests say where they go as
+/// `addressing` says.
 pub(crate) unsafe fn send_request<'a>(
     request: *const ibv_send_wr,
-    is_datagram: bool,
+    addressing: Addressing,
 ) -> Result<SendRequest<'a>, Errno> {
     // SAFETY: the caller vouches for the request, its list, and for the address handle of a datagram.
     unsafe {
@@ -74,7 +74,11 @@ pub(crate) unsafe fn send_request<'a>(
             operation: operation(request)?,
             flags: flags((*request).send_flags)?,
             pieces: pieces((*request).sg_list, (*request).num_sge)?,
-            destination: if is_datagram { destination(request)? } else { None },
+            destination: match addressing {
+                Addressing::Peer => None,
+                Addressing::Datagram => destination(request)?,
+                Addressing::Queue => Some(Destination::Queue(SrqNumber::masked((*request).remote_srqn))),
+            },
         })
     }
 }
@@ -126,7 +130,7 @@ unsafe fn operation(request: *const ibv_send_wr) -> Result<Operation, Errno> {
 /// # Safety
 /// `request` is a program's send request for a datagram queue pair; its address handle is NULL or came from
 /// this library.
-unsafe fn destination(request: *const ibv_send_wr) -> Result<Option<DatagramDestination>, Errno> {
+unsafe fn destination(request: *const ibv_send_wr) -> Result<Option<Destination>, Errno> {
     // SAFETY: the caller vouches for the request and its address handle.
     unsafe {
         let ud = (*request).wr.ud;
@@ -144,18 +148,18 @@ pub(crate) unsafe fn datagram_destination(
     ah: *const ibv_ah,
     number: u32,
     q_key: u32,
-) -> Result<Option<DatagramDestination>, Errno> {
+) -> Result<Option<Destination>, Errno> {
     if ah.is_null() {
         return Ok(None);
     }
     // SAFETY: the caller says where the handle came from.
     let handle = unsafe { registry::alive::<ibv_ah, AddressHandleParts>(ah) }.ok_or(Errno::EINVAL)?;
-    Ok(Some(DatagramDestination {
+    Ok(Some(Destination::Datagram(DatagramDestination {
         vector: handle.vector,
         zone: handle.zone,
         qp_number: QpNumber::masked(number),
         q_key,
-    }))
+    })))
 }
 
 #[cfg(test)]
@@ -183,7 +187,8 @@ mod tests {
 
     fn converted(opcode: c_int, send_flags: u32) -> Result<Operation, Errno> {
         // SAFETY: the request is complete and lives through the call.
-        unsafe { send_request(&request(opcode, send_flags), false) }.map(|request| request.operation)
+        unsafe { send_request(&request(opcode, send_flags), Addressing::Peer) }
+            .map(|request| request.operation)
     }
 
     #[test]

@@ -21,7 +21,9 @@ pub(crate) fn transport_from_c(number: c_int) -> Result<QpType, Errno> {
         IBV_QPT_RC => Ok(QpType::ReliableConnection),
         IBV_QPT_UC => Ok(QpType::UnreliableConnection),
         IBV_QPT_UD => Ok(QpType::UnreliableDatagram),
-        IBV_QPT_RAW_PACKET | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV | IBV_QPT_DRIVER => Err(Errno::EOPNOTSUPP),
+        IBV_QPT_XRC_SEND => Ok(QpType::ExtendedSend),
+        IBV_QPT_XRC_RECV => Ok(QpType::ExtendedReceive),
+        IBV_QPT_RAW_PACKET | IBV_QPT_DRIVER => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -41,7 +43,8 @@ pub(crate) fn send_operations(flags: u64, transport: QpType) -> Result<u64, Errn
         | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
         | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
     let offered = match transport {
-        QpType::ReliableConnection => all,
+        QpType::ReliableConnection | QpType::ExtendedSend => all,
+        QpType::ExtendedReceive => 0,
         QpType::UnreliableConnection => unreliable,
         QpType::UnreliableDatagram => datagrams,
     };
@@ -192,7 +195,9 @@ mod tests {
     #[test]
     fn a_known_type_that_is_missing_differs_from_an_unknown_one() {
         assert_eq!(transport_from_c(IBV_QPT_RC), Ok(QpType::ReliableConnection));
-        assert_eq!(transport_from_c(IBV_QPT_XRC_SEND), Err(Errno::EOPNOTSUPP));
+        assert_eq!(transport_from_c(IBV_QPT_XRC_SEND), Ok(QpType::ExtendedSend));
+        assert_eq!(transport_from_c(IBV_QPT_XRC_RECV), Ok(QpType::ExtendedReceive));
+        assert_eq!(transport_from_c(IBV_QPT_DRIVER), Err(Errno::EOPNOTSUPP));
         assert_eq!(transport_from_c(IBV_QPT_RAW_PACKET), Err(Errno::EOPNOTSUPP));
         assert_eq!(transport_from_c(0), Err(Errno::EINVAL));
         assert_eq!(transport_from_c(77), Err(Errno::EINVAL));

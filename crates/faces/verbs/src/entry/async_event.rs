@@ -40,6 +40,9 @@ pub unsafe extern "C-unwind" fn nonic_ibv_get_async_event(
                 element.cq = ptr::with_exposed_provenance_mut(queue.cookie())
             }
             AsyncElement::QueuePair(pair) => element.qp = ptr::with_exposed_provenance_mut(pair.cookie()),
+            AsyncElement::OpenedQueuePair(pair) => {
+                element.qp = ptr::with_exposed_provenance_mut(pair.cookie());
+            }
             AsyncElement::SharedReceiveQueue(queue) => {
                 element.srq = ptr::with_exposed_provenance_mut(queue.cookie());
             }
@@ -92,7 +95,7 @@ fn of_queue_pair(qp: *mut ibv_qp) -> Result<(), Errno> {
     let parts = QUEUE_PAIRS.find(qp)?;
     // SAFETY: the queue pair was found and is destroyed only after the acknowledgement below.
     unsafe { add(&raw mut (*qp).events_completed, 1) };
-    parts.engine.acknowledge_async_event();
+    parts.acknowledge_async_event();
     Ok(())
 }
 

@@ -56,7 +56,7 @@ pub(crate) unsafe extern "C" fn post_send(
         while !request.is_null() {
             // SAFETY: the caller vouches for the list, and for the program memory an inline request names.
             unsafe {
-                result = convert::send_request(request, parts.is_datagram)
+                result = convert::send_request(request, parts.addressing)
                     .and_then(|request| posting.post(&request).map_err(Errno::from));
                 if result.is_err() {
                     refuse(bad, request);

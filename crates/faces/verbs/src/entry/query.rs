@@ -9,12 +9,12 @@ use super::gid::{PORT, copy_sized};
 use crate::abi::{
     IBV_ATOMIC_GLOB, IBV_DEVICE_BAD_QKEY_CNTR, IBV_DEVICE_CURR_QP_STATE_MOD, IBV_DEVICE_MEM_MGT_EXTENSIONS,
     IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B, IBV_DEVICE_PORT_ACTIVE_EVENT,
-    IBV_DEVICE_RC_RNR_NAK_GEN, IBV_DEVICE_SRQ_RESIZE, IBV_DEVICE_SYS_IMAGE_GUID, IBV_LINK_LAYER_ETHERNET,
-    IBV_LINK_LAYER_INFINIBAND, IBV_PORT_ACTIVE, IBV_PORT_CM_SUP, IBV_PORT_IP_BASED_GIDS,
-    IBV_QPF_GRH_REQUIRED, LINK_SPEED_EDR, LINK_WIDTH_4X, PHYSICAL_LINK_UP, ibv_context,
-    ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps, ibv_packet_pacing_caps,
-    ibv_pci_atomic_caps, ibv_port_attr, ibv_port_attr_short, ibv_query_device_ex_input, ibv_rss_caps,
-    ibv_tm_caps, ibv_tso_caps,
+    IBV_DEVICE_RC_RNR_NAK_GEN, IBV_DEVICE_SRQ_RESIZE, IBV_DEVICE_SYS_IMAGE_GUID, IBV_DEVICE_XRC,
+    IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, IBV_PORT_ACTIVE, IBV_PORT_CM_SUP,
+    IBV_PORT_IP_BASED_GIDS, IBV_QPF_GRH_REQUIRED, LINK_SPEED_EDR, LINK_WIDTH_4X, PHYSICAL_LINK_UP,
+    ibv_context, ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps,
+    ibv_packet_pacing_caps, ibv_pci_atomic_caps, ibv_port_attr, ibv_port_attr_short,
+    ibv_query_device_ex_input, ibv_rss_caps, ibv_tm_caps, ibv_tso_caps,
 };
 use crate::convert::int;
 use crate::errno::Errno;
@@ -59,6 +59,7 @@ fn device_attributes(context: &Context) -> ibv_device_attr {
             | IBV_DEVICE_RC_RNR_NAK_GEN
             | IBV_DEVICE_SRQ_RESIZE
             | IBV_DEVICE_MEM_WINDOW
+            | IBV_DEVICE_XRC
             | IBV_DEVICE_MEM_MGT_EXTENSIONS
             | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
         max_sge: int(limits.pieces),

@@ -2,20 +2,23 @@
 
 use core::ffi::c_int;
 use core::ptr;
+use std::sync::Arc;
 
-use nonic_device::{AttributeMask, QpAttributes, QpNumber, QpState, QueuePairRequest};
+use nonic_device::{AttributeMask, Capabilities, QpAttributes, QpNumber, QpState, QpType, QueuePairRequest};
 
 use super::work_request;
 use crate::abi::{
     IBV_QP_INIT_ATTR_CREATE_FLAGS, IBV_QP_INIT_ATTR_IND_TABLE, IBV_QP_INIT_ATTR_MAX_TSO_HEADER,
     IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_RX_HASH, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, IBV_QP_INIT_ATTR_XRCD,
-    IBV_QP_STATE, Synchronization, ibv_context, ibv_ece, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_ex,
-    ibv_qp_init_attr, ibv_qp_init_attr_ex,
+    IBV_QP_STATE, IBV_QPT_XRC_RECV, Synchronization, ibv_context, ibv_ece, ibv_pd, ibv_qp, ibv_qp_attr,
+    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_xrcd,
 };
 use crate::convert;
 use crate::errno::Errno;
 use crate::guard;
-use crate::objects::{COMPLETION_QUEUES, QUEUE_PAIRS, QueuePairParts, SHARED_RECEIVE_QUEUES, ZONES};
+use crate::objects::{
+    COMPLETION_QUEUES, EXTENDED_DOMAINS, QUEUE_PAIRS, QueuePairParts, SHARED_RECEIVE_QUEUES, ZONES,
+};
 
 versions! {
     nonic_ibv_create_qp => "ibv_create_qp@@IBVERBS_1.1";
@@ -56,11 +59,18 @@ unsafe fn create(
     let operations = send_ops_flags.map(|flags| convert::send_operations(flags, transport)).transpose()?;
     let shared_receive_queue =
         if asked.srq.is_null() { None } else { Some(SHARED_RECEIVE_QUEUES.parent(asked.srq)?) };
+    if transport == QpType::ExtendedReceive {
+        // It has no protection domain, but belongs to an XRC domain.
+        return Err(Errno::EINVAL);
+    }
+    let send_queue = COMPLETION_QUEUES.parent(asked.send_cq)?;
+    let receive_queue =
+        if transport.responds() { COMPLETION_QUEUES.parent(asked.recv_cq)? } else { Arc::clone(&send_queue) };
     let reservation = QUEUE_PAIRS.reserve();
     let engine = zone.create_queue_pair(QueuePairRequest {
         transport,
-        send_queue: COMPLETION_QUEUES.parent(asked.send_cq)?,
-        receive_queue: COMPLETION_QUEUES.parent(asked.recv_cq)?,
+        send_queue,
+        receive_queue,
         shared_receive_queue,
         capabilities: convert::capabilities_from_c(&asked.cap),
         signal_all: asked.sq_sig_all != 0,
@@ -92,9 +102,10 @@ unsafe fn create(
 }
 
 /// `ibv_create_qp_ex(3)`, for what the header does not turn into [`nonic_ibv_create_qp`] itself. What asks
-/// for nothing beyond that function works, and so do `send_ops_flags`, the operations of the builder calls; XRC, creation
-/// flags, offloads, and operations that the type does not have are not in this release (`EOPNOTSUPP`); unknown bits, or no
-/// domain, are `EINVAL`.
+/// for nothing beyond that function works, and so do `send_ops_flags`, the operations of the builder calls, and the type
+/// `IBV_QPT_XRC_RECV`; creation flags, offloads, and operations that the type does not have are not in this release
+/// (`EOPNOTSUPP`); unknown bits, or no domain (an XRC domain for `IBV_QPT_XRC_RECV`, a protection domain for all others), are
+/// `EINVAL`.
 ///
 /// # Safety
 /// `init` is readable and writable.
@@ -117,17 +128,65 @@ pub unsafe fn create_extended(
     // SAFETY: the caller's attributes are readable, and begin with the plain ones; only a domain that was
     // found is followed.
     unsafe {
-        let (pd, send_ops_flags) = extended_attributes(init)?;
+        let (pd, xrcd, send_ops_flags) = extended_attributes(init)?;
+        if (*init).qp_type == IBV_QPT_XRC_RECV {
+            return create_target(context, xrcd, init, send_ops_flags);
+        }
         ZONES.parent(pd)?;
         if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast(), send_ops_flags) }
     }
+}
+
+/// A queue pair that receives for an XRC domain: its queues and sizes mean nothing.
+///
+/// # Safety
+/// `init` is readable and writable.
+unsafe fn create_target(
+    context: *mut ibv_context,
+    xrcd: *mut ibv_xrcd,
+    init: *mut ibv_qp_init_attr_ex,
+    send_ops_flags: Option<u64>,
+) -> Result<*mut ibv_qp, Errno> {
+    let domain = EXTENDED_DOMAINS.parent(xrcd)?;
+    // SAFETY: the domain was found.
+    if unsafe { (*xrcd).context } != context {
+        return Err(Errno::EINVAL);
+    }
+    let transport = QpType::ExtendedReceive;
+    let operations = send_ops_flags.map(|flags| convert::send_operations(flags, transport)).transpose()?;
+    let reservation = QUEUE_PAIRS.reserve();
+    let engine = domain.create_queue_pair(reservation.cookie())?;
+    // SAFETY: the caller says so.
+    let (qp_context, qp_type) = unsafe {
+        (*init).cap = convert::capabilities_to_c(&Capabilities::default());
+        ((*init).qp_context, (*init).qp_type)
+    };
+    let qp_num = engine.number().0;
+    Ok(reservation.fill(QueuePairParts::new(engine, operations), |handle| {
+        work_request::extended(ibv_qp {
+            context,
+            qp_context,
+            pd: ptr::null_mut(),
+            send_cq: ptr::null_mut(),
+            recv_cq: ptr::null_mut(),
+            srq: ptr::null_mut(),
+            handle,
+            qp_num,
+            state: QpState::Reset as c_int,
+            qp_type,
+            synchronization: Synchronization::NEW,
+            events_completed: 0,
+        })
+    }))
 }
 
 /// The domain, and what the builder calls are to do, if nothing else out of the ordinary is asked for.
 ///
 /// # Safety
 /// `init` is readable.
-unsafe fn extended_attributes(init: *const ibv_qp_init_attr_ex) -> Result<(*mut ibv_pd, Option<u64>), Errno> {
+unsafe fn extended_attributes(
+    init: *const ibv_qp_init_attr_ex,
+) -> Result<(*mut ibv_pd, *mut ibv_xrcd, Option<u64>), Errno> {
     /// `enum ibv_qp_create_flags`: what others understand and this release does not.
     const CREATE_FLAGS: u32 = 1 << 1 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11;
     // SAFETY: the caller says so. Members count only where the mask names them.
@@ -135,8 +194,9 @@ unsafe fn extended_attributes(init: *const ibv_qp_init_attr_ex) -> Result<(*mut 
         ((*init).comp_mask, (*init).create_flags, (*init).max_tso_header, (*init).send_ops_flags, (*init).pd)
     };
     let has = |bit| mask & bit != 0;
-    let refused = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+    let refused = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
     let known = refused
+        | IBV_QP_INIT_ATTR_XRCD
         | IBV_QP_INIT_ATTR_PD
         | IBV_QP_INIT_ATTR_CREATE_FLAGS
         | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
@@ -151,7 +211,11 @@ unsafe fn extended_attributes(init: *const ibv_qp_init_attr_ex) -> Result<(*mut 
         return Err(Errno::EOPNOTSUPP);
     }
     let operations = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS).then_some(operations);
-    if has(IBV_QP_INIT_ATTR_PD) { Ok((pd, operations)) } else { Err(Errno::EINVAL) }
+    // SAFETY: as above.
+    let (kind, xrcd) = unsafe { ((*init).qp_type, (*init).xrcd) };
+    // A domain of the one kind means nothing to a queue pair that is in one of the other.
+    let needed = if kind == IBV_QPT_XRC_RECV { IBV_QP_INIT_ATTR_XRCD } else { IBV_QP_INIT_ATTR_PD };
+    if has(needed) { Ok((pd, xrcd, operations)) } else { Err(Errno::EINVAL) }
 }
 
 /// `ibv_modify_qp(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (no such move, an attribute
@@ -237,7 +301,7 @@ pub unsafe extern "C" fn nonic_ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
 /// Destroys a queue pair; as [`nonic_ibv_destroy_qp`].
 pub fn destroy(qp: *mut ibv_qp) -> Result<(), Errno> {
     let claim = QUEUE_PAIRS.claim(qp)?;
-    claim.engine().engine.destroy()?;
+    claim.engine().destroy()?;
     claim.retire();
     Ok(())
 }

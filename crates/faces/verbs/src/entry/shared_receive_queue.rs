@@ -8,11 +8,12 @@ use nonic_device::SharedReceiveQueue;
 use crate::abi::{
     IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_PD, IBV_SRQ_INIT_ATTR_TM, IBV_SRQ_INIT_ATTR_TYPE,
     IBV_SRQ_INIT_ATTR_XRCD, IBV_SRQ_LIMIT, IBV_SRQ_MAX_WR, IBV_SRQT_BASIC, IBV_SRQT_TM, IBV_SRQT_XRC,
-    Synchronization, ibv_context, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
+    Synchronization, ibv_context, ibv_cq, ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
+    ibv_srq_init_attr_ex, ibv_xrcd,
 };
 use crate::errno::Errno;
 use crate::guard;
-use crate::objects::{SHARED_RECEIVE_QUEUES, ZONES};
+use crate::objects::{COMPLETION_QUEUES, EXTENDED_DOMAINS, SHARED_RECEIVE_QUEUES, ZONES};
 
 versions! {
     nonic_ibv_create_srq => "ibv_create_srq@@IBVERBS_1.1";
@@ -29,17 +30,28 @@ versions! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq {
     // SAFETY: the caller's promise is the same.
-    guard::or_null(|| unsafe { create(pd, init) })
+    guard::or_null(|| unsafe { create(pd, init, None) })
 }
 
 /// # Safety
 /// `init` is readable and writable.
-unsafe fn create(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> Result<*mut ibv_srq, Errno> {
+unsafe fn create(
+    pd: *mut ibv_pd,
+    init: *mut ibv_srq_init_attr,
+    extended: Option<(*mut ibv_xrcd, *mut ibv_cq)>,
+) -> Result<*mut ibv_srq, Errno> {
     let zone = ZONES.parent(pd)?;
     // SAFETY: the caller's attributes are readable.
     let (srq_context, asked) = unsafe { ((*init).srq_context, (*init).attr) };
     let reservation = SHARED_RECEIVE_QUEUES.reserve();
-    let queue = zone.create_shared_receive_queue(asked.max_wr, asked.max_sge, 0, reservation.cookie())?;
+    let (sizes, cookie) = ((asked.max_wr, asked.max_sge), reservation.cookie());
+    let queue = match extended {
+        None => zone.create_shared_receive_queue(sizes.0, sizes.1, 0, cookie)?,
+        Some((xrcd, cq)) => {
+            let (domain, completions) = (EXTENDED_DOMAINS.parent(xrcd)?, COMPLETION_QUEUES.parent(cq)?);
+            zone.create_extended_receive_queue(&domain, &completions, sizes, cookie)?
+        }
+    };
     let (max_wr, max_sge) = queue.limits();
     // SAFETY: the attributes are writable; the domain is in use by the new queue and so cannot be destroyed.
     let context = unsafe {
@@ -57,9 +69,9 @@ unsafe fn create(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> Result<*mut i
     }))
 }
 
-/// `ibv_create_srq_ex(3)`, for what the header does not turn into [`nonic_ibv_create_srq`] itself: queues for
-/// XRC and tag matching are not in this release (`EOPNOTSUPP`); unknown bits and types, and no domain, are
-/// `EINVAL`.
+/// `ibv_create_srq_ex(3)`, for what the header does not turn into [`nonic_ibv_create_srq`] itself: queues of an XRC domain. Those
+/// for tag matching are not in this release (`EOPNOTSUPP`); unknown bits and types, no domain, and for `IBV_SRQT_XRC` no XRC
+/// domain or no completion queue, are `EINVAL`.
 ///
 /// # Safety
 /// `init` is readable and writable.
@@ -85,20 +97,23 @@ pub unsafe fn create_extended(
         | IBV_SRQ_INIT_ATTR_CQ
         | IBV_SRQ_INIT_ATTR_TM;
     // SAFETY: the caller's attributes are readable.
-    let (mask, kind, pd) = unsafe { ((*init).comp_mask, (*init).srq_type, (*init).pd) };
+    let (mask, kind, pd, extended) =
+        unsafe { ((*init).comp_mask, (*init).srq_type, (*init).pd, ((*init).xrcd, (*init).cq)) };
     let kind = if mask & IBV_SRQ_INIT_ATTR_TYPE != 0 { kind } else { IBV_SRQT_BASIC };
     if mask & !known != 0 || mask & IBV_SRQ_INIT_ATTR_PD == 0 {
         return Err(Errno::EINVAL);
     }
-    match kind {
-        IBV_SRQT_BASIC => {}
-        IBV_SRQT_XRC | IBV_SRQT_TM => return Err(Errno::EOPNOTSUPP),
+    const EXTENDED: u32 = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+    let extended = match kind {
+        IBV_SRQT_BASIC => None,
+        IBV_SRQT_XRC if mask & EXTENDED == EXTENDED => Some(extended),
+        IBV_SRQT_TM => return Err(Errno::EOPNOTSUPP),
         _ => return Err(Errno::EINVAL),
-    }
+    };
     ZONES.parent(pd)?;
     // SAFETY: only a domain that was found is followed; the extended attributes begin with the plain
     // ones.
-    unsafe { if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast()) } }
+    unsafe { if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast(), extended) } }
 }
 
 /// `ibv_modify_srq(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (unknown bits; a size of 0, beyond the

@@ -4,7 +4,9 @@
 use core::ffi::c_int;
 use core::slice;
 
-use nonic_device::{Key, Operation, RemoteRange, ScatterGather, SharedSlice, WindowKind};
+use nonic_device::{
+    Destination, Key, Operation, RemoteRange, ScatterGather, SharedSlice, SrqNumber, WindowKind,
+};
 
 use crate::abi::{
     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_BIND_MW,
@@ -16,7 +18,7 @@ use crate::builder::{Batch, Builder, NO_WINDOW};
 use crate::convert;
 use crate::errno::Errno;
 use crate::guard;
-use crate::objects::{QueuePairParts, WINDOWS};
+use crate::objects::{Addressing, QueuePairParts, WINDOWS};
 use crate::registry;
 
 /// The structure a program gets: its plain part, and every call. None is NULL: the header does not look.
@@ -259,17 +261,19 @@ unsafe extern "C" fn atomic_write(
 unsafe extern "C" fn set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32) {
     // SAFETY: the caller's promise is the same.
     unsafe {
-        with(qp, |batch| batch.set_destination(|| convert::datagram_destination(ah, remote_qpn, remote_qkey)))
+        with(qp, |batch| {
+            let to = || convert::datagram_destination(ah, remote_qpn, remote_qkey);
+            batch.set_destination(Addressing::Datagram, to);
+        })
     }
 }
 
-/// No queue pair here is of type XRC: `EINVAL`.
-///
 /// # Safety
 /// `qp` came from this library.
-unsafe extern "C" fn set_xrc_srqn(qp: *mut ibv_qp_ex, _remote_srqn: u32) {
+unsafe extern "C" fn set_xrc_srqn(qp: *mut ibv_qp_ex, remote_srqn: u32) {
+    let to = || Ok(Some(Destination::Queue(SrqNumber::masked(remote_srqn))));
     // SAFETY: the caller's promise is the same.
-    unsafe { with(qp, |batch| batch.refuse(Errno::EINVAL)) }
+    unsafe { with(qp, |batch| batch.set_destination(Addressing::Queue, to)) }
 }
 
 /// # Safety

@@ -1,12 +1,18 @@
-//! Shared receive queues.
+//! Shared receive queues, and the domains in which peers name them.
+
+mod domain;
+
+pub use domain::{DomainError, DomainFile, ExtendedDomain};
+pub(crate) use domain::{Domains, TakesFromDomain};
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use nonic_protocol::{PostError, Receive, ReceiveQueue, ReceiveRequest};
+use nonic_protocol::{PostError, Receive, ReceiveQueue, ReceiveRequest, SrqNumber};
 use nonic_sys::UseCount;
 
 use crate::async_event::{AsyncElement, AsyncEventKind};
+use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
 use crate::error::{Busy, CreateError};
 use crate::events::EventAccount;
@@ -40,9 +46,53 @@ pub struct SharedReceiveQueue {
     pub(crate) users: UseCount,
     async_events: EventAccount,
     observer: OnceLock<Arc<dyn SharedReceiveObserver>>,
+    /// If it belongs to an XRC domain.
+    extended: Option<ExtendedPart>,
+}
+
+/// What a shared receive queue of an XRC domain has besides.
+#[derive(Debug)]
+pub(crate) struct ExtendedPart {
+    domain: Arc<ExtendedDomain>,
+    /// Where its receives complete.
+    pub(crate) completions: Arc<CompletionQueue>,
+    number: SrqNumber,
 }
 
 impl Zone {
+    /// Creates a shared receive queue of an XRC domain, whose receives complete to `completions`. Peers of the domain's queue pairs
+    /// name it by its number, and reach the memory of this zone through it.
+    pub fn create_extended_receive_queue(
+        self: &Arc<Self>,
+        domain: &Arc<ExtendedDomain>,
+        completions: &Arc<CompletionQueue>,
+        (requests, pieces): (u32, u32),
+        cookie: usize,
+    ) -> Result<Arc<SharedReceiveQueue>, CreateError> {
+        let same = |other: &Arc<Context>| Arc::ptr_eq(other, self.context());
+        if !same(domain.context()) || !same(completions.context()) {
+            return Err(CreateError::OtherContext);
+        }
+        if !domain.users.acquire() {
+            return Err(CreateError::Closed);
+        }
+        if !completions.users.acquire() {
+            domain.users.release();
+            return Err(CreateError::Closed);
+        }
+        let made = self.check_new_queue(requests, pieces, 0).map(|()| {
+            domain.members().add_queue(&self.context().engine().domains, |number| {
+                let (domain, completions) = (Arc::clone(domain), Arc::clone(completions));
+                let extended = ExtendedPart { domain, completions, number };
+                self.new_queue((requests, pieces), 0, cookie, Some(extended))
+            })
+        });
+        made.inspect_err(|_| {
+            domain.users.release();
+            completions.users.release();
+        })
+    }
+
     /// Creates a shared receive queue.
     pub fn create_shared_receive_queue(
         self: &Arc<Self>,
@@ -51,6 +101,12 @@ impl Zone {
         limit: u32,
         cookie: usize,
     ) -> Result<Arc<SharedReceiveQueue>, CreateError> {
+        self.check_new_queue(requests, pieces, limit)?;
+        Ok(self.new_queue((requests, pieces), limit, cookie, None))
+    }
+
+    /// Whether there may be a queue of these sizes; if so it uses the zone.
+    fn check_new_queue(&self, requests: u32, pieces: u32, limit: u32) -> Result<(), CreateError> {
         self.context().check_current()?;
         let check = |what, asked: u32, most: u32| {
             let (asked, limit) = (u64::from(asked), u64::from(most));
@@ -65,8 +121,18 @@ impl Zone {
         if !self.users.acquire() {
             return Err(CreateError::Closed);
         }
+        Ok(())
+    }
+
+    fn new_queue(
+        self: &Arc<Self>,
+        (requests, pieces): (u32, u32),
+        limit: u32,
+        cookie: usize,
+        extended: Option<ExtendedPart>,
+    ) -> Arc<SharedReceiveQueue> {
         let pieces = pieces.max(1);
-        Ok(Arc::new_cyclic(|this| SharedReceiveQueue {
+        Arc::new_cyclic(|this| SharedReceiveQueue {
             this: Weak::clone(this),
             zone: Arc::clone(self),
             pieces,
@@ -76,7 +142,8 @@ impl Zone {
             users: UseCount::default(),
             async_events: EventAccount::default(),
             observer: OnceLock::new(),
-        }))
+            extended,
+        })
     }
 }
 
@@ -150,6 +217,15 @@ impl SharedReceiveQueue {
     /// Its zone.
     pub fn zone(&self) -> &Arc<Zone> {
         &self.zone
+    }
+
+    /// Its number, by which peers name it, if it belongs to an XRC domain.
+    pub fn number(&self) -> Option<SrqNumber> {
+        self.extended.as_ref().map(|part| part.number)
+    }
+
+    pub(crate) fn extended(&self) -> Option<&ExtendedPart> {
+        self.extended.as_ref()
     }
 
     fn context(&self) -> &Context {
@@ -227,11 +303,18 @@ impl SharedReceiveQueue {
             return Ok(());
         }
         Busy::unless_closed(&self.users, "shared receive queue")?;
+        if let Some(part) = &self.extended {
+            part.domain.members().remove_queue(part.number);
+        }
         self.context().forget_events(|element| {
             matches!(element, AsyncElement::SharedReceiveQueue(queue) if std::ptr::eq(Arc::as_ptr(queue), self))
         });
         self.async_events.wait_for_all();
         self.zone.users.release();
+        if let Some(part) = &self.extended {
+            part.completions.users.release();
+            part.domain.users.release();
+        }
         Ok(())
     }
 }
