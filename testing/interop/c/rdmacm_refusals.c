@@ -168,8 +168,20 @@ static void queues(void)
 
     REFUSED("2", "a shared queue needs a type", rdma_create_srq_ex(id, &srq), EINVAL);
     srq.comp_mask = IBV_SRQ_INIT_ATTR_TYPE;
+    srq.srq_type = IBV_SRQT_TM;
+    REFUSED("2", "and not that of tag matching", rdma_create_srq_ex(id, &srq), EOPNOTSUPP);
     srq.srq_type = IBV_SRQT_XRC;
-    REFUSED("2", "and not that of XRC", rdma_create_srq_ex(id, &srq), EOPNOTSUPP);
+    srq.attr.max_wr = 1u << 30;
+    REFUSED("2", "one of XRC has a size", rdma_create_srq_ex(id, &srq), EINVAL);
+    CHECK("2", "and leaves no completion queue if it is refused", !id->srq && !id->recv_cq && !id->recv_cq_channel);
+    srq.attr.max_wr = 4;
+    srq.comp_mask = IBV_SRQ_INIT_ATTR_TYPE;
+    CHECK_EQ("2", "one that is right", rdma_create_srq_ex(id, &srq), 0);
+    uint32_t number = 0;
+    CHECK("2", "brings its XRC domain and its completion queue",
+          srq.xrcd && srq.cq == id->recv_cq && ibv_get_srq_num(id->srq, &number) == 0 && number);
+    rdma_destroy_srq(id);
+    CHECK("2", "which goes with it", !id->srq && !id->recv_cq && !id->recv_cq_channel);
     CHECK_EQ("2", "a shared queue", rdma_create_srq(id, NULL, &plain), 0);
     REFUSED("2", "is made once", rdma_create_srq(id, NULL, &plain), EINVAL);
     init.send_cq = init.recv_cq = NULL;

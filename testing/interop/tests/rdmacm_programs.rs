@@ -114,6 +114,26 @@ const CASES: &[Case] = &[
     Case {
         addresses: FOUR,
         ..case(
+            "rdma_xserver -c r -p PORT",
+            "rdma_xclient -c r -s ADDRESS -p PORT",
+            "rdma_xserver: end 0",
+            "rdma_xclient: end 0",
+        )
+    },
+    // Over an extended reliable connection, to a shared receive queue whose number comes as private data.
+    Case {
+        space: "ib",
+        addresses: FOUR,
+        ..case(
+            "rdma_xserver -c x -p PORT",
+            "rdma_xclient -c x -s ADDRESS -p PORT",
+            "rdma_xserver: end 0",
+            "rdma_xclient: end 0",
+        )
+    },
+    Case {
+        addresses: FOUR,
+        ..case(
             "fio --name=receiver --ioengine=rdma --port=PORT --rw=read --bs=64k --size=8m --iodepth=1",
             "fio --name=sender --ioengine=rdma --hostname=ADDRESS --port=PORT --verb=write --rw=write --bs=64k --size=8m \
              --iodepth=8",
@@ -199,6 +219,7 @@ impl Case {
     /// Whether it runs in every environment.
     fn is_first(&self) -> bool {
         [RPING_CLIENT, "ucmatose -c 4 -C 20 -S 3000 -s ADDRESS -p PORT"].contains(&self.client)
+            || self.space == "ib"
     }
 
     fn run(&self, environment: Environment, address: &str) -> Verdict {

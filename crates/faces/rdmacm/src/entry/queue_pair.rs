@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::ptr;
 
 use nonic_device::{Capabilities, QpState};
-use nonic_verbs::abi::IBV_QP_INIT_ATTR_PD;
+use nonic_verbs::abi::{IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_XRCD, IBV_QPT_XRC_RECV};
 use nonic_verbs::convert;
 use nonic_verbs::entry::{queue_pair, zone};
 use nonic_verbs::errno::Errno;
@@ -12,6 +12,7 @@ use nonic_verbs::guard;
 
 use super::zero;
 use crate::abi::{ibv_cq, ibv_pd, ibv_qp_attr, ibv_qp_init_attr, ibv_qp_init_attr_ex, rdma_cm_id};
+use crate::devices;
 use crate::errno::refused;
 use crate::objects::identifier;
 use crate::queue_pairs;
@@ -57,7 +58,8 @@ pub(crate) unsafe fn create(
     Ok(())
 }
 
-/// `rdma_create_qp_ex(3)`: as [`rdma_create_qp`].
+/// `rdma_create_qp_ex(3)`: as [`rdma_create_qp`]. That of an identifier of type `IBV_QPT_XRC_RECV` is in the XRC domain of the device
+/// if it names none.
 pub(crate) unsafe extern "C-unwind" fn rdma_create_qp_ex(
     id: *mut rdma_cm_id,
     qp_init_attr: *mut ibv_qp_init_attr_ex,
@@ -84,8 +86,14 @@ unsafe fn create_extended(id: *mut rdma_cm_id, init: *mut ibv_qp_init_attr_ex) -
         if differ((*id).recv_cq, (*init).recv_cq) || differ((*id).send_cq, (*init).send_cq) {
             return Err(Errno::EINVAL);
         }
+        let is_target = (*id).qp_type == IBV_QPT_XRC_RECV;
+        if is_target && ((*init).comp_mask & IBV_QP_INIT_ATTR_XRCD == 0 || (*init).xrcd.is_null()) {
+            (*init).xrcd = devices::extended_domain((*id).verbs)?;
+            (*init).comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+        }
+        // Its receives complete where the shared receive queue's do, which brings its own.
         let missing = |own: *mut ibv_cq, given: *mut ibv_cq, entries| {
-            if own.is_null() && given.is_null() { entries } else { 0 }
+            if own.is_null() && given.is_null() && !is_target { entries } else { 0 }
         };
         let send = missing((*id).send_cq, (*init).send_cq, (*init).cap.max_send_wr);
         let receive = missing((*id).recv_cq, (*init).recv_cq, (*init).cap.max_recv_wr);
@@ -134,7 +142,10 @@ pub(crate) fn destroy(id: *mut rdma_cm_id) {
     // SAFETY: the identifier was found; the queue pair is looked up.
     unsafe {
         let _ = queue_pair::destroy(ptr::replace(&raw mut (*id).qp, ptr::null_mut()));
-        queue_pairs::destroy_queues(id);
+        // The shared receive queue of an XRC domain still completes to one of them.
+        if (*id).qp_type != IBV_QPT_XRC_RECV || (*id).srq.is_null() {
+            queue_pairs::destroy_queues(id);
+        }
     }
 }
 
