@@ -65,7 +65,7 @@ impl Pair {
         while self.deliver(side, chance, now) {
             went_on = true;
         }
-        while self.pairs[side].state().receives() && self.pairs[side].receives.length() < RECEIVES {
+        while self.pairs[side].state().receives() && self.receives(side) < RECEIVES {
             self.post_receive(side);
             went_on = true;
         }
@@ -74,6 +74,15 @@ impl Pair {
         let before = self.standing(side);
         self.resume(side, chance, now);
         went_on || self.scene.nodes[side].alone != was_alone || self.standing(side) != before
+    }
+
+    /// Receives that wait; of shared receive queues in the one that has fewer.
+    fn receives(&self, side: Side) -> usize {
+        if self.scene.extended {
+            self.scene.nodes[side].shorter().1
+        } else {
+            self.pairs[side].receives.length()
+        }
     }
 
     /// What an end has done so far.
@@ -89,7 +98,7 @@ impl Pair {
         let Node { gone, stopped, alone, .. } = &self.scene.nodes[side];
         let pair = &self.pairs[side];
         let (send, wait) = (&pair.send, pair.requester.wait.map(|(_, reason)| reason));
-        let receives = pair.receives.length();
+        let receives = self.receives(side);
         format!(
             "{:?} {}/{}/{} receives {receives} waits {wait:?} sends {} gone {gone:?} stopped {stopped} alone {alone}",
             pair.state(),

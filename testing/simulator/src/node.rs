@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use nonic_protocol::{
-    Access, BaseHeader, Capabilities, Connection, Key, Psn, QpAttributes, QpNumber, QpState, Responder,
+    Access, BaseHeader, Capabilities, Connection, Key, Psn, QpAttributes, QpNumber, QpState, ReceiveQueue,
+    Responder, SrqNumber,
 };
 
 use crate::chance::Chance;
@@ -53,6 +54,10 @@ pub(crate) struct Node {
     pub(crate) received: Vec<u8>,
     /// Receives that were posted and not used, the oldest first.
     pub(crate) receives: VecDeque<u64>,
+    /// What peers name on an extended connection: receives, and those that were posted there and not used.
+    pub(crate) shared: [(ReceiveQueue, VecDeque<u64>); 2],
+    /// What the last message named.
+    pub(crate) turned_to: Option<SrqNumber>,
     /// The requests whose answers with data are owed, in the order of the responder.
     pub(crate) owed: VecDeque<u64>,
     /// It does nothing for a while.
@@ -143,6 +148,8 @@ impl Node {
             moved: false,
             received: Vec::new(),
             receives: VecDeque::new(),
+            shared: [1, 2].map(|_| (ReceiveQueue::new(CAPABILITIES.receive_requests, 1), VecDeque::new())),
+            turned_to: None,
             owed: VecDeque::new(),
             stopped: false,
             gone: None,
@@ -163,7 +170,22 @@ impl Node {
 
     /// A receive was used or flushed: the oldest.
     pub(crate) fn receive_ended(&mut self, id: u64) {
-        assert_eq!(self.receives.pop_front(), Some(id), "a receive ended before an older one did");
+        let receives = match self.turned_to {
+            None => &mut self.receives,
+            Some(queue) => &mut self.shared[queue.0 as usize - 1].1,
+        };
+        assert_eq!(receives.pop_front(), Some(id), "a receive ended before an older one did");
+    }
+
+    /// The receives of the shared receive queue that the last message named.
+    pub(crate) fn turned(&mut self) -> Option<&mut ReceiveQueue> {
+        Some(&mut self.shared[self.turned_to?.0 as usize - 1].0)
+    }
+
+    /// The shared receive queue with fewer receives, and how many it has.
+    pub(crate) fn shorter(&self) -> (usize, usize) {
+        let [first, second] = [0, 1].map(|queue| self.shared[queue].0.length());
+        if first <= second { (0, first) } else { (1, second) }
     }
 
     /// Whether a peer may use these bytes under this key.

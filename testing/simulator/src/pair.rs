@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nonic_protocol::{
-    Body, Extent, Message, Operation, Psn, QpNumber, QpState, ReceiveRequest, RemoteRange, Request,
-    ScatterGather, SendFlags, SendFragment, SendRequest, ZoneId,
+    Body, Destination, Extent, Message, Operation, Psn, QpNumber, QpState, ReceiveRequest, RemoteRange,
+    Request, ScatterGather, SendFlags, SendFragment, SendRequest, ZoneId,
 };
 
 use crate::around::Around;
@@ -134,9 +134,17 @@ impl Pair {
         }
         let id = self.next_serial;
         let pieces = [ScatterGather { address: 0, length: RECEIVE_LENGTH, key: KEY }];
-        if pair.receives.post(&ReceiveRequest { id, pieces: &pieces }, ZoneId(1)).is_ok() {
+        let request = ReceiveRequest { id, pieces: &pieces };
+        let (queue, known) = if self.scene.extended {
+            let shorter = node.shorter().0;
+            let (queue, known) = &mut node.shared[shorter];
+            (queue, known)
+        } else {
+            (&mut pair.receives, &mut node.receives)
+        };
+        if queue.post(&request, ZoneId(1)).is_ok() {
             self.next_serial += 1;
-            node.receives.push_back(id);
+            known.push_back(id);
         }
     }
 
@@ -164,13 +172,14 @@ impl Pair {
         };
         let flags = SendFlags { fence: chance.once_in(8), ..SendFlags::default() };
         let pieces = [ScatterGather { address: 0, length, key: KEY }];
-        let request = SendRequest { id: serial, operation, flags, pieces: &pieces, destination: None };
+        let destination = self.scene.named_by(serial).map(Destination::Queue);
+        let request = SendRequest { id: serial, operation, flags, pieces: &pieces, destination };
         if chance.once_in(2) && self.post_at_once(side, &request, length.into()) {
             return true;
         }
-        let service = self.scene.service;
+        let transport = self.scene.transport();
         let send = &mut self.pairs[side].send;
-        if send.post(&request, &CAPABILITIES, service, send.finished, |_| ()).is_err() {
+        if send.post(&request, &CAPABILITIES, transport, send.finished, |_| ()).is_err() {
             return false;
         }
         self.next_serial += 1;
@@ -186,6 +195,7 @@ impl Pair {
         let (pair, node) = (&mut self.pairs[side], &self.scene.nodes[side]);
         let plain = matches!(request.operation, Operation::Send { immediate: None })
             && self.scene.is_reliable()
+            && !self.scene.extended
             && (1..=FRAGMENT).contains(&length)
             && !node.alone;
         let next =
@@ -297,26 +307,30 @@ impl Pair {
 fn take(pair: &mut QueuePair, around: &mut Around<'_>, carried: &Carried) -> bool {
     let Message { base, body } = carried.message;
     let is_of_peer = around.scene.nodes[around.side].is_from_peer(base);
+    let queue = if let Body::Extended(queue, _) = body { Some(queue) } else { None };
     match body {
         Body::Answer(answer) => {
             pair.handle_answer(around, is_of_peer, base, answer, carried);
             false
         }
-        Body::Request(request) => {
+        Body::Request(request) | Body::Extended(_, request) => {
             (around.arriving, around.owes_poll) = (Some(carried.serial), around.chance.once_in(4));
             if around.chance.once_in(2) && is_of_peer && take_at_once(pair, around, carried, &request) {
                 return false;
             }
-            let delivery = pair.handle_request(around, is_of_peer, base, None, &request, carried);
+            let delivery = pair.handle_request(around, is_of_peer, base, queue, &request, carried);
             delivery == nonic_protocol::Delivery::Held
         }
-        Body::Extended(..) | Body::Datagram(_) => panic!("these queue pairs are connected"),
+        Body::Datagram(_) => panic!("these queue pairs are connected"),
     }
 }
 
 /// The express way of a short send that is the next.
 fn take_at_once(pair: &mut QueuePair, around: &mut Around<'_>, carried: &Carried, request: &Request) -> bool {
     let Request::Send(send) = request else { return false };
+    if around.scene.extended {
+        return false;
+    }
     let whole = send.extent.is_whole(carried.payload.len() as u32) && !carried.payload.is_empty();
     let plain = around.scene.is_reliable() && whole && send.immediate.is_none();
     let next = pair.may_take_at_once(carried.message.base.psn);

@@ -1,6 +1,6 @@
 //! Everything of a pair but its two queue pairs: their memory, what carries their messages, and the ledgers.
 
-use nonic_protocol::{Answer, BaseHeader, Body, Message, QpNumber, QpType, Refusal};
+use nonic_protocol::{Answer, BaseHeader, Body, Message, QpNumber, QpType, Refusal, SrqNumber};
 
 use crate::carrier::{Carried, Carrier};
 use crate::chance::Chance;
@@ -12,6 +12,8 @@ use crate::pair::Side;
 #[derive(Debug)]
 pub(crate) struct Scene {
     pub(crate) service: QpType,
+    /// Whether it is an extended reliable connection: every request names a shared receive queue.
+    pub(crate) extended: bool,
     pub(crate) nodes: [Node; 2],
     /// What each end sends.
     pub(crate) carriers: [Carrier; 2],
@@ -28,11 +30,13 @@ impl Scene {
         let service =
             if chance.once_in(5) { QpType::UnreliableConnection } else { QpType::ReliableConnection };
         let unreliable = service == QpType::UnreliableConnection;
+        let extended = !unreliable && chance.once_in(4);
         let loses = !unreliable && chance.once_in(4);
         let mut carrier = || Carrier::new(1 + chance.below(12) as usize, loses);
         let nobody = QpNumber(0);
         Self {
             service,
+            extended,
             nodes: [Node::new(nobody, nobody), Node::new(nobody, nobody)],
             carriers: [carrier(), carrier()],
             ledgers: [Ledger::new(unreliable, 1), Ledger::new(unreliable, 1)],
@@ -43,6 +47,17 @@ impl Scene {
 
     pub(crate) fn is_reliable(&self) -> bool {
         self.service == QpType::ReliableConnection
+    }
+
+    /// By whose rules requests are posted.
+    pub(crate) fn transport(&self) -> QpType {
+        if self.extended { QpType::ExtendedSend } else { self.service }
+    }
+
+    /// The shared receive queue that a request names, if any. Now and then it is none of the peer's.
+    pub(crate) fn named_by(&self, serial: u64) -> Option<SrqNumber> {
+        let number = if serial % 97 == 5 { 3 } else { 1 + serial as u32 % 2 };
+        self.extended.then_some(SrqNumber(number))
     }
 
     /// Says without a queue pair that nobody takes a request; as soon as there is room, if there is none.

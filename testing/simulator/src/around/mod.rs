@@ -42,7 +42,7 @@ impl Around<'_> {
 
     /// Whether the peer's tables allow it beyond doubt; and by chance, since not every peer's memory can be reached.
     fn can_go_directly(&mut self, remote: RemoteRange, length: u64, end: u64) -> Result<(), Direct> {
-        if !self.chance.once_in(3) {
+        if self.scene.extended || !self.chance.once_in(3) {
             return Err(Direct::Declined);
         }
         let there = self.there();
@@ -76,6 +76,7 @@ impl Around<'_> {
     /// The target of the request that came has carried it out.
     fn executed(&mut self, old: Option<u64>) {
         if let Some(serial) = self.arriving.take() {
+            assert_eq!(self.scene.named_by(serial), self.node().turned_to, "it went to another queue");
             self.scene.ledgers[1 - self.side].executed(serial, old);
         }
     }

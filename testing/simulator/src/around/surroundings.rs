@@ -61,10 +61,12 @@ impl Surroundings<(), Duration> for Around<'_> {
         &mut self,
         (): &(),
         message: &Message,
-        _: Option<SrqNumber>,
+        queue: Option<SrqNumber>,
         from: RemoteRange,
         count: u32,
     ) -> ReadPushed {
+        let oldest = *self.node().owed.front().expect("an answer is owed for a request");
+        assert_eq!(self.scene.named_by(oldest), queue, "a read is judged by another queue");
         let (address, end) = (from.address, from.address + u64::from(count));
         if !self.node().allows(from.key, address, count.into(), WORD) {
             let serial = self.node().owed.pop_front().expect("an answer is owed for a request");
@@ -111,7 +113,7 @@ impl Surroundings<(), Duration> for Around<'_> {
 
     fn reaches(&self, (): &(), remote: RemoteRange, length: u64, want: Access) -> bool {
         let end = if want == Access::REMOTE_WRITE { AREA } else { WORD + 8 };
-        self.there().allows(remote.key, remote.address, length, end)
+        !self.scene.extended && self.there().allows(remote.key, remote.address, length, end)
     }
 
     fn write_directly(&mut self, (): &(), remote: RemoteRange, total: u64, serial: u64) -> Direct {
@@ -165,8 +167,15 @@ impl Surroundings<(), Duration> for Around<'_> {
         panic!("these queue pairs are connected");
     }
 
-    fn turn_to(&mut self, _: SrqNumber) -> bool {
-        panic!("nobody names a shared receive queue");
+    fn turn_to(&mut self, queue: SrqNumber) -> bool {
+        let serial = self.arriving.expect("a message came");
+        assert_eq!(self.scene.named_by(serial), Some(queue), "a message names another queue");
+        let node = self.node();
+        let known = (1..=node.shared.len()).contains(&(queue.0 as usize));
+        if known {
+            node.turned_to = Some(queue);
+        }
+        known
     }
 
     fn with_source<R>(
@@ -266,15 +275,17 @@ impl Surroundings<(), Duration> for Around<'_> {
 
     fn take_receive(&mut self, pair: &mut QueuePair) -> Option<Receive> {
         self.node().received.clear();
-        pair.receives.take()
+        self.node().turned().unwrap_or(&mut pair.receives).take()
     }
 
     fn give_back_receive(&mut self, pair: &mut QueuePair, receive: Receive) {
-        pair.receives.give_back(receive);
+        self.node().turned().unwrap_or(&mut pair.receives).give_back(receive);
     }
 
     fn has_receive(&self, pair: &QueuePair) -> bool {
-        pair.receives.length() > 0
+        let node = &self.scene.nodes[self.side];
+        let turned = node.turned_to.map(|queue| &node.shared[queue.0 as usize - 1].0);
+        turned.unwrap_or(&pair.receives).length() > 0
     }
 
     fn owes_poll(&self) -> bool {
