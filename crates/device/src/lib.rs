@@ -47,7 +47,9 @@ mod zone;
 
 pub use async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
 pub use completion_channel::CompletionChannel;
-pub use completion_queue::{CompletionObserver, CompletionQueue};
+pub use completion_queue::{
+    BatchError, CompletionObserver, CompletionQueue, CompletionQueueOptions, Moderation, Stamp, raw_clock_ns,
+};
 pub use config::{Config, RestPolicy};
 pub use context::Context;
 pub use device::{Device, devices, devices_with};

@@ -72,6 +72,12 @@ pub struct Completion {
     pub service_level: u8,
 }
 
+impl Default for Completion {
+    fn default() -> Self {
+        Self::bare(0, CompletionOpcode::Send, Status::Success, QpNumber(0))
+    }
+}
+
 impl Completion {
     /// Makes this a completion that says no more than how `id` ended.
     #[inline]

@@ -12,6 +12,7 @@ mod budget;
 mod byte_file;
 mod call_lock;
 mod cancellation;
+mod clock;
 mod copy;
 mod datagram_socket;
 mod descriptor;
@@ -79,6 +80,7 @@ pub use cancellation::{
     CancelState, CancellationHeld, Sleep, cancel_if_asked, put_off_cancellation, restore_cancellation,
     sleep_cancellably,
 };
+pub use clock::{raw_clock_ns, wall_clock_ns};
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use datagram_socket::{
     any_option, bind_datagram, datagram_name, open_datagram, receive_datagram, send_datagram, set_any_option,

@@ -303,6 +303,147 @@ static void rate_of(struct node *n, const char *what, enum ibv_wr_opcode opcode,
     free(bytes);
 }
 
+// ---- reading completions -------------------------------------------------------------------------------------------
+
+enum { TURNS = 256 };
+
+static void write_some(struct node *n, const struct card *theirs, int count)
+{
+    for (int i = 0; i < count; i++)
+        REQUIRE(post(n->qp, i, IBV_WR_RDMA_WRITE, piece(n->buffer, 8, n->mr->lkey), theirs->address, theirs->rkey) == 0);
+}
+
+// Reads so many completions; what a program looks at is added up, so that it is looked at.
+static uint64_t read_plainly(struct ibv_cq *cq, int count)
+{
+    struct ibv_wc wc[16];
+    uint64_t sum = 0;
+    for (int done = 0, got; done < count; done += got) {
+        REQUIRE((got = ibv_poll_cq(cq, count - done, wc)) >= 0);
+        for (int i = 0; i < got; i++)
+            sum += wc[i].wr_id + wc[i].status + wc[i].opcode + wc[i].qp_num;
+    }
+    return sum;
+}
+
+static uint64_t read_one_by_one(struct ibv_cq_ex *cq, int count)
+{
+    struct ibv_poll_cq_attr attr = {0};
+    uint64_t sum = 0;
+    for (int done = 0; done < count;) {
+        if (ibv_start_poll(cq, &attr))
+            continue;
+        do
+            sum += cq->wr_id + cq->status + ibv_wc_read_opcode(cq) + ibv_wc_read_qp_num(cq);
+        while (++done < count && ibv_next_poll(cq) == 0);
+        ibv_end_poll(cq);
+    }
+    return sum;
+}
+
+// Nanoseconds each of writes and the reading of their completions, so many a turn.
+static double turns_of(struct node *n, const struct card *theirs, int count, struct ibv_cq_ex *extended, uint64_t *sum)
+{
+    int64_t start = now_ns();
+    for (int i = 0; i < TURNS; i++) {
+        write_some(n, theirs, count);
+        *sum += extended ? read_one_by_one(extended, count) : read_plainly(n->send_cq, count);
+    }
+    return (double)(now_ns() - start) / TURNS / count;
+}
+
+// The same of the reading alone: everything is there.
+static double reading_of(struct node *n, const struct card *theirs, int count, struct ibv_cq_ex *extended, uint64_t *sum)
+{
+    write_some(n, theirs, TURNS);
+    int64_t start = now_ns();
+    for (int i = 0; i < TURNS; i += count)
+        *sum += extended ? read_one_by_one(extended, count) : read_plainly(n->send_cq, count);
+    return (double)(now_ns() - start) / TURNS;
+}
+
+static double poll_in_vain(struct ibv_cq_ex *cq, bool extended)
+{
+    enum { LOOKS = 20000 };
+    struct ibv_poll_cq_attr attr = {0};
+    struct ibv_wc wc[16];
+    int64_t start = now_ns();
+    for (int i = 0; i < LOOKS; i++)
+        REQUIRE(extended ? ibv_start_poll(cq, &attr) == ENOENT : ibv_poll_cq(ibv_cq_ex_to_cq(cq), 16, wc) == 0);
+    return (double)(now_ns() - start) / LOOKS;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void compare(const char *what, double *plain, double *extended, int rounds, const char *promise)
+{
+    double ratio[201];
+    char name[80];
+    for (int i = 0; i < rounds; i++)
+        ratio[i] = extended[i] / plain[i];
+    qsort(plain, rounds, sizeof *plain, by_size);
+    qsort(extended, rounds, sizeof *extended, by_size);
+    qsort(ratio, rounds, sizeof *ratio, by_size);
+    snprintf(name, sizeof name, "%s, ibv_poll_cq, median", what);
+    figure(name, plain[rounds / 2], "ns", "");
+    snprintf(name, sizeof name, "%s, ibv_start_poll, median", what);
+    figure(name, extended[rounds / 2], "ns", "");
+    snprintf(name, sizeof name, "%s, ratio", what);
+    figure(name, ratio[rounds / 2], "", promise);
+}
+
+static void reading_completions(struct node *n)
+{
+    static const struct {
+        const char *what;
+        double (*measure)(struct node *, const struct card *, int, struct ibv_cq_ex *, uint64_t *);
+        int count;
+        const char *promise;
+    } ways[] = {
+        {"8 bytes written, completions read 16 a turn", turns_of, 16, ""},
+        {"8 bytes written, completions read singly", turns_of, 1, "promise: at most 1.05"},
+        // A call for each field that is read, where ibv_poll_cq has written it to memory.
+        {"completions read 16 a turn", reading_of, 16, ""},
+        {"completions read singly", reading_of, 1, "promise: at most 1.05"},
+    };
+    struct ibv_cq_init_attr_ex init = {.cqe = TURNS, .wc_flags = IBV_WC_STANDARD_FLAGS};
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(n->context, &init);
+    struct ibv_cq *before = n->send_cq;
+    struct ibv_qp_cap cap = n->cap;
+    REQUIRE(cq);
+    drop_qp(n);
+    n->send_cq = ibv_cq_ex_to_cq(cq);
+    n->cap.max_send_wr = TURNS;
+    struct card theirs = bring_up(n);
+    if (self.active) {
+        int rounds = quick ? 11 : 201;
+        double plain[201], extended[201];
+        uint64_t sums[2] = {0};
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            for (int i = 0; i < rounds; i++) {
+                plain[i] = ways[w].measure(n, &theirs, ways[w].count, NULL, &sums[0]);
+                extended[i] = ways[w].measure(n, &theirs, ways[w].count, cq, &sums[1]);
+            }
+            REQUIRE(sums[0] == sums[1]);
+            compare(ways[w].what, plain, extended, rounds, ways[w].promise);
+        }
+        for (int i = 0; i < rounds; i++) {
+            plain[i] = poll_in_vain(cq, false);
+            extended[i] = poll_in_vain(cq, true);
+        }
+        compare("polls in vain", plain, extended, rounds, "promise: at most 1.05");
+    }
+    meet();
+    drop_qp(n);
+    REQUIRE(ibv_destroy_cq(n->send_cq) == 0);
+    n->send_cq = before;
+    n->cap = cap;
+}
+
 int main(int argc, char **argv)
 {
     double idle = 10;
@@ -322,6 +463,7 @@ int main(int argc, char **argv)
     registering(&n);
     many_queue_pairs(&n);
     send_latency(&n);
+    reading_completions(&n);
     rate_of(&n, "RDMA write", IBV_WR_RDMA_WRITE, 8, 200000);
     rate_of(&n, "RDMA write", IBV_WR_RDMA_WRITE, 65536, 20000);
     rate_of(&n, "RDMA write", IBV_WR_RDMA_WRITE, 1 << 20, 2000);

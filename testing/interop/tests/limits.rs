@@ -166,6 +166,7 @@ fn benchmark() -> Verdict {
         "10,000 queue pairs, made in",
         "10,000 queue pairs, memory of each",
         "RC send of 8 bytes",
+        "polls in vain, ratio",
         "RDMA write of 65536 bytes, rate",
         "CPU of an idle connection",
     ] {

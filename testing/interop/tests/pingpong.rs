@@ -62,6 +62,11 @@ const CASES: &[Case] = &[
     everywhere(case(RC, By::Gid, 4096, 1000, "-c -N")),
     case(RC, By::Gid, 64, 500, "-N"),
     case(RC, By::Gid, 65536, 100, "-c -e -N"),
+    // Reads completions one by one, with the device's clock.
+    everywhere(case(RC, By::Gid, 4096, 500, "-c -t")),
+    case(RC, By::Lid, 64, 300, "-t"),
+    case(RC, By::Gid, 1000, 300, "-c -t -e"),
+    case(RC, By::Gid, 4096, 300, "-c -t -e -j -N"),
     case(RC, By::Gid, 65536, 100, "-j -c"),
     case(RC, By::Gid, 1_048_576, 20, "-j -c"),
     case(RC, By::Gid, 4096, 300, "-j -c -e"),
@@ -152,6 +157,9 @@ impl Case {
                     return pair.wrong(format!("the {side} reports {result:?}, expected {expected:?}"));
                 }
                 None => return pair.wrong(format!("the {side} did not report its result")),
+            }
+            if self.options.contains("-t") && !text.contains("Average receive completion clock cycles") {
+                return pair.wrong(format!("the {side} has no times of its completions"));
             }
             self.judge_address(pair, side, pingpong_address(text, "local"))?;
             self.judge_address(pair, side, pingpong_address(text, "remote"))?;

@@ -42,6 +42,11 @@ const CASES: &[Case] = &[
         program: "events",
         one_tier: false,
     },
+    Case {
+        sentence: "completions are read one by one as ibv_poll_cq tells them, and events tell of several together",
+        program: "extended_queues",
+        one_tier: false,
+    },
     Case { sentence: "every kind of transfer brings its bytes", program: "everyday", one_tier: false },
     Case {
         sentence: "peers that were silent are heard, however a program waits and whatever became of others",

@@ -99,7 +99,8 @@ impl Agent<'_> {
             self.engine.depart_if_asked();
             self.engine.use_again();
             let at_work = lock(&self.engine.agent.at_work);
-            let next_timer = self.engine.run_timers();
+            let next_timer =
+                [self.engine.run_timers(), self.engine.run_tellings()].into_iter().flatten().min();
             if self.engine.has_deferred_talk() {
                 self.accept_all();
             }

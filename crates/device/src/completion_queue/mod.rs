@@ -1,22 +1,29 @@
 //! Completion queues.
 
+mod batch;
+mod creation;
 mod notifying;
+mod stamps;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use nonic_protocol::{Completion, CompletionOpcode, QpNumber, Ring, Status};
+use nonic_protocol::{Completion, QpNumber, Ring};
 use nonic_sys::{BiasedGuard, BiasedMutex, UseCount};
 
-pub use self::notifying::CompletionObserver;
-use self::notifying::{Armed, ReportsTo};
+pub use self::batch::BatchError;
+pub use self::creation::CompletionQueueOptions;
+use self::creation::check_entries;
+pub use self::notifying::{CompletionObserver, Moderation};
+use self::notifying::{Notification, ReportsTo};
+use self::stamps::Stamps;
+pub use self::stamps::{Stamp, raw_clock_ns};
 use crate::async_event::AsyncElement;
 use crate::completion_channel::CompletionChannel;
 use crate::context::Context;
 use crate::engine::Engine;
 use crate::error::{Busy, CqOverrun, CreateError};
 use crate::events::EventAccount;
-use crate::limits::COMPLETIONS_MAX;
 
 /// What polling a send completion gives back to its queue: every slot before `next`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +50,7 @@ struct Entry {
 
 impl Default for Entry {
     fn default() -> Self {
-        let completion = Completion::bare(0, CompletionOpcode::Send, Status::Success, QpNumber(0));
-        Self { completion, credit: SendCredit::NONE, solicited: false }
+        Self { completion: Completion::default(), credit: SendCredit::NONE, solicited: false }
     }
 }
 
@@ -52,8 +58,14 @@ impl Default for Entry {
 struct Inner {
     entries: Ring<Entry>,
     capacity: u32,
-    armed: Armed,
+    notification: Notification,
     overrun: bool,
+    /// A full queue gives up its oldest entry.
+    overwrites: bool,
+    /// Queue pairs that went since the batch began that is open.
+    gone: Vec<QpNumber>,
+    /// When each entry was added, for a queue that says so.
+    stamps: Option<Box<Stamps>>,
 }
 
 /// A completion queue (`ibv_create_cq(3)`).
@@ -74,81 +86,18 @@ pub struct CompletionQueue {
     numbers: AtomicBool,
     oldest: AtomicU64,
     inner: BiasedMutex<Inner>,
+    /// The thread that has a batch open, by its mark. It is taken under the lock, and given back without.
+    reader: AtomicUsize,
+    /// Queue pairs that went while a batch was open.
+    departures: AtomicU32,
+    /// Its program reads batches on one thread at a time.
+    single_threaded: bool,
     pub(crate) users: UseCount,
     completion_events: EventAccount,
     async_events: EventAccount,
 }
 
-impl Context {
-    /// Creates a completion queue of at least `entries`.
-    pub fn create_completion_queue(
-        self: &Arc<Self>,
-        entries: u32,
-        vector: u32,
-        channel: Option<&Arc<CompletionChannel>>,
-        cookie: usize,
-    ) -> Result<Arc<CompletionQueue>, CreateError> {
-        self.check_current()?;
-        check_entries(entries)?;
-        if vector >= self.limits().completion_vectors {
-            return Err(CreateError::Invalid { what: "the completion vector" });
-        }
-        if channel.is_some_and(|channel| !channel.is_of(self)) {
-            return Err(CreateError::OtherContext);
-        }
-        if channel.is_some_and(|channel| !channel.users.acquire()) {
-            return Err(CreateError::Closed);
-        }
-        let reports_to = channel.cloned().map_or(ReportsTo::Nobody, ReportsTo::Channel);
-        Ok(CompletionQueue::new(self, entries, reports_to, cookie))
-    }
-
-    /// Creates a completion queue of at least `entries` that tells `observer` of its completions. The queue keeps the observer
-    /// as long as it lives.
-    pub fn create_observed_completion_queue(
-        self: &Arc<Self>,
-        entries: u32,
-        observer: Arc<dyn CompletionObserver>,
-    ) -> Result<Arc<CompletionQueue>, CreateError> {
-        self.check_current()?;
-        check_entries(entries)?;
-        Ok(CompletionQueue::new(self, entries, ReportsTo::Observer(observer), 0))
-    }
-}
-
-fn check_entries(entries: u32) -> Result<(), CreateError> {
-    if entries == 0 || entries > COMPLETIONS_MAX {
-        let (asked, limit) = (u64::from(entries), u64::from(COMPLETIONS_MAX));
-        return Err(CreateError::Limit { what: "completion queue entries", asked, limit });
-    }
-    Ok(())
-}
-
 impl CompletionQueue {
-    fn new(context: &Arc<Context>, entries: u32, reports_to: ReportsTo, cookie: usize) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
-            this: Weak::clone(this),
-            context: Arc::clone(context),
-            engine: Arc::clone(context.engine_owner().engine()),
-            reports_to,
-            cookie,
-            waiting: AtomicU32::new(0),
-            added: AtomicU64::new(0),
-            forgotten: AtomicU64::new(0),
-            numbers: AtomicBool::new(false),
-            oldest: AtomicU64::new(0),
-            inner: BiasedMutex::new(Inner {
-                entries: Ring::new(),
-                capacity: entries,
-                armed: Armed::No,
-                overrun: false,
-            }),
-            users: UseCount::default(),
-            completion_events: EventAccount::default(),
-            async_events: EventAccount::default(),
-        })
-    }
-
     /// The face's mark.
     pub fn cookie(&self) -> usize {
         self.cookie
@@ -218,6 +167,9 @@ impl CompletionQueue {
             inner.entries.pass_first();
             count += 1;
         }
+        if let Some(stamps) = &mut inner.stamps {
+            stamps.pass(count);
+        }
         // An overrun queue never looks empty: the next call must fail.
         let left = inner.entries.length() as u32 + u32::from(inner.overrun);
         self.number_if(left > 0 && count > 0);
@@ -286,13 +238,16 @@ impl CompletionQueue {
             self.engine.return_credit(credit);
         }
         inner.entries.pass_first();
+        if let Some(stamps) = &mut inner.stamps {
+            stamps.pass(1);
+        }
         let left = inner.entries.length() as u32 + u32::from(inner.overrun);
         self.number_if(left > 0);
         self.waiting.store(left, Ordering::Release);
         Some(completion)
     }
 
-    /// How many of those added were removed unpolled, with their queue pair's reset or end.
+    /// How many of those added were removed unpolled: with their queue pair's reset or end, or overwritten.
     pub fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Acquire)
     }
@@ -302,19 +257,44 @@ impl CompletionQueue {
     pub(crate) fn push(&self, credit: SendCredit, solicited: bool, fill: impl FnOnce(&mut Completion)) {
         let mut inner = self.lock();
         if inner.overrun || inner.entries.length() >= inner.capacity as usize {
-            self.overrun(inner);
-            return;
+            if !inner.overwrites {
+                self.overrun(inner);
+                return;
+            }
+            self.give_up_oldest(&mut inner);
         }
         self.number_if(inner.entries.length() == 0);
         let entry = inner.entries.add();
         fill(&mut entry.completion);
         (entry.credit, entry.solicited) = (credit, solicited);
         let failed = !entry.completion.status.is_success();
+        if let Some(stamps) = &mut inner.stamps {
+            stamps.add();
+        }
         self.added.store(self.added.load(Ordering::Relaxed) + 1, Ordering::Release);
         self.waiting.store(inner.entries.length() as u32, Ordering::Release);
-        if inner.armed != Armed::No {
+        if inner.notification.is_armed() {
             self.wake(inner, solicited || failed);
         }
+    }
+
+    /// Makes room in a full queue that does not overrun. What the entry gives back is given back.
+    #[cold]
+    fn give_up_oldest(&self, inner: &mut Inner) {
+        // More than one if a reader gave some back.
+        while inner.entries.length() >= inner.capacity as usize {
+            if let Some(credit) = inner.entries.first().map(|entry| entry.credit)
+                && credit != SendCredit::NONE
+            {
+                self.engine.return_credit(credit);
+            }
+            inner.entries.pass_first();
+            if let Some(stamps) = &mut inner.stamps {
+                stamps.pass(1);
+            }
+            self.forgotten.store(self.forgotten.load(Ordering::Relaxed) + 1, Ordering::Release);
+        }
+        self.number_if(true);
     }
 
     pub(crate) fn account(&self) -> &EventAccount {
@@ -351,8 +331,14 @@ impl CompletionQueue {
     /// Removes the completions of a queue pair that goes.
     pub(crate) fn forget(&self, number: QpNumber) {
         let mut inner = self.lock();
+        self.tell_reader(&mut inner, number);
         let before = inner.entries.length();
-        inner.entries.retain(|entry| entry.completion.qp_number != number);
+        let stays = |entry: &Entry| entry.completion.qp_number != number;
+        let Inner { entries, stamps, .. } = &mut *inner;
+        if let Some(stamps) = stamps {
+            stamps.retain(entries.iter().map(stays));
+        }
+        entries.retain(stays);
         let removed = (before - inner.entries.length()) as u64;
         self.forgotten.store(self.forgotten.load(Ordering::Relaxed) + removed, Ordering::Release);
         let left = inner.entries.length() as u32 + u32::from(inner.overrun);

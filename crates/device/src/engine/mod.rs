@@ -12,6 +12,7 @@ mod resting;
 mod revocation;
 mod standing;
 mod stream;
+mod tellings;
 mod waiter;
 mod windows;
 
@@ -34,6 +35,7 @@ pub(crate) use self::progress::{Aside, Progress};
 pub(crate) use self::revocation::Leaving;
 use self::revocation::Withheld;
 pub(crate) use self::standing::UsedLink;
+use self::tellings::Tellings;
 use self::waiter::Waiter;
 pub(crate) use self::waiter::{Awaited, Drive, Next, Turn};
 use self::windows::WindowTable;
@@ -56,6 +58,7 @@ pub(crate) struct Engine {
     pub(crate) links: Links,
     driving: Driving,
     waiter: Waiter,
+    tellings: Tellings,
     withheld: Withheld,
     pub(crate) agent: AgentThread,
 }
@@ -100,6 +103,7 @@ impl Engine {
             links: Links::new(&party)?,
             driving: Driving::new(config.rest),
             waiter: Waiter::default(),
+            tellings: Tellings::default(),
             withheld: Withheld::default(),
             agent: AgentThread::new(at_work)?,
             party,

@@ -4,8 +4,8 @@ use core::ffi::c_int;
 use std::io;
 
 use nonic_device::{
-    ArenaError, Busy, CqOverrun, CreateError, DeviceMemoryError, DomainError, ModifyError, OpenError,
-    PostError, RegisterError,
+    ArenaError, BatchError, Busy, CqOverrun, CreateError, DeviceMemoryError, DomainError, ModifyError,
+    OpenError, PostError, RegisterError,
 };
 
 /// An errno, positive.
@@ -66,6 +66,15 @@ impl From<Busy> for Errno {
 impl From<CqOverrun> for Errno {
     fn from(_: CqOverrun) -> Self {
         Self::EIO
+    }
+}
+
+impl From<BatchError> for Errno {
+    fn from(error: BatchError) -> Self {
+        match error {
+            BatchError::Overrun(error) => error.into(),
+            BatchError::Begun | BatchError::NotBegun => Self::EINVAL,
+        }
     }
 }
 

@@ -21,4 +21,5 @@ pub mod errno;
 pub mod guard;
 mod objects;
 mod operations;
+mod reader;
 pub mod registry;

@@ -9,10 +9,11 @@ use nonic_device::{
 };
 
 use crate::abi::{
-    ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp, ibv_qp_ex,
-    ibv_srq, ibv_xrcd, verbs_context,
+    ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp,
+    ibv_qp_ex, ibv_srq, ibv_xrcd, verbs_context,
 };
 use crate::builder::Builder;
+use crate::reader::Reader;
 use crate::registry::{Face, Registry};
 
 /// What a request of a queue pair says of where it goes.
@@ -76,6 +77,13 @@ impl QueuePairParts {
     }
 }
 
+/// A completion queue as programs see it, and behind that where its reader is.
+#[repr(C)]
+pub(crate) struct CompletionQueueFace {
+    pub(crate) shown: ibv_cq_ex,
+    pub(crate) reader: Reader,
+}
+
 /// An address handle, with copies of what each datagram sent through it carries.
 #[derive(Clone)]
 pub(crate) struct AddressHandleParts {
@@ -90,7 +98,7 @@ pub(crate) static REGIONS: Registry<ibv_mr, Arc<Region>> = Registry::new();
 pub(crate) static WINDOWS: Registry<ibv_mw, Arc<MemoryWindow>> = Registry::new();
 pub(crate) static DEVICE_MEMORIES: Registry<ibv_dm, Arc<DeviceMemory>> = Registry::new();
 pub(crate) static CHANNELS: Registry<ibv_comp_channel, Arc<CompletionChannel>> = Registry::new();
-pub(crate) static COMPLETION_QUEUES: Registry<ibv_cq, Arc<CompletionQueue>> = Registry::new();
+pub(crate) static COMPLETION_QUEUES: Registry<CompletionQueueFace, Arc<CompletionQueue>> = Registry::new();
 pub(crate) static SHARED_RECEIVE_QUEUES: Registry<ibv_srq, Arc<SharedReceiveQueue>> = Registry::new();
 pub(crate) static QUEUE_PAIRS: Registry<ibv_qp_ex, QueuePairParts> = Registry::new();
 pub(crate) static EXTENDED_DOMAINS: Registry<ibv_xrcd, Arc<ExtendedDomain>> = Registry::new();
@@ -111,7 +119,7 @@ macro_rules! faces_with_handle {
     )*};
 }
 
-faces_with_handle!(ibv_pd, ibv_mr, ibv_mw, ibv_dm, ibv_cq, ibv_srq, ibv_ah);
+faces_with_handle!(ibv_pd, ibv_mr, ibv_mw, ibv_dm, ibv_srq, ibv_ah);
 
 // SAFETY: the larger structure begins with the one the program's pointer is to; `handle` reads its field.
 unsafe impl Face for ibv_qp_ex {
@@ -119,6 +127,17 @@ unsafe impl Face for ibv_qp_ex {
     const OFFSET: usize = 0;
 
     unsafe fn handle(this: *const ibv_qp) -> Option<u32> {
+        // SAFETY: the caller says the structure is alive.
+        Some(unsafe { (*this).handle })
+    }
+}
+
+// SAFETY: the larger structure begins with the one the program's pointer is to; `handle` reads its field.
+unsafe impl Face for CompletionQueueFace {
+    type C = ibv_cq;
+    const OFFSET: usize = 0;
+
+    unsafe fn handle(this: *const ibv_cq) -> Option<u32> {
         // SAFETY: the caller says the structure is alive.
         Some(unsafe { (*this).handle })
     }

@@ -5,8 +5,8 @@ use core::ptr;
 
 use crate::abi::{ibv_context, ibv_context_ops, verbs_context};
 use crate::entry::{
-    completion_queue, device_memory, extended_domain, memory_window, posting, query, queue_pair,
-    shared_receive_queue,
+    completion_queue, device_memory, extended_completion_queue, extended_domain, memory_window, posting,
+    query, queue_pair, shared_receive_queue,
 };
 use crate::errno::Errno;
 use crate::guard;
@@ -72,15 +72,15 @@ pub(crate) fn verbs(context: ibv_context) -> verbs_context {
         alloc_parent_domain: None,
         dealloc_td: None,
         alloc_td: None,
-        modify_cq: None,
+        modify_cq: Some(completion_queue::modify_cq),
         post_srq_ops: None,
         destroy_rwq_ind_table: None,
         create_rwq_ind_table: None,
         destroy_wq: None,
         modify_wq: None,
         create_wq: None,
-        query_rt_values: None,
-        create_cq_ex: Some(completion_queue::create_cq_ex),
+        query_rt_values: Some(query::query_rt_values),
+        create_cq_ex: Some(extended_completion_queue::create_cq_ex),
         r#priv: ptr::null_mut(),
         query_device_ex: Some(query::query_device_ex),
         ibv_destroy_flow: None,

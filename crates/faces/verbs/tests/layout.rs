@@ -110,6 +110,9 @@ fn ours() -> Vec<Layout> {
         }
         ibv_cq_init_attr_ex { cqe, cq_context, channel, comp_vector, wc_flags, comp_mask, flags, parent_domain }
         ibv_poll_cq_attr { comp_mask }
+        ibv_moderate_cq { cq_count, cq_period }
+        ibv_modify_cq_attr { attr_mask, moderate }
+        ibv_values_ex { comp_mask, raw_clock }
         ibv_wc_tm_info { tag, r#priv }
         ibv_wc {
             wr_id, status, opcode, vendor_err, byte_len, imm_data, qp_num, src_qp, wc_flags, pkey_index, slid, sl,

@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use super::{Opaque, Synchronization, ibv_context, ibv_pd};
+use super::{Synchronization, ibv_context, ibv_pd};
 
 #[repr(C)]
 pub struct ibv_comp_channel {
@@ -89,8 +89,22 @@ pub struct ibv_cq_ex {
     pub read_completion_ts: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u64>,
     pub read_cvlan: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u16>,
     pub read_flow_tag: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>,
-    pub read_tm_info: Option<unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_wc_tm_info) -> *mut Opaque>,
+    pub read_tm_info: Option<unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_wc_tm_info)>,
     pub read_completion_wallclock_ns: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u64>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_moderate_cq {
+    pub cq_count: u16,
+    /// Microseconds.
+    pub cq_period: u16,
+}
+
+#[repr(C)]
+pub struct ibv_modify_cq_attr {
+    pub attr_mask: u32,
+    pub moderate: ibv_moderate_cq,
 }
 
 layout! {
@@ -108,6 +122,8 @@ layout! {
         parent_domain @ 48,
     }
     ibv_wc_tm_info: 16 { tag @ 0, r#priv @ 8 }
+    ibv_moderate_cq: 4 { cq_count @ 0, cq_period @ 2 }
+    ibv_modify_cq_attr: 8 { attr_mask @ 0, moderate @ 4 }
     ibv_cq_ex: 288 {
         base @ 0, comp_mask @ 128, status @ 132, wr_id @ 136, start_poll @ 144, next_poll @ 152, end_poll @ 160,
         read_opcode @ 168, read_vendor_err @ 176, read_byte_len @ 184, read_imm_data @ 192, read_qp_num @ 200,

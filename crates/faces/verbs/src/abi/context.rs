@@ -7,9 +7,10 @@ use libc::pthread_mutex_t;
 
 use super::{
     Opaque, ibv_alloc_dm_attr, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr,
-    ibv_device_attr_ex, ibv_dm, ibv_mr, ibv_mw, ibv_mw_bind, ibv_pd, ibv_port_attr, ibv_port_attr_short,
-    ibv_qp, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_query_device_ex_input, ibv_recv_wr, ibv_send_wr,
-    ibv_srq, ibv_srq_init_attr_ex, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
+    ibv_device_attr_ex, ibv_dm, ibv_modify_cq_attr, ibv_mr, ibv_mw, ibv_mw_bind, ibv_pd, ibv_port_attr,
+    ibv_port_attr_short, ibv_qp, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_query_device_ex_input,
+    ibv_recv_wr, ibv_send_wr, ibv_srq, ibv_srq_init_attr_ex, ibv_values_ex, ibv_wc, ibv_xrcd,
+    ibv_xrcd_init_attr,
 };
 
 /// A function pointer whose arguments do not matter here: the slot is empty, or filled by a stub that looks
@@ -91,14 +92,14 @@ pub struct verbs_context {
     pub alloc_parent_domain: Slot,
     pub dealloc_td: Slot,
     pub alloc_td: Slot,
-    pub modify_cq: Slot,
+    pub modify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int>,
     pub post_srq_ops: Slot,
     pub destroy_rwq_ind_table: Slot,
     pub create_rwq_ind_table: Slot,
     pub destroy_wq: Slot,
     pub modify_wq: Slot,
     pub create_wq: Slot,
-    pub query_rt_values: Slot,
+    pub query_rt_values: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int>,
     pub create_cq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex>,
     pub r#priv: *mut Opaque,

@@ -149,6 +149,13 @@ pub struct ibv_device_attr_ex {
     pub phys_port_cnt_ex: u32,
 }
 
+/// What can be read of a device while it works.
+#[repr(C)]
+pub struct ibv_values_ex {
+    pub comp_mask: u32,
+    pub raw_clock: libc::timespec,
+}
+
 layout! {
     ibv_device: 664 {
         _ops @ 0, node_type @ 16, transport_type @ 20, name @ 24, dev_name @ 88, dev_path @ 152, ibdev_path @ 408,
@@ -164,4 +171,5 @@ layout! {
         raw_packet_caps @ 344, tm_caps @ 348, cq_mod_caps @ 368, max_dm_size @ 376, pci_atomic_caps @ 384,
         xrc_odp_caps @ 392, phys_port_cnt_ex @ 396,
     }
+    ibv_values_ex: 24 { comp_mask @ 0, raw_clock @ 8 }
 }

@@ -39,13 +39,14 @@ mod work_request;
 
 pub use address::{ibv_ah, ibv_ah_attr, ibv_gid, ibv_gid_entry, ibv_global_route, ibv_grh};
 pub use completion::{
-    ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_poll_cq_attr, ibv_wc, ibv_wc_tm_info,
+    ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_moderate_cq, ibv_modify_cq_attr,
+    ibv_poll_cq_attr, ibv_wc, ibv_wc_tm_info,
 };
 pub use context::{Slot, ibv_context, ibv_context_ops, verbs_context};
 pub use device::{
     ibv_cq_moderation_caps, ibv_device, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps,
     ibv_packet_pacing_caps, ibv_pci_atomic_caps, ibv_query_device_ex_input, ibv_rss_caps, ibv_tm_caps,
-    ibv_tso_caps,
+    ibv_tso_caps, ibv_values_ex,
 };
 pub use event::{ibv_async_event, ibv_async_event_element};
 pub use extended_domain::{ibv_qp_open_attr, ibv_xrcd, ibv_xrcd_init_attr};

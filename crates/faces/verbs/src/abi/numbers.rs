@@ -38,6 +38,17 @@ numbers! {
     }
     // enum ibv_wc_flags
     u32 { IBV_WC_GRH = 1, IBV_WC_WITH_IMM = 2, IBV_WC_WITH_INV = 8 }
+    // enum ibv_create_cq_wc_flags
+    u64 {
+        IBV_WC_STANDARD_FLAGS = 0x7f, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP = 1 << 7,
+        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK = 1 << 11,
+    }
+    // enum ibv_cq_init_attr_mask, ibv_create_cq_attr_flags, ibv_cq_attr_mask, ibv_values_mask
+    u32 {
+        IBV_CQ_INIT_ATTR_MASK_FLAGS = 1, IBV_CQ_INIT_ATTR_MASK_PD = 1 << 1,
+        IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN = 1 << 1,
+        IBV_CQ_ATTR_MODERATE = 1, IBV_VALUES_MASK_RAW_CLOCK = 1,
+    }
     // enum ibv_access_flags
     u32 {
         IBV_ACCESS_LOCAL_WRITE = 1, IBV_ACCESS_REMOTE_WRITE = 1 << 1, IBV_ACCESS_REMOTE_READ = 1 << 2,

@@ -6,29 +6,40 @@ use nonic_device::{Completion, CompletionOpcode};
 
 use crate::abi::{IBV_WC_GRH, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, ibv_wc};
 
+/// `enum ibv_wc_opcode`.
+#[inline]
+pub(crate) fn completion_opcode(completion: &Completion) -> c_int {
+    let opcode = match completion.opcode {
+        CompletionOpcode::ReceiveInvalidate if completion.immediate.is_some() => CompletionOpcode::Receive,
+        CompletionOpcode::WriteWithImmediate => CompletionOpcode::RdmaWrite,
+        other => other,
+    };
+    opcode as c_int
+}
+
+/// `enum ibv_wc_flags`.
+#[inline]
+pub(crate) fn completion_flags(completion: &Completion) -> u32 {
+    let with_word = match completion.immediate {
+        None => 0,
+        Some(_) if completion.opcode == CompletionOpcode::ReceiveInvalidate => IBV_WC_WITH_INV,
+        Some(_) => IBV_WC_WITH_IMM,
+    };
+    with_word | if completion.has_global_header { IBV_WC_GRH } else { 0 }
+}
+
 /// A completion as programs read it.
 pub(crate) fn to_wc(completion: &Completion) -> ibv_wc {
-    let (mut opcode, mut with_immediate) = (completion.opcode, 0);
-    if completion.immediate.is_some() {
-        with_immediate = IBV_WC_WITH_IMM;
-        if opcode == CompletionOpcode::ReceiveInvalidate {
-            (opcode, with_immediate) = (CompletionOpcode::Receive, IBV_WC_WITH_INV);
-        }
-    }
-    if opcode == CompletionOpcode::WriteWithImmediate {
-        opcode = CompletionOpcode::RdmaWrite;
-    }
-    let with_header = if completion.has_global_header { IBV_WC_GRH } else { 0 };
     ibv_wc {
         wr_id: completion.id,
         status: completion.status as c_int,
-        opcode: opcode as c_int,
+        opcode: completion_opcode(completion),
         vendor_err: completion.vendor_error,
         byte_len: completion.byte_length,
         imm_data: completion.immediate.unwrap_or(0),
         qp_num: completion.qp_number.0,
         src_qp: completion.source_qp.0,
-        wc_flags: with_immediate | with_header,
+        wc_flags: completion_flags(completion),
         pkey_index: 0,
         slid: completion.source_lid,
         sl: completion.service_level,

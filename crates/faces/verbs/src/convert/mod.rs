@@ -11,7 +11,7 @@ mod window;
 pub(crate) use access::{device_memory_rights, queue_pair_access, region_rights, window_rights};
 pub use address::from_vector;
 pub(crate) use address::to_vector;
-pub(crate) use completion::to_wc;
+pub(crate) use completion::{completion_flags, completion_opcode, to_wc};
 pub(crate) use post::{datagram_destination, flags as send_flags, pieces, receive_request, send_request};
 pub use queue_pair::query_answer;
 pub(crate) use queue_pair::{

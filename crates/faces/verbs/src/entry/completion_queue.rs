@@ -3,16 +3,18 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
-use nonic_device::CompletionQueue;
+use nonic_device::{CompletionQueue, CompletionQueueOptions, Moderation};
 
+use super::extended_completion_queue::extended;
 use crate::abi::{
-    Synchronization, ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_wc,
+    IBV_CQ_ATTR_MODERATE, Synchronization, ibv_comp_channel, ibv_context, ibv_cq, ibv_modify_cq_attr, ibv_wc,
 };
 use crate::convert;
 use crate::errno::Errno;
 use crate::guard;
-use crate::objects::{CHANNELS, COMPLETION_QUEUES, CONTEXTS};
+use crate::objects::{CHANNELS, COMPLETION_QUEUES, CONTEXTS, CompletionQueueFace};
 use crate::registry;
 
 versions! {
@@ -38,7 +40,6 @@ pub unsafe extern "C" fn nonic_ibv_create_cq(
 }
 
 /// Creates a queue; as [`nonic_ibv_create_cq`].
-#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "only what was found is followed")]
 pub fn create(
     context: *mut ibv_context,
     cqe: c_int,
@@ -46,26 +47,42 @@ pub fn create(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> Result<*mut ibv_cq, Errno> {
-    let engine = CONTEXTS.parent(context)?;
     let entries = u32::try_from(cqe).map_err(|_| Errno::EINVAL)?;
     let vector = u32::try_from(comp_vector).map_err(|_| Errno::EINVAL)?;
+    let options = CompletionQueueOptions::default();
+    create_with_options(context, entries, cq_context, channel, vector, options)
+}
+
+/// Creates a queue with options.
+pub(crate) fn create_with_options(
+    context: *mut ibv_context,
+    entries: u32,
+    cq_context: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    vector: u32,
+    options: CompletionQueueOptions,
+) -> Result<*mut ibv_cq, Errno> {
+    let engine = CONTEXTS.parent(context)?;
     let events = if channel.is_null() { None } else { Some(CHANNELS.parent(channel)?) };
     let reservation = COMPLETION_QUEUES.reserve();
-    let queue = engine.create_completion_queue(entries, vector, events.as_ref(), reservation.cookie())?;
+    let cookie = reservation.cookie();
+    let queue = engine.create_extended_completion_queue(entries, vector, events.as_ref(), cookie, options)?;
     if !channel.is_null() {
         // SAFETY: the channel is in use by the new queue and so cannot be destroyed.
         unsafe { count_user(channel, 1) };
     }
     let cqe = convert::int(queue.entries());
-    Ok(reservation.fill(queue, |handle| ibv_cq {
-        context,
-        channel,
-        cq_context,
-        handle,
-        cqe,
-        synchronization: Synchronization::NEW,
-        comp_events_completed: 0,
-        async_events_completed: 0,
+    Ok(reservation.fill(queue, |handle| {
+        extended(ibv_cq {
+            context,
+            channel,
+            cq_context,
+            handle,
+            cqe,
+            synchronization: Synchronization::NEW,
+            comp_events_completed: 0,
+            async_events_completed: 0,
+        })
     }))
 }
 
@@ -77,17 +94,6 @@ pub fn create(
 unsafe fn count_user(channel: *mut ibv_comp_channel, change: c_int) {
     // SAFETY: the field is alive and aligned; all of this library's accesses to it are atomic.
     unsafe { AtomicI32::from_ptr(&raw mut (*channel).refcnt) }.fetch_add(change, Ordering::Relaxed);
-}
-
-/// `ibv_create_cq_ex(3)` is not in this release: NULL with `EOPNOTSUPP`.
-///
-/// # Safety
-/// None.
-pub(crate) unsafe extern "C" fn create_cq_ex(
-    _: *mut ibv_context,
-    _: *mut ibv_cq_init_attr_ex,
-) -> *mut ibv_cq_ex {
-    guard::or_null(|| Err(Errno::EOPNOTSUPP))
 }
 
 /// `ibv_resize_cq(3)`: 0 with the real size in `cq->cqe`, `ENOENT` (unknown or overwritten handle), `EINVAL`
@@ -102,6 +108,29 @@ pub unsafe extern "C" fn nonic_ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_i
         queue.resize(u32::try_from(cqe).map_err(|_| Errno::EINVAL)?)?;
         // SAFETY: the queue was found; the field is the program's to read and ours to write.
         unsafe { (*cq).cqe = convert::int(queue.entries()) };
+        Ok(())
+    })
+}
+
+/// `ibv_modify_cq(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (unknown bits), `EIO` (in a child of the process
+/// that made the queue). With `IBV_CQ_ATTR_MODERATE`, an armed queue puts its event off until `cq_count` of the completions asked
+/// for have come, or `cq_period` microseconds have passed since the first of them. Either 0: it does not.
+///
+/// # Safety
+/// `attr` is readable.
+pub(crate) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    guard::status(|| {
+        let queue = COMPLETION_QUEUES.find(cq)?;
+        // SAFETY: the caller's structure is readable.
+        let (mask, asked) = unsafe { ((*attr).attr_mask, (*attr).moderate) };
+        if mask & !IBV_CQ_ATTR_MODERATE != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if mask & IBV_CQ_ATTR_MODERATE != 0 {
+            let moderates = asked.cq_count > 0 && asked.cq_period > 0;
+            let period = Duration::from_micros(asked.cq_period.into());
+            queue.moderate(moderates.then_some(Moderation { count: asked.cq_count, period }))?;
+        }
         Ok(())
     })
 }
@@ -143,7 +172,8 @@ pub fn destroy(cq: *mut ibv_cq) -> Result<(), Errno> {
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
     guard::quick_or_minus_one(|| {
         // SAFETY: the caller says where the pointer came from.
-        let queue = unsafe { registry::alive::<ibv_cq, Arc<CompletionQueue>>(cq) }.ok_or(Errno::EINVAL)?;
+        let queue = unsafe { registry::alive::<CompletionQueueFace, Arc<CompletionQueue>>(cq) }
+            .ok_or(Errno::EINVAL)?;
         let most = usize::try_from(most).map_err(|_| Errno::EINVAL)?;
         let mut next = wc;
         let write = |completion: &nonic_device::Completion| {
@@ -165,7 +195,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut i
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     guard::quick_status(|| {
         // SAFETY: the caller says where the pointer came from.
-        let queue = unsafe { registry::checked::<ibv_cq, Arc<CompletionQueue>>(cq) }?;
+        let queue = unsafe { registry::checked::<CompletionQueueFace, Arc<CompletionQueue>>(cq) }?;
         queue.request_notification(solicited_only != 0);
         Ok(())
     })

@@ -11,6 +11,7 @@ pub mod completion_queue;
 pub mod context;
 pub mod device;
 pub mod device_memory;
+pub mod extended_completion_queue;
 pub mod extended_domain;
 pub mod fork;
 pub mod gid;

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use nonic_device::{Context, PortAttributes};
+use nonic_device::{Context, PortAttributes, raw_clock_ns};
 
 use super::device::text;
 use super::gid::{PORT, copy_sized};
@@ -11,10 +11,10 @@ use crate::abi::{
     IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B, IBV_DEVICE_PORT_ACTIVE_EVENT,
     IBV_DEVICE_RC_RNR_NAK_GEN, IBV_DEVICE_SRQ_RESIZE, IBV_DEVICE_SYS_IMAGE_GUID, IBV_DEVICE_XRC,
     IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, IBV_PORT_ACTIVE, IBV_PORT_CM_SUP,
-    IBV_PORT_IP_BASED_GIDS, IBV_QPF_GRH_REQUIRED, LINK_SPEED_EDR, LINK_WIDTH_4X, PHYSICAL_LINK_UP,
-    ibv_context, ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps,
+    IBV_PORT_IP_BASED_GIDS, IBV_QPF_GRH_REQUIRED, IBV_VALUES_MASK_RAW_CLOCK, LINK_SPEED_EDR, LINK_WIDTH_4X,
+    PHYSICAL_LINK_UP, ibv_context, ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps,
     ibv_packet_pacing_caps, ibv_pci_atomic_caps, ibv_port_attr, ibv_port_attr_short,
-    ibv_query_device_ex_input, ibv_rss_caps, ibv_tm_caps, ibv_tso_caps,
+    ibv_query_device_ex_input, ibv_rss_caps, ibv_tm_caps, ibv_tso_caps, ibv_values_ex,
 };
 use crate::convert::int;
 use crate::errno::Errno;
@@ -36,6 +36,12 @@ const PAGE_SIZES: u64 = 0xffff_f000;
 /// Exponent of the longest time an answer takes, 4.096 µs · 2^15: an agent thread of a busy process may sleep
 /// that long.
 const ACK_DELAY: u8 = 15;
+
+/// The device's clock counts nanoseconds.
+const CLOCK_KHZ: u64 = 1_000_000;
+
+/// The bits of a time by that clock: those that `tv_nsec` of [`query_rt_values`] can show.
+const CLOCK_MASK: u64 = i64::MAX as u64;
 
 fn device_attributes(context: &Context) -> ibv_device_attr {
     let limits = context.limits();
@@ -100,8 +106,8 @@ fn extended_attributes(context: &Context) -> ibv_device_attr_ex {
         orig_attr,
         comp_mask: 0,
         odp_caps: ibv_odp_caps { general_caps: 0, rc_odp_caps: 0, uc_odp_caps: 0, ud_odp_caps: 0 },
-        completion_timestamp_mask: 0,
-        hca_core_clock: 0,
+        completion_timestamp_mask: CLOCK_MASK,
+        hca_core_clock: CLOCK_KHZ,
         device_cap_flags_ex: orig_attr.device_cap_flags.into(),
         tso_caps: ibv_tso_caps { max_tso: 0, supported_qpts: 0 },
         rss_caps: ibv_rss_caps {
@@ -119,7 +125,7 @@ fn extended_attributes(context: &Context) -> ibv_device_attr_ex {
         },
         raw_packet_caps: 0,
         tm_caps: ibv_tm_caps { max_rndv_hdr_size: 0, max_num_tags: 0, flags: 0, max_ops: 0, max_sge: 0 },
-        cq_mod_caps: ibv_cq_moderation_caps { max_cq_count: 0, max_cq_period: 0 },
+        cq_mod_caps: ibv_cq_moderation_caps { max_cq_count: u16::MAX, max_cq_period: u16::MAX },
         max_dm_size: context.limits().device_memory_bytes,
         pci_atomic_caps: ibv_pci_atomic_caps { fetch_add: 0, swap: 0, compare_swap: 0 },
         xrc_odp_caps: 0,
@@ -208,6 +214,31 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         }
         // SAFETY: the caller's place has that size.
         unsafe { copy_sized(&extended_attributes(&engine), attr, size) };
+        Ok(())
+    })
+}
+
+/// `ibv_query_rt_values_ex(3)`: 0, `EINVAL` (not an open device, or bits that have no meaning). The clock is the one of completion
+/// timestamps, and all of it stands in `tv_nsec`, as with the cards that have one.
+///
+/// # Safety
+/// `values` is readable and writable.
+pub(crate) unsafe extern "C" fn query_rt_values(
+    context: *mut ibv_context,
+    values: *mut ibv_values_ex,
+) -> c_int {
+    guard::status(|| {
+        CONTEXTS.parent(context)?;
+        // SAFETY: the caller's structure is readable.
+        let asked = unsafe { (*values).comp_mask };
+        if asked & !IBV_VALUES_MASK_RAW_CLOCK != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if asked & IBV_VALUES_MASK_RAW_CLOCK != 0 {
+            let clock = (raw_clock_ns() & CLOCK_MASK) as libc::c_long;
+            // SAFETY: the caller's structure is writable.
+            unsafe { (*values).raw_clock = libc::timespec { tv_sec: 0, tv_nsec: clock } };
+        }
         Ok(())
     })
 }
