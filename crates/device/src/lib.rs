@@ -84,4 +84,4 @@ pub use shared_receive_queue::{
     DomainError, DomainFile, ExtendedDomain, SharedReceiveObserver, SharedReceiveQueue,
 };
 pub use wait_bell::WaitBell;
-pub use zone::{AddressHandle, Zone};
+pub use zone::{AddressHandle, ThreadDomain, Zone};

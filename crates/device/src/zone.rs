@@ -18,6 +18,8 @@ pub struct Zone {
     pub(crate) users: UseCount,
     /// It counts among the zones of its context.
     counted: AtomicBool,
+    /// What it is another name of, with what it was told of threads.
+    parent: Option<(Arc<Self>, Option<Arc<ThreadDomain>>)>,
 }
 
 impl Context {
@@ -39,6 +41,7 @@ impl Context {
             context: Arc::clone(self),
             users: UseCount::default(),
             counted: AtomicBool::new(true),
+            parent: None,
         }))
     }
 }
@@ -54,11 +57,45 @@ impl Zone {
         &self.context
     }
 
+    /// Another name for the zone (`ibv_alloc_parent_domain(3)`): what is made in either belongs together. It is given back on its
+    /// own, and keeps the zone and the thread domain meanwhile.
+    pub fn derive(self: &Arc<Self>, threads: Option<&Arc<ThreadDomain>>) -> Result<Arc<Self>, CreateError> {
+        self.context.check_current()?;
+        if threads.is_some_and(|threads| !Arc::ptr_eq(&threads.context, &self.context)) {
+            return Err(CreateError::OtherContext);
+        }
+        if !self.users.acquire() {
+            return Err(CreateError::Closed);
+        }
+        if threads.is_some_and(|threads| !threads.users.acquire()) {
+            self.users.release();
+            return Err(CreateError::Closed);
+        }
+        Ok(Arc::new(Self {
+            id: self.id,
+            context: Arc::clone(&self.context),
+            users: UseCount::default(),
+            counted: AtomicBool::new(false),
+            parent: Some((Arc::clone(self), threads.cloned())),
+        }))
+    }
+
+    /// Whether it is another name for a zone.
+    pub fn is_derived(&self) -> bool {
+        self.parent.is_some()
+    }
+
     /// Gives the zone back; refused while regions, windows, queue pairs, shared receive queues or address handles
-    /// are in it.
+    /// are in it, or it has other names.
     pub fn release(&self) -> Result<(), Busy> {
         Busy::unless_closed(&self.users, "protection domain")?;
         self.count_less();
+        if let Some((zone, threads)) = &self.parent {
+            zone.users.release();
+            if let Some(threads) = threads {
+                threads.users.release();
+            }
+        }
         Ok(())
     }
 
@@ -85,6 +122,29 @@ impl Zone {
 impl Drop for Zone {
     fn drop(&mut self) {
         self.count_less();
+    }
+}
+
+/// A promise that what is made with it is used by one thread at a time (`ibv_alloc_td(3)`). Nothing is locked that could be spared,
+/// so that it changes nothing.
+#[derive(Debug)]
+pub struct ThreadDomain {
+    context: Arc<Context>,
+    users: UseCount,
+}
+
+impl Context {
+    /// Makes a thread domain.
+    pub fn allocate_thread_domain(self: &Arc<Self>) -> Result<Arc<ThreadDomain>, CreateError> {
+        self.check_current()?;
+        Ok(Arc::new(ThreadDomain { context: Arc::clone(self), users: UseCount::default() }))
+    }
+}
+
+impl ThreadDomain {
+    /// Gives it back; refused while a zone was derived with it.
+    pub fn release(&self) -> Result<(), Busy> {
+        Busy::unless_closed(&self.users, "thread domain")
     }
 }
 

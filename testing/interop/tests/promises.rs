@@ -26,6 +26,11 @@ const CASES: &[Case] = &[
         program: "wr_calls",
         one_tier: true,
     },
+    Case {
+        sentence: "parent domains are protection domains by another name, and kept as long as they are used",
+        program: "domains",
+        one_tier: true,
+    },
     Case { sentence: "queue pairs move between states as the table says", program: "states", one_tier: true },
     Case {
         sentence: "failed transfers say why and move nothing",

@@ -33,7 +33,6 @@ const SKIPS: &[(&str, &str)] = &[
     ("Allocating dmabuf is not supported", "the distribution's package cannot allocate dmabuf"),
     ("ODP is not supported", "the device says that it does not page on demand"),
     ("There are no huge pages", "the machine has set none aside"),
-    ("Parent Domain is not supported", "parent domains are not there"),
 ];
 
 /// Classes of which no test may be skipped.

@@ -14,10 +14,13 @@ use crate::context::Context;
 use crate::error::CreateError;
 use crate::events::EventAccount;
 use crate::limits::COMPLETIONS_MAX;
+use crate::zone::Zone;
 
 /// What a completion queue is to be besides its size (`ibv_create_cq_ex(3)`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct CompletionQueueOptions {
+    /// It belongs to this zone, which was derived from another, and keeps it.
+    pub zone: Option<Arc<Zone>>,
     /// The program reads its batches ([`CompletionQueue::begin_batch`]) on one thread at a time, and sees to that itself.
     pub single_threaded: bool,
     /// When it is full, a new completion takes the place of the oldest; it never overruns.
@@ -58,6 +61,21 @@ impl Context {
         }
         if channel.is_some_and(|channel| !channel.users.acquire()) {
             return Err(CreateError::Closed);
+        }
+        let zone = options.zone.as_ref();
+        let refusal = match zone {
+            Some(zone) if !zone.is_derived() => {
+                Some(CreateError::Invalid { what: "a domain that is no parent domain" })
+            }
+            Some(zone) if !Arc::ptr_eq(zone.context(), self) => Some(CreateError::OtherContext),
+            Some(zone) if !zone.users.acquire() => Some(CreateError::Closed),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            if let Some(channel) = channel {
+                channel.users.release();
+            }
+            return Err(refusal);
         }
         let reports_to = channel.cloned().map_or(ReportsTo::Nobody, ReportsTo::Channel);
         Ok(CompletionQueue::new(self, entries, reports_to, cookie, options))
@@ -116,6 +134,7 @@ impl CompletionQueue {
             reader: AtomicUsize::new(NOBODY),
             departures: AtomicU32::new(0),
             single_threaded: options.single_threaded,
+            zone: options.zone,
             users: UseCount::default(),
             completion_events: EventAccount::default(),
             async_events: EventAccount::default(),

@@ -24,6 +24,7 @@ use crate::context::Context;
 use crate::engine::Engine;
 use crate::error::{Busy, CqOverrun, CreateError};
 use crate::events::EventAccount;
+use crate::zone::Zone;
 
 /// What polling a send completion gives back to its queue: every slot before `next`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub struct CompletionQueue {
     departures: AtomicU32,
     /// Its program reads batches on one thread at a time.
     single_threaded: bool,
+    /// What it belongs to, if that was said.
+    zone: Option<Arc<Zone>>,
     pub(crate) users: UseCount,
     completion_events: EventAccount,
     async_events: EventAccount,
@@ -362,6 +365,9 @@ impl CompletionQueue {
         self.async_events.wait_for_all();
         if let Some(channel) = self.channel() {
             channel.users.release();
+        }
+        if let Some(zone) = &self.zone {
+            zone.users.release();
         }
         Ok(())
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use nonic_device::{
     AddressHandle, AddressVector, Busy, CompletionChannel, CompletionQueue, Context, DeviceMemory,
-    ExtendedDomain, MemoryWindow, OpenedQueuePair, QpType, QueuePair, Region, SharedReceiveQueue, Zone,
-    ZoneId,
+    ExtendedDomain, MemoryWindow, OpenedQueuePair, QpType, QueuePair, Region, SharedReceiveQueue,
+    ThreadDomain, Zone, ZoneId,
 };
 
 use crate::abi::{
     ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp,
-    ibv_qp_ex, ibv_srq, ibv_xrcd, verbs_context,
+    ibv_qp_ex, ibv_srq, ibv_td, ibv_xrcd, verbs_context,
 };
 use crate::builder::Builder;
 use crate::reader::Reader;
@@ -94,6 +94,7 @@ pub(crate) struct AddressHandleParts {
 
 pub(crate) static CONTEXTS: Registry<verbs_context, Arc<Context>> = Registry::new();
 pub(crate) static ZONES: Registry<ibv_pd, Arc<Zone>> = Registry::new();
+pub(crate) static THREAD_DOMAINS: Registry<ibv_td, Arc<ThreadDomain>> = Registry::new();
 pub(crate) static REGIONS: Registry<ibv_mr, Arc<Region>> = Registry::new();
 pub(crate) static WINDOWS: Registry<ibv_mw, Arc<MemoryWindow>> = Registry::new();
 pub(crate) static DEVICE_MEMORIES: Registry<ibv_dm, Arc<DeviceMemory>> = Registry::new();
@@ -157,7 +158,7 @@ macro_rules! faces_without_handle {
     )*};
 }
 
-faces_without_handle!(ibv_comp_channel, ibv_xrcd);
+faces_without_handle!(ibv_comp_channel, ibv_td, ibv_xrcd);
 
 // SAFETY: the program's pointer is to the `context` at the end of the larger structure; there is no handle.
 unsafe impl Face for verbs_context {

@@ -5,8 +5,8 @@ use core::ptr;
 
 use crate::abi::{ibv_context, ibv_context_ops, verbs_context};
 use crate::entry::{
-    completion_queue, device_memory, extended_completion_queue, extended_domain, memory_window, posting,
-    query, queue_pair, shared_receive_queue,
+    completion_queue, device_memory, extended_completion_queue, extended_domain, memory_window,
+    parent_domain, posting, query, queue_pair, shared_receive_queue,
 };
 use crate::errno::Errno;
 use crate::guard;
@@ -69,9 +69,9 @@ pub(crate) fn verbs(context: ibv_context) -> verbs_context {
         destroy_flow_action: None,
         create_flow_action_esp: None,
         modify_qp_rate_limit: None,
-        alloc_parent_domain: None,
-        dealloc_td: None,
-        alloc_td: None,
+        alloc_parent_domain: Some(parent_domain::alloc_parent_domain),
+        dealloc_td: Some(parent_domain::dealloc_td),
+        alloc_td: Some(parent_domain::alloc_td),
         modify_cq: Some(completion_queue::modify_cq),
         post_srq_ops: None,
         destroy_rwq_ind_table: None,

@@ -92,6 +92,9 @@ fn ours() -> Vec<Layout> {
         ibv_grh { version_tclass_flow, paylen, next_hdr, hop_limit, sgid, dgid }
         ibv_pd { context, handle }
         ibv_mr { context, pd, addr, length, handle, lkey, rkey }
+        ibv_td_init_attr { comp_mask }
+        ibv_td { context }
+        ibv_parent_domain_init_attr { pd, td, comp_mask, alloc, free, pd_context }
         ibv_mw { context, pd, rkey, handle, r#type }
         ibv_mw_bind_info { mr, addr, length, mw_access_flags }
         ibv_mw_bind { wr_id, send_flags, bind_info }

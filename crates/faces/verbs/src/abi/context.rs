@@ -7,10 +7,10 @@ use libc::pthread_mutex_t;
 
 use super::{
     Opaque, ibv_alloc_dm_attr, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr,
-    ibv_device_attr_ex, ibv_dm, ibv_modify_cq_attr, ibv_mr, ibv_mw, ibv_mw_bind, ibv_pd, ibv_port_attr,
-    ibv_port_attr_short, ibv_qp, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_query_device_ex_input,
-    ibv_recv_wr, ibv_send_wr, ibv_srq, ibv_srq_init_attr_ex, ibv_values_ex, ibv_wc, ibv_xrcd,
-    ibv_xrcd_init_attr,
+    ibv_device_attr_ex, ibv_dm, ibv_modify_cq_attr, ibv_mr, ibv_mw, ibv_mw_bind, ibv_parent_domain_init_attr,
+    ibv_pd, ibv_port_attr, ibv_port_attr_short, ibv_qp, ibv_qp_init_attr_ex, ibv_qp_open_attr,
+    ibv_query_device_ex_input, ibv_recv_wr, ibv_send_wr, ibv_srq, ibv_srq_init_attr_ex, ibv_td,
+    ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
 };
 
 /// A function pointer whose arguments do not matter here: the slot is empty, or filled by a stub that looks
@@ -89,9 +89,10 @@ pub struct verbs_context {
     pub destroy_flow_action: Slot,
     pub create_flow_action_esp: Slot,
     pub modify_qp_rate_limit: Slot,
-    pub alloc_parent_domain: Slot,
-    pub dealloc_td: Slot,
-    pub alloc_td: Slot,
+    pub alloc_parent_domain:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd>,
+    pub dealloc_td: Option<unsafe extern "C" fn(*mut ibv_td) -> c_int>,
+    pub alloc_td: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td>,
     pub modify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int>,
     pub post_srq_ops: Slot,
     pub destroy_rwq_ind_table: Slot,

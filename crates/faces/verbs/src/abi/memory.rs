@@ -11,6 +11,27 @@ pub struct ibv_pd {
 }
 
 #[repr(C)]
+pub struct ibv_td_init_attr {
+    pub comp_mask: u32,
+}
+
+/// A thread domain.
+#[repr(C)]
+pub struct ibv_td {
+    pub context: *mut ibv_context,
+}
+
+#[repr(C)]
+pub struct ibv_parent_domain_init_attr {
+    pub pd: *mut ibv_pd,
+    pub td: *mut ibv_td,
+    pub comp_mask: u32,
+    pub alloc: Option<unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, usize, u64) -> *mut c_void>,
+    pub free: Option<unsafe extern "C" fn(*mut ibv_pd, *mut c_void, *mut c_void, u64)>,
+    pub pd_context: *mut c_void,
+}
+
+#[repr(C)]
 pub struct ibv_mr {
     pub context: *mut ibv_context,
     pub pd: *mut ibv_pd,
@@ -64,6 +85,9 @@ pub struct ibv_dm {
 
 layout! {
     ibv_pd: 16 { context @ 0, handle @ 8 }
+    ibv_td_init_attr: 4 { comp_mask @ 0 }
+    ibv_td: 8 { context @ 0 }
+    ibv_parent_domain_init_attr: 48 { pd @ 0, td @ 8, comp_mask @ 16, alloc @ 24, free @ 32, pd_context @ 40 }
     ibv_mr: 48 { context @ 0, pd @ 8, addr @ 16, length @ 24, handle @ 32, lkey @ 36, rkey @ 40 }
     ibv_mw: 32 { context @ 0, pd @ 8, rkey @ 16, handle @ 20, r#type @ 24 }
     ibv_mw_bind_info: 32 { mr @ 0, addr @ 8, length @ 16, mw_access_flags @ 24 }

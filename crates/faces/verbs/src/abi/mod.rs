@@ -53,7 +53,10 @@ pub use extended_domain::{ibv_qp_open_attr, ibv_xrcd, ibv_xrcd_init_attr};
 pub use kernel::{
     ib_user_path_rec, ib_uverbs_ah_attr, ib_uverbs_global_route, ib_uverbs_qp_attr, ibv_sa_path_rec,
 };
-pub use memory::{ibv_alloc_dm_attr, ibv_dm, ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd};
+pub use memory::{
+    ibv_alloc_dm_attr, ibv_dm, ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_parent_domain_init_attr,
+    ibv_pd, ibv_td, ibv_td_init_attr,
+};
 pub use numbers::*;
 pub use port::{ibv_port_attr, ibv_port_attr_short};
 pub use queue_pair::{

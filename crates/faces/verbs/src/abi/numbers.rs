@@ -49,6 +49,8 @@ numbers! {
         IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN = 1 << 1,
         IBV_CQ_ATTR_MODERATE = 1, IBV_VALUES_MASK_RAW_CLOCK = 1,
     }
+    // enum ibv_parent_domain_init_attr_mask
+    u32 { IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS = 1, IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1 }
     // enum ibv_access_flags
     u32 {
         IBV_ACCESS_LOCAL_WRITE = 1, IBV_ACCESS_REMOTE_WRITE = 1 << 1, IBV_ACCESS_REMOTE_READ = 1 << 2,

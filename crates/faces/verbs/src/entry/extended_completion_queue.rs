@@ -10,15 +10,15 @@ use nonic_device::{Completion, CompletionQueue, CompletionQueueOptions};
 
 use super::completion_queue;
 use crate::abi::{
-    IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN, IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
-    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
-    IBV_WC_STANDARD_FLAGS, ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_poll_cq_attr,
-    ibv_wc_tm_info,
+    IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CQ_INIT_ATTR_MASK_PD, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
+    IBV_CREATE_CQ_ATTR_SINGLE_THREADED, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, IBV_WC_STANDARD_FLAGS, ibv_context, ibv_cq, ibv_cq_ex,
+    ibv_cq_init_attr_ex, ibv_poll_cq_attr, ibv_wc_tm_info,
 };
 use crate::convert::{completion_flags, completion_opcode};
 use crate::errno::Errno;
 use crate::guard;
-use crate::objects::CompletionQueueFace;
+use crate::objects::{CompletionQueueFace, ZONES};
 use crate::reader::Reader;
 use crate::registry;
 
@@ -55,7 +55,7 @@ pub(crate) fn extended(base: ibv_cq) -> CompletionQueueFace {
 }
 
 /// `ibv_create_cq_ex(3)`: NULL with `EOPNOTSUPP` (`wc_flags` that ask for what only a card with tags, flow rules or VLANs knows, or
-/// for unknown things), `EINVAL` (unknown bits of `comp_mask` or `flags`; not an open device, unknown channel or one of another
+/// for unknown things), `EINVAL` (unknown bits of `comp_mask` or `flags`; a `parent_domain` that is none; not an open device, unknown channel or one of another
 /// context, size not 1 to `max_cqe`, vector not 0 to `num_comp_vectors` - 1), `ENOMEM` (no more queues).
 ///
 /// # Safety
@@ -70,14 +70,16 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
         if asked.wc_flags & !(IBV_WC_STANDARD_FLAGS | STAMPS) != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        if asked.comp_mask & !IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 {
+        if asked.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0 {
             return Err(Errno::EINVAL);
         }
         let flags = if asked.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS == 0 { 0 } else { asked.flags };
         if flags & !(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0 {
             return Err(Errno::EINVAL);
         }
+        let has_domain = asked.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0;
         let options = CompletionQueueOptions {
+            zone: has_domain.then(|| ZONES.parent(asked.parent_domain)).transpose()?,
             single_threaded: flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0,
             overwrites: flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0,
             stamps: asked.wc_flags & STAMPS != 0,
