@@ -17,6 +17,8 @@ mod doctor;
 mod env;
 mod holders;
 mod library;
+#[allow(unsafe_code)] // As `verbs`.
+mod rdmacm;
 mod run;
 #[allow(unsafe_code)] // As `verbs`.
 mod scif;
@@ -37,7 +39,7 @@ const EXIT_REFUSED: u8 = 2;
 /// Runs RDMA programs on a machine that has no RDMA hardware.
 ///
 /// nonic is a software RDMA device that lives in the process that uses it: no NIC, no kernel module, no root, no
-/// daemon. Programs written for libibverbs, libscif and libdat run unmodified.
+/// daemon. Programs written for libibverbs, librdmacm, libscif and libdat run unmodified.
 #[derive(Debug, Parser)]
 #[command(name = "nonic", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Nonic {
@@ -72,6 +74,8 @@ enum Command {
     #[command(hide = true)]
     DemoPeer(demo::PeerArguments),
     #[command(hide = true)]
+    DemoCmPeer(demo::CmPeerArguments),
+    #[command(hide = true)]
     DemoDatPeer(demo::DatPeerArguments),
     #[command(hide = true)]
     DemoScifPeer(demo::ScifPeerArguments),
@@ -91,6 +95,7 @@ pub fn main() -> ExitCode {
         Command::BenchScalePeer(arguments) => bench::scale_peer_main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::DemoPeer(arguments) => demo::peer_main(&arguments),
+        Command::DemoCmPeer(arguments) => demo::cm_peer_main(&arguments),
         Command::DemoDatPeer(arguments) => demo::dat_peer_main(&arguments),
         Command::DemoScifPeer(arguments) => demo::scif_peer_main(&arguments),
         Command::DoctorPeer(arguments) => doctor::peer_main(&arguments),

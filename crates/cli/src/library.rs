@@ -13,6 +13,9 @@ pub(crate) const VERBS_LIBRARY: &str = "libibverbs.so.1";
 /// The library that speaks SCIF; it lies beside the other in every build.
 const SCIF_LIBRARY: &str = "libscif.so.0";
 
+/// The connection manager.
+const RDMACM_LIBRARY: &str = "librdmacm.so.1";
+
 /// The library that speaks uDAPL 1.2.
 const DAT_LIBRARY: &str = "libdat.so.1";
 
@@ -84,6 +87,11 @@ impl LibraryFolder {
     /// The library in it that speaks SCIF.
     pub(crate) fn scif_library(&self) -> PathBuf {
         self.path.join(SCIF_LIBRARY)
+    }
+
+    /// The connection manager in it.
+    pub(crate) fn rdmacm_library(&self) -> PathBuf {
+        self.path.join(RDMACM_LIBRARY)
     }
 
     /// The library in it that speaks uDAPL 1.2.

@@ -38,6 +38,7 @@ const ALLOWED: &[&str] = &[
     "crates/shared-object",
     "crates/cli/src/bench/physical.rs",
     "crates/cli/src/dat",
+    "crates/cli/src/rdmacm",
     "crates/cli/src/scif",
     "crates/cli/src/system.rs",
     "crates/cli/src/verbs",

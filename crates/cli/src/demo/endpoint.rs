@@ -30,6 +30,17 @@ impl Endpoint {
         Ok(endpoint)
     }
 
+    /// Of a queue pair that somebody else connects, the one that completes to that session's queue.
+    pub(crate) fn over(session: &Rc<Session>, queue_pair: QueuePair) -> Self {
+        Self {
+            session: Rc::clone(session),
+            queue_pair,
+            outstanding: 0,
+            last: None,
+            arrivals: VecDeque::new(),
+        }
+    }
+
     /// Two ends of one connection in this process.
     pub(crate) fn pair(left: &Rc<Session>, right: &Rc<Session>) -> Outcome<(Self, Self)> {
         let (left, right) = (Self::create(left)?, Self::create(right)?);
@@ -40,14 +51,12 @@ impl Endpoint {
     }
 
     fn create(session: &Rc<Session>) -> Outcome<Self> {
-        let queue_pair = QueuePair::create(session)?;
-        Ok(Self {
-            session: Rc::clone(session),
-            queue_pair,
-            outstanding: 0,
-            last: None,
-            arrivals: VecDeque::new(),
-        })
+        Ok(Self::over(session, QueuePair::create(session)?))
+    }
+
+    /// Number of its queue pair.
+    pub(crate) fn number(&self) -> u32 {
+        self.queue_pair.number()
     }
 
     /// Starts a request, after waiting for room if all that may be are outstanding.

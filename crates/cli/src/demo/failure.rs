@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use crate::dat::DatError;
+use crate::rdmacm::RdmacmError;
 use crate::scif::ScifError;
 use crate::verbs::{CallError, Mismatch};
 
@@ -33,6 +34,12 @@ impl From<ScifError> for Failure {
 
 impl From<DatError> for Failure {
     fn from(error: DatError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<RdmacmError> for Failure {
+    fn from(error: RdmacmError) -> Self {
         Self(error.to_string())
     }
 }

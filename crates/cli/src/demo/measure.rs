@@ -40,6 +40,12 @@ impl Figure {
         Self { name: name.to_owned(), value: round(median.as_secs_f64() * 1e6), unit: "us".to_owned() }
     }
 
+    /// How often something was done in that time.
+    pub(super) fn frequency(name: &str, count: usize, time: Duration) -> Self {
+        let value = round(count as f64 / time.as_secs_f64().max(1e-9));
+        Self { name: name.to_owned(), value, unit: "/s".to_owned() }
+    }
+
     fn rate(name: &str, bytes: usize, time: Duration) -> Self {
         let value = round(bytes as f64 / time.as_secs_f64().max(1e-9) / 1e9);
         Self { name: name.to_owned(), value, unit: "GB/s".to_owned() }
@@ -65,8 +71,16 @@ pub(super) fn median_time(mut operation: impl FnMut(u64) -> Outcome<()>) -> Outc
             break;
         }
     }
+    Ok(median(times))
+}
+
+/// The middle one of some times.
+///
+/// # Panics
+/// Panics if there are none.
+pub(super) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
-    Ok(times[times.len() / 2])
+    times[times.len() / 2]
 }
 
 /// Repeats a large one-sided operation and returns the rate of bytes.

@@ -4,6 +4,7 @@
 //! tells what they say. So whatever happens to one of them, there is someone to report it.
 
 mod atomics;
+mod cm;
 mod dat;
 mod device_memory;
 pub(crate) mod endpoint;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
+pub(crate) use cm::{PeerArguments as CmPeerArguments, peer_main as cm_peer_main};
 pub(crate) use dat::{PeerArguments as DatPeerArguments, peer_main as dat_peer_main};
 pub(crate) use peer::{PeerArguments, main as peer_main};
 pub(crate) use scif::{PeerArguments as ScifPeerArguments, peer_main as scif_peer_main};
@@ -49,8 +51,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Let two processes move data, check every byte, and say how fast it was
 ///
-/// Needs nothing installed: two real processes load nonic's libibverbs.so.1, libscif.so.0 or libdat.so.1, and use it
-/// through its C interface, as any program would. Takes a few seconds.
+/// Needs nothing installed: two real processes load nonic's libibverbs.so.1, libscif.so.0, libdat.so.1 or
+/// librdmacm.so.1, and use it through its C interface, as any program would. Takes a few seconds.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DemoArguments {
@@ -79,6 +81,8 @@ enum Interface {
     Scif,
     /// libdat.so.1: regions, a bind, a remote write, a rebind, memory that is not coherent.
     Dat,
+    /// librdmacm.so.1: addresses, connections with private data, transfers, refusals and ends.
+    Cm,
 }
 
 const AFTER_HELP: &str = "\
@@ -86,6 +90,7 @@ Examples:
   nonic demo
   nonic demo scif                   a host and a card: window, remote write, remote mapping, fence
   nonic demo dat                    uDAPL: register, bind, write, rebind, and memory that is not coherent
+  nonic demo cm                     the connection manager: resolve, connect, transfer, refuse, end
   nonic demo --tier ring            as between processes of different users
   nonic demo --link-layer ethernet --step one-sided
   nonic demo --json | jq '.steps[].figures'
@@ -132,6 +137,7 @@ fn play(arguments: &DemoArguments) -> Result<bool, Failure> {
         Interface::Verbs => steps.iter().map(|step| step.name()).collect(),
         Interface::Scif => scif::STEPS.to_vec(),
         Interface::Dat => dat::STEPS.to_vec(),
+        Interface::Cm => cm::STEPS.to_vec(),
     };
     let start = |role: Role, socket| {
         let mut command = Command::new(own_program()?);
@@ -142,6 +148,7 @@ fn play(arguments: &DemoArguments) -> Result<bool, Failure> {
             }
             Interface::Scif => scif::complete(&mut command, role, &folder.scif_library()),
             Interface::Dat => dat::complete(&mut command, role, &folder.dat_library()),
+            Interface::Cm => cm::complete(&mut command, role, &folder),
         };
         Process::start(role, socket, command)
     };
@@ -187,6 +194,9 @@ fn hear_both(receiver: &Receiver<Heard>, report: &mut Report, steps: &[&'static 
             }
             Some(Event::Joined { places }) => report.joined(places),
             Some(Event::Connected { adapter, number }) => report.connected(adapter, number),
+            Some(Event::Resolved { device, link_layer, address }) => {
+                report.resolved(device, link_layer, address)
+            }
             Some(Event::Done(done)) => match steps.get(report.step_count()) {
                 Some(step) => report.done(step, done),
                 None => failures.push((heard.role, "did more steps than there are".to_owned())),

@@ -1,6 +1,7 @@
 //! One of the two processes that the demo starts.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -61,6 +62,15 @@ pub(super) enum Event {
         /// The service number that the target listens on.
         number: u64,
     },
+    /// The connection manager has found the device that leads to the target.
+    Resolved {
+        /// Name of the device.
+        device: String,
+        /// Its link layer in words.
+        link_layer: String,
+        /// The address and port that the target listens on.
+        address: SocketAddr,
+    },
     /// The next step succeeded, as far as this process can tell.
     Done(Done),
     /// Nothing more comes from this process, because of this.
@@ -114,12 +124,17 @@ pub(super) fn play<S>(
 
 fn open(arguments: &PeerArguments) -> Outcome<std::rc::Rc<Session>> {
     let library = Library::load(&arguments.library).map_err(|error| Failure::new(error.to_string()))?;
-    let device = library.device_names()?.into_iter().next();
-    let device = device.ok_or_else(|| Failure::new("the library shows no device (is NONIC_DEVICES 0?)"))?;
+    let device = first_device(&library)?;
     let session = Session::open(&library, 0)?;
     let link_layer = session.port()?.link_layer().to_owned();
     tell(&Event::Opened { device, link_layer });
     Ok(session)
+}
+
+/// Name of the first device.
+pub(super) fn first_device(library: &Library) -> Outcome<String> {
+    let first = library.device_names()?.into_iter().next();
+    first.ok_or_else(|| Failure::new("the library shows no device (is NONIC_DEVICES 0?)"))
 }
 
 fn fail(failure: &Failure) -> ExitCode {

@@ -1,5 +1,7 @@
 //! What the demo prints, for people and for machines.
 
+use std::net::SocketAddr;
+
 use serde::Serialize;
 
 use super::measure::Figure;
@@ -35,6 +37,8 @@ pub(super) struct Report {
     places: Option<[String; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<SocketAddr>,
     processes: [u32; 2],
     steps: Vec<Played>,
     #[serde(skip)]
@@ -55,6 +59,7 @@ impl Report {
             link_layer: None,
             places: None,
             service: None,
+            address: None,
             processes,
             steps: Vec::new(),
             style: Style::of_standard_output(),
@@ -86,6 +91,18 @@ impl Report {
         let [initiator, target] = self.processes;
         self.say(&format!("{}processes {initiator} and {target}\n", self.style.strong(title)));
         (self.device, self.service) = (Some(adapter), Some(number));
+    }
+
+    /// The connection manager has found the device that leads to that address.
+    pub(super) fn resolved(&mut self, device: String, link_layer: String, address: SocketAddr) {
+        let (ip, port) = (address.ip(), address.port());
+        let title = format!(
+            "nonic {}: connection manager, {device}, {link_layer} port, {ip} port {port}, ",
+            self.version
+        );
+        let [initiator, target] = self.processes;
+        self.say(&format!("{}processes {initiator} and {target}\n", self.style.strong(title)));
+        (self.device, self.link_layer, self.address) = (Some(device), Some(link_layer), Some(address));
     }
 
     /// How many steps went well.

@@ -12,15 +12,15 @@ use crate::verbs::{Buffer, Operation, Piece, Region, Rights};
 const IMMEDIATE: [u32; 2] = [0x0123_4567, 0x89ab_cdef];
 
 /// Ends the ping-pong.
-const STOP: u64 = u64::MAX;
+pub(super) const STOP: u64 = u64::MAX;
 
 /// Receives that the target keeps posted while messages stream in.
 const RECEIVES: u32 = 2 * DEPTH;
 
 /// Where the small messages of the ping-pong go out and come in; the large area begins behind them.
-const OUT: usize = 0;
-const IN: usize = 64;
-const AREA: usize = 4096;
+pub(super) const OUT: usize = 0;
+pub(super) const IN: usize = 64;
+pub(super) const AREA: usize = 4096;
 
 fn region(stage: &Stage) -> Outcome<Region> {
     Ok(stage.session.register(&Buffer::new(AREA + LARGE).into(), Rights::Local)?)
@@ -61,7 +61,7 @@ pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
 }
 
 /// Sends eight bytes and waits for the same eight to come back. A receive is posted already.
-fn ping(endpoint: &mut Endpoint, region: &Region, value: u64) -> Outcome<()> {
+pub(super) fn ping(endpoint: &mut Endpoint, region: &Region, value: u64) -> Outcome<()> {
     region.buffer().store(OUT, value);
     endpoint.start_inline(Operation::Send, Piece::new(region, OUT, 8))?;
     endpoint.receive()?;

@@ -26,12 +26,12 @@ pub(crate) struct CallError {
 
 impl CallError {
     /// For functions that answer null and leave the reason in errno.
-    pub(super) fn last(call: &'static str) -> Self {
+    pub(crate) fn last(call: &'static str) -> Self {
         Self { call, error: io::Error::last_os_error() }
     }
 
     /// For functions that answer 0 or the reason.
-    pub(super) fn check(call: &'static str, answer: i32) -> Result<(), Self> {
+    pub(crate) fn check(call: &'static str, answer: i32) -> Result<(), Self> {
         match answer {
             0 => Ok(()),
             -1 => Err(Self::last(call)),

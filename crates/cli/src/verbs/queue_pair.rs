@@ -1,5 +1,6 @@
 //! A reliable connection: its way to life, and what is posted to it.
 
+use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::rc::Rc;
 
@@ -8,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::abi;
 use super::completion_queue::CompletionQueue;
 use super::library::CallError;
-use super::session::{PORT, Region, Rights, Session, missing};
+use super::port::PORT;
+use super::session::{Region, Rights, Session, missing};
 
 /// Requests that may be outstanding in each direction.
 pub(crate) const REQUESTS_MAX: u32 = 64;
@@ -112,6 +114,29 @@ pub(crate) enum Operation {
     CompareSwap(RemoteMemory, u64, u64),
 }
 
+/// Who makes queue pairs in place of `ibv_create_qp`, moves them through their states and ends them: a connection manager.
+///
+/// # Safety
+/// [`Maker::create`] returns a queue pair that it made in this domain with these attributes, and that lives until
+/// [`Maker::destroy`].
+pub(crate) unsafe trait Maker {
+    /// Makes the one queue pair.
+    ///
+    /// # Safety
+    /// `domain` is a `struct ibv_pd` that outlives the queue pair, `attributes` a filled `struct ibv_qp_init_attr`.
+    unsafe fn create(
+        &self,
+        domain: NonNull<c_void>,
+        attributes: NonNull<c_void>,
+    ) -> Result<NonNull<c_void>, CallError>;
+
+    /// Ends it.
+    ///
+    /// # Safety
+    /// It was made, did not end before, and is not used any more.
+    unsafe fn destroy(&self);
+}
+
 /// A queue pair of the reliable connected kind.
 pub(crate) struct QueuePair {
     session: Rc<Session>,
@@ -119,12 +144,29 @@ pub(crate) struct QueuePair {
     first_packet: u32,
     /// Queues of its own that it completes to, where they are not the session's.
     _queues: Option<[Rc<CompletionQueue>; 2]>,
+    /// Who made it and ends it, if not `ibv_create_qp`.
+    maker: Option<Rc<dyn Maker>>,
 }
 
 impl QueuePair {
     /// Creates one that completes to the session's queue.
     pub(crate) fn create(session: &Rc<Session>) -> Result<Self, CallError> {
         Self::create_raw(session, [session.queue; 2], [REQUESTS_MAX; 2], None)
+    }
+
+    /// Lets `maker` create one that completes to the session's queue.
+    pub(crate) fn create_by(session: &Rc<Session>, maker: Rc<dyn Maker>) -> Result<Self, CallError> {
+        let mut attributes = attributes([session.queue; 2], [REQUESTS_MAX; 2]);
+        // SAFETY: the queue pair holds an Rc of the session, whose domain it is, and the structure is filled.
+        let raw = unsafe { maker.create(session.domain.cast(), NonNull::from(&mut attributes).cast()) }?;
+        let first_packet = 0; // The maker's affair.
+        Ok(Self {
+            session: Rc::clone(session),
+            raw: raw.cast(),
+            first_packet,
+            _queues: None,
+            maker: Some(maker),
+        })
     }
 
     /// Creates one with room for so many requests and receives, which completes to these queues.
@@ -139,41 +181,32 @@ impl QueuePair {
 
     fn create_raw(
         session: &Rc<Session>,
-        [send_queue, receive_queue]: [NonNull<abi::ibv_cq>; 2],
-        [requests_max, receives_max]: [u32; 2],
+        raw_queues: [NonNull<abi::ibv_cq>; 2],
+        room: [u32; 2],
         queues: Option<[Rc<CompletionQueue>; 2]>,
     ) -> Result<Self, CallError> {
-        let mut attributes = abi::ibv_qp_init_attr {
-            qp_context: null_mut(),
-            send_cq: send_queue.as_ptr(),
-            recv_cq: receive_queue.as_ptr(),
-            srq: null_mut(),
-            cap: abi::ibv_qp_cap {
-                max_send_wr: requests_max,
-                max_recv_wr: receives_max,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline_data: INLINE_MAX,
-            },
-            qp_type: abi::IBV_QPT_RC,
-            sq_sig_all: 0,
-        };
+        let mut attributes = attributes(raw_queues, room);
         // SAFETY: domain and queues are alive as long as what is made here; the structure is filled.
         let raw = unsafe { (session.library.functions.create_qp)(session.domain.as_ptr(), &mut attributes) };
         let raw = NonNull::new(raw).ok_or_else(|| CallError::last("ibv_create_qp"))?;
         // Any 24 bits will do; taking them from the process makes two runs differ, as they do on hardware.
         let first_packet = std::process::id().wrapping_mul(7919) & 0xff_ffff;
-        Ok(Self { session: Rc::clone(session), raw, first_packet, _queues: queues })
+        Ok(Self { session: Rc::clone(session), raw, first_packet, _queues: queues, maker: None })
     }
 
     pub(super) fn session(&self) -> &Session {
         &self.session
     }
 
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        // SAFETY: alive until this is dropped.
+        unsafe { self.raw.as_ref() }.qp_num
+    }
+
     /// Where a peer reaches it.
     pub(crate) fn address(&self) -> Result<Address, CallError> {
-        // SAFETY: alive until this is dropped.
-        let number = unsafe { self.raw.as_ref() }.qp_num;
+        let number = self.number();
         let (port, gid) = (self.session.port()?, self.session.gid(0)?);
         Ok(Address { number, first_packet: self.first_packet, lid: port.lid, gid })
     }
@@ -261,8 +294,35 @@ impl QueuePair {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // SAFETY: created, and destroyed once.
-        unsafe { (self.session.library.functions.destroy_qp)(self.raw.as_ptr()) };
+        // SAFETY: created, and destroyed once, in the way that fits.
+        unsafe {
+            match &self.maker {
+                Some(maker) => maker.destroy(),
+                None => _ = (self.session.library.functions.destroy_qp)(self.raw.as_ptr()),
+            }
+        }
+    }
+}
+
+/// A reliable connection that completes to the queues of requests and receives, with room for so many of each.
+fn attributes(
+    [send_queue, receive_queue]: [NonNull<abi::ibv_cq>; 2],
+    [requests_max, receives_max]: [u32; 2],
+) -> abi::ibv_qp_init_attr {
+    abi::ibv_qp_init_attr {
+        qp_context: null_mut(),
+        send_cq: send_queue.as_ptr(),
+        recv_cq: receive_queue.as_ptr(),
+        srq: null_mut(),
+        cap: abi::ibv_qp_cap {
+            max_send_wr: requests_max,
+            max_recv_wr: receives_max,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: INLINE_MAX,
+        },
+        qp_type: abi::IBV_QPT_RC,
+        sq_sig_all: 0,
     }
 }
 

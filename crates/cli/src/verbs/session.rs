@@ -1,6 +1,6 @@
 //! An open device with a protection domain and a completion queue, and the memory registered in it.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::offset_of;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
@@ -9,9 +9,7 @@ use std::rc::Rc;
 use super::abi;
 use super::buffer::Buffer;
 use super::library::{CallError, Library};
-
-/// The one port of a device.
-pub(super) const PORT: u8 = 1;
+use super::port::{PORT, Port};
 
 /// Room in the completion queue: both work queues of some queue pairs.
 const COMPLETIONS_MAX: c_int = 1024;
@@ -42,26 +40,6 @@ impl Rights {
     }
 }
 
-/// What this command wants to know of a port.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Port {
-    /// Local identifier; 0 on Ethernet.
-    pub(crate) lid: u16,
-    /// Entries of the GID table.
-    pub(crate) gid_count: u32,
-    /// Whether packets carry a GID in any case (RoCE).
-    pub(crate) ethernet: bool,
-    /// Path MTU in the numbers of `enum ibv_mtu`.
-    pub(super) mtu: u32,
-}
-
-impl Port {
-    /// Its link layer in words.
-    pub(crate) fn link_layer(&self) -> &'static str {
-        if self.ethernet { "Ethernet" } else { "InfiniBand" }
-    }
-}
-
 /// The end of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
@@ -82,6 +60,8 @@ pub(crate) struct Session {
     pub(super) domain: NonNull<abi::ibv_pd>,
     pub(super) queue: NonNull<abi::ibv_cq>,
     poll: unsafe extern "C" fn(*mut abi::ibv_cq, c_int, *mut abi::ibv_wc) -> c_int,
+    /// Whether the device was opened for this object, and is closed with it.
+    closes: bool,
 }
 
 impl Session {
@@ -96,6 +76,26 @@ impl Session {
             let context = unsafe { (functions.open_device)(device) };
             NonNull::new(context).ok_or_else(|| CallError::last("ibv_open_device"))
         })?;
+        Self::on(library, context, true)
+    }
+
+    /// Stands on a device that is open already.
+    ///
+    /// # Safety
+    /// `context` is an open device of this library, and stays open until the process ends.
+    pub(crate) unsafe fn on_open_device(
+        library: &Library,
+        context: NonNull<c_void>,
+    ) -> Result<Rc<Self>, CallError> {
+        Self::on(library, context.cast(), false)
+    }
+
+    fn on(
+        library: &Library,
+        context: NonNull<abi::ibv_context>,
+        closes: bool,
+    ) -> Result<Rc<Self>, CallError> {
+        let functions = &library.functions;
         // SAFETY: an open context; on failure below it stays open until the process ends, which it then soon does.
         let domain = unsafe { (functions.alloc_pd)(context.as_ptr()) };
         let domain = NonNull::new(domain).ok_or_else(|| CallError::last("ibv_alloc_pd"))?;
@@ -105,7 +105,15 @@ impl Session {
         let queue = NonNull::new(queue).ok_or_else(|| CallError::last("ibv_create_cq"))?;
         // SAFETY: an open context, whose table of operations was filled when it was opened.
         let poll = unsafe { context.as_ref() }.poll_cq.ok_or(missing("ibv_poll_cq"))?;
-        Ok(Rc::new(Self { library: library.clone(), context, domain, queue, poll }))
+        Ok(Rc::new(Self { library: library.clone(), context, domain, queue, poll, closes }))
+    }
+
+    /// Name of the device.
+    pub(crate) fn device_name(&self) -> String {
+        // SAFETY: an open context, whose device is there as long; its name is a C string in it.
+        let name =
+            unsafe { CStr::from_ptr((self.library.functions.get_device_name)(self.operations().device)) };
+        name.to_string_lossy().into_owned()
     }
 
     /// Attributes of the port.
@@ -249,11 +257,13 @@ impl Drop for Session {
     fn drop(&mut self) {
         let functions = &self.library.functions;
         // SAFETY: everything made in this session holds an Rc of it, so nothing is left; each is destroyed once, users
-        // before what they use.
+        // before what they use, and the device only where it was opened for this object.
         unsafe {
             (functions.destroy_cq)(self.queue.as_ptr());
             (functions.dealloc_pd)(self.domain.as_ptr());
-            (functions.close_device)(self.context.as_ptr());
+            if self.closes {
+                (functions.close_device)(self.context.as_ptr());
+            }
         }
     }
 }
