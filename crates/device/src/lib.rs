@@ -83,5 +83,5 @@ pub use region::{Region, RegionMemory, RegionRequest};
 pub use shared_receive_queue::{
     DomainError, DomainFile, ExtendedDomain, SharedReceiveObserver, SharedReceiveQueue,
 };
-pub use wait_bell::WaitBell;
+pub use wait_bell::{Among, WaitBell};
 pub use zone::{AddressHandle, ThreadDomain, Zone};

@@ -1,10 +1,11 @@
 //! Waiting for something that a program, its threads and its peers bring about, whatever it is.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nonic_sys::EventCount;
+use nonic_sys::{AsFd, AsRawFd, EventCount, POLL_IN, PollEntry};
 
 use crate::context::Context;
 use crate::engine::{Awaited, Drive, Engine};
@@ -75,6 +76,58 @@ impl Context {
                 }
             }
             Drive::Left => sleep(&bell.sleepers, until, ready),
+        }
+    }
+}
+
+/// How a wait among descriptors ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    /// What was waited for has come, or a descriptor is ready: its entry says so.
+    Ready,
+    /// The time is over.
+    TimedOut,
+    /// Another thread drives the device, or the agent has to: the bell must reach the caller in some other way.
+    Left,
+}
+
+impl Context {
+    /// As [`Context::wait`], but descriptors end the wait, too. `entries` keeps what was found of each; an entry is added and
+    /// taken away again. `ready` is not asked first.
+    ///
+    /// A signal ends the wait (`Interrupted`), as it does with `poll(2)`.
+    pub fn wait_among(
+        &self,
+        bell: &WaitBell,
+        entries: &mut Vec<PollEntry>,
+        until: Option<Instant>,
+        ready: &mut dyn FnMut() -> bool,
+    ) -> io::Result<Among> {
+        if !self.is_current() {
+            return Ok(Among::Left);
+        }
+        let engine = self.engine();
+        let shown = Cell::new(false);
+        let mut either = || shown.get() || ready();
+        let mut rung = Rung { sleepers: &bell.sleepers, ready: &mut either };
+        let driven = engine.drive_sleeping(&mut rung, until, &mut |until| {
+            let own = &engine.party().waiter_bell;
+            entries.push(PollEntry { number: own.as_fd().as_raw_fd(), events: POLL_IN, revents: 0 });
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let polled = nonic_sys::poll(entries, left);
+            let is_rung = entries.pop().is_some_and(|entry| entry.revents != 0);
+            if is_rung {
+                own.take_if_ready();
+            }
+            let count = polled?;
+            shown.set(count > usize::from(is_rung));
+            Ok(count > 0)
+        });
+        match driven {
+            Drive::Found(()) => Ok(Among::Ready),
+            Drive::TimedOut => Ok(if ready() { Among::Ready } else { Among::TimedOut }),
+            Drive::Left => Ok(Among::Left),
+            Drive::Failed(error) => Err(error),
         }
     }
 }

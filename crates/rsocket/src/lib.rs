@@ -2,7 +2,8 @@
 //!
 //! A socket is a number, that of a real descriptor, with which the calls of this crate find it. Data go by writes into a buffer
 //! of the receiver's, each with a word that tells how much came: `protocol` says what may be sent when, `link` sends it with the
-//! device, and `stream` is what a program sees. Memory of the program comes as shared bytes, and is copied.
+//! device, and `stream` is what a program sees. Memory of the program comes as shared bytes, and is copied. Who has descriptors of
+//! its own for streams (`nonic-sockets`) holds the [`Stream`]s themselves.
 
 #![deny(unsafe_code)]
 
@@ -10,6 +11,7 @@ mod calls;
 mod datagram;
 mod error;
 mod gather;
+mod inbox;
 mod link;
 mod memory;
 mod options;
@@ -25,8 +27,11 @@ mod wakeup;
 
 pub use calls::*;
 pub use error::{Error, Result};
+pub use inbox::{Entry, Inbox};
 pub use nonic_device::ProgramAddress;
 pub use nonic_memory::SharedSlice;
 pub use nonic_sys::PollEntry;
 pub use options::{RDMA_INLINE, RDMA_MAPPINGS, RDMA_RECEIVE_QUEUE, RDMA_SEND_QUEUE, SOL_RDMA, Value};
-pub use poll::{DescriptorSet, poll, select};
+pub use poll::{DescriptorSet, Find, Polled, poll, poll_found, select, select_with};
+pub use stream::{Direction, Standing, Stream};
+pub use waiting::Look;

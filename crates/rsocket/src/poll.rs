@@ -1,100 +1,150 @@
 //! Waiting for several sockets and other descriptors at a time.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{POLL_IN, PollEntry, cpu_relax};
+use nonic_device::Context;
+use nonic_sys::{POLL_IN, PollEntry, RawFd, cpu_relax};
 
+use crate::inbox::{Entry, Inbox};
 use crate::settings::Defaults;
+use crate::stream::Stream;
 use crate::table::Socket;
 use crate::waiting::Look;
-use crate::wakeup::Waker;
 use crate::{Error, Result};
+
+/// What a number stands for, to whoever polls.
+#[derive(Clone, Debug)]
+pub struct Polled {
+    socket: Socket,
+    /// The descriptor itself shows something, too.
+    also_plain: bool,
+}
+
+impl Polled {
+    /// A stream, and nothing else.
+    pub fn stream(stream: Arc<Stream>) -> Self {
+        Self { socket: Socket::Stream(stream), also_plain: false }
+    }
+
+    /// A stream, and a descriptor of the kernel's under the same number.
+    pub fn both(stream: Arc<Stream>) -> Self {
+        Self { socket: Socket::Stream(stream), also_plain: true }
+    }
+}
+
+/// Finds what a number stands for; `None`: a descriptor of the kernel's.
+pub type Find<'a> = &'a dyn Fn(RawFd) -> Option<Polled>;
 
 /// What a call waits for.
 struct Watch<'a> {
     entries: &'a mut [PollEntry],
     /// The sockets among them, by their places.
     sockets: Vec<(usize, Socket)>,
-    /// The others, and their places; when the call sleeps, its waker behind them.
+    /// The others, and their places.
     plain: Vec<PollEntry>,
     places: Vec<usize>,
 }
 
 impl<'a> Watch<'a> {
-    fn new(entries: &'a mut [PollEntry]) -> Self {
+    fn new(entries: &'a mut [PollEntry], find: Find<'_>) -> Self {
         let (mut sockets, mut plain, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (place, entry) in entries.iter_mut().enumerate() {
             entry.revents = 0;
-            match Socket::find(entry.number) {
-                Some(socket) => sockets.push((place, socket)),
-                None => {
-                    plain.push(*entry);
-                    places.push(place);
-                }
+            let found = find(entry.number);
+            if found.as_ref().is_none_or(|found| found.also_plain) {
+                plain.push(*entry);
+                places.push(place);
+            }
+            if let Some(found) = found {
+                sockets.push((place, found.socket));
             }
         }
         Self { entries, sockets, plain, places }
     }
 
-    /// How many of the sockets are ready.
-    fn look_at_sockets(&mut self, look: Look) -> usize {
+    fn look_at_sockets(&mut self, look: Look) {
         for (place, socket) in &self.sockets {
             let entry = &mut self.entries[*place];
-            entry.revents = socket.ready(entry.events, look);
+            entry.revents |= socket.ready(entry.events, look);
         }
-        self.sockets.iter().filter(|(place, _)| self.entries[*place].revents != 0).count()
     }
 
-    /// Sleeps until one of the others is ready, or the waker tells of a socket, if there is one.
-    fn look_at_plain(&mut self, timeout: Option<Duration>) -> Result<usize> {
-        if self.plain.is_empty() {
-            return Ok(0);
+    fn look_at_plain(&mut self) -> Result<()> {
+        if !self.plain.is_empty() && nonic_sys::poll(&mut self.plain, Some(Duration::ZERO))? > 0 {
+            self.note_plain();
         }
-        nonic_sys::poll(&mut self.plain, timeout)?;
-        let mut count = 0;
+        Ok(())
+    }
+
+    fn note_plain(&mut self) {
         for (found, place) in self.plain.iter().zip(&self.places) {
-            self.entries[*place].revents = found.revents;
-            count += usize::from(found.revents != 0);
+            self.entries[*place].revents |= found.revents;
         }
-        Ok(count)
+    }
+
+    /// How many are ready.
+    fn count(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.revents != 0).count()
     }
 
     fn look(&mut self) -> Result<usize> {
-        let mut count = self.look_at_sockets(Look::Glance);
-        if count == 0 {
-            count = self.look_at_sockets(Look::Thorough);
+        self.look_at_sockets(Look::Glance);
+        if self.count() == 0 {
+            self.look_at_sockets(Look::Thorough);
         }
-        Ok(count + self.look_at_plain(Some(Duration::ZERO))?)
+        self.look_at_plain()?;
+        Ok(self.count())
     }
 }
 
-/// Sockets that tell a waker of what comes.
+/// Sockets that tell an inbox of what comes.
 struct Armed<'a> {
-    waker: Waker,
-    sockets: &'a [Socket],
+    inbox: Arc<Inbox>,
+    sockets: Vec<(&'a Socket, Arc<Entry>)>,
+    context: Option<Arc<Context>>,
 }
 
 impl<'a> Armed<'a> {
     fn new(sockets: &'a [Socket]) -> Result<Self> {
-        let mut waker = Waker::new()?;
-        for socket in sockets {
-            waker.add(socket.wakeup());
-            socket.begin_wait();
-        }
-        Ok(Self { waker, sockets })
+        let inbox = Inbox::new()?;
+        let mut context = None;
+        let add = |socket: &'a Socket| {
+            let entry = Entry::new(&inbox, 0);
+            socket.wakeup().add(&entry);
+            context = socket.begin_wait().or(context.take());
+            (socket, entry)
+        };
+        let sockets = sockets.iter().map(add).collect();
+        Ok(Self { inbox, sockets, context })
+    }
+
+    /// What was told is about to be looked at.
+    fn clear(&self) {
+        self.inbox.take(&mut Vec::new());
+        self.sockets.iter().for_each(|(_, entry)| entry.is_looked_at());
     }
 }
 
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
-        self.sockets.iter().for_each(Socket::end_wait);
+        for (socket, entry) in &self.sockets {
+            socket.end_wait();
+            socket.wakeup().remove(entry);
+        }
     }
 }
 
 /// `poll(2)` for sockets of this crate and any other descriptors: how many are ready. `None` waits for ever; a signal ends the
 /// wait with `EINTR`.
 pub fn poll(entries: &mut [PollEntry], timeout: Option<Duration>) -> Result<usize> {
-    let mut watch = Watch::new(entries);
+    let find = |number| Socket::find(number).map(|socket| Polled { socket, also_plain: false });
+    poll_found(entries, timeout, &find)
+}
+
+/// The same for sockets that the caller finds.
+pub fn poll_found(entries: &mut [PollEntry], timeout: Option<Duration>, find: Find<'_>) -> Result<usize> {
+    let mut watch = Watch::new(entries, find);
     let count = watch.look()?;
     if count > 0 || timeout == Some(Duration::ZERO) {
         return Ok(count);
@@ -112,25 +162,19 @@ pub fn poll(entries: &mut [PollEntry], timeout: Option<Duration>) -> Result<usiz
     }
     let sockets: Vec<Socket> = watch.sockets.iter().map(|(_, socket)| socket.clone()).collect();
     let armed = Armed::new(&sockets)?;
-    watch.plain.push(PollEntry { number: armed.waker.number(), events: POLL_IN, revents: 0 });
     loop {
-        armed.waker.clear();
-        let count = watch.look_at_sockets(Look::Armed);
+        armed.clear();
+        watch.look_at_sockets(Look::Armed);
         let now = Instant::now();
-        let rest = if count > 0 || is_over(now) {
-            Duration::ZERO
-        } else {
-            let left = end.map(|end| end - now);
-            left.map_or(Defaults::get().wake_up, |left| left.min(Defaults::get().wake_up))
-        };
-        let count = count + watch.look_at_plain(Some(rest))?;
-        if count > 0 {
-            // Those that became ready while it slept are told, too.
-            return Ok(count);
+        if watch.count() > 0 || is_over(now) {
+            // Those of the kernel's that became ready meanwhile are told, too.
+            watch.look_at_plain()?;
+            return Ok(watch.count());
         }
-        if is_over(Instant::now()) {
-            return Ok(watch.look_at_sockets(Look::Thorough));
-        }
+        let wake_up = now + Defaults::get().wake_up;
+        let until = end.map_or(wake_up, |end| end.min(wake_up));
+        armed.inbox.wait(armed.context.as_deref(), &mut watch.plain, Some(until))?;
+        watch.note_plain();
     }
 }
 
@@ -146,6 +190,15 @@ pub fn select(
     count: usize,
     sets: &mut [Option<DescriptorSet>; 3],
     timeout: Option<Duration>,
+) -> Result<usize> {
+    select_with(count, sets, &mut |entries| poll(entries, timeout))
+}
+
+/// The same with the caller's way to poll.
+pub fn select_with(
+    count: usize,
+    sets: &mut [Option<DescriptorSet>; 3],
+    poll: &mut dyn FnMut(&mut [PollEntry]) -> Result<usize>,
 ) -> Result<usize> {
     const EVENTS: [i16; 3] = [POLL_IN, nonic_sys::POLL_OUT, POLL_PRIORITY];
     if count > size_of::<DescriptorSet>() * 8 {
@@ -163,7 +216,7 @@ pub fn select(
             entries.push(PollEntry { number: number as i32, events, revents: 0 });
         }
     }
-    poll(&mut entries, timeout)?;
+    poll(&mut entries)?;
     if entries.iter().any(|entry| entry.revents & nonic_sys::POLL_INVALID != 0) {
         return Err(Error::new(libc::EBADF));
     }

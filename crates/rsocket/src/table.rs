@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use nonic_device::Context;
 use nonic_sys::{PerProcess, RawFd};
 
 use crate::datagram::Datagram;
@@ -80,11 +81,11 @@ impl Socket {
         }
     }
 
-    /// A thread waits for it by a waker.
-    pub(crate) fn begin_wait(&self) {
+    /// A thread waits for it by an inbox. The device, if there is one yet.
+    pub(crate) fn begin_wait(&self) -> Option<Arc<Context>> {
         match self {
-            Self::Stream(stream) => drop(stream.begin_wait()),
-            Self::Datagram(socket) => drop(socket.begin_wait()),
+            Self::Stream(stream) => stream.begin_wait(),
+            Self::Datagram(socket) => socket.begin_wait(),
         }
     }
 

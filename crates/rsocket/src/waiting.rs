@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// How closely a socket looks for what has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub enum Look {
     /// It takes in what the device has completed. That costs next to nothing, so it comes first: who finds what is wanted
     /// need not look further.
     Glance,
@@ -34,18 +34,29 @@ pub(crate) trait Awaited {
     fn end_wait(&self);
 }
 
-/// Waits until `look` gives something; with `EAGAIN` if a wait is not wanted, with `EINTR` after a signal.
+/// How long a call may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Not at all.
+    None,
+    Until(Instant),
+    Endless,
+}
+
+/// Waits until `look` gives something; with `EAGAIN` if it may wait no longer, with `EINTR` after a signal.
 pub(crate) fn wait<T>(
     socket: &impl Awaited,
-    nonblocking: bool,
+    patience: Patience,
     look: &mut dyn FnMut(Look) -> Option<T>,
 ) -> Result<T> {
     if let Some(found) = look(Look::Glance).or_else(|| look(Look::Thorough)) {
         return Ok(found);
     }
-    if nonblocking {
-        return Err(Error::new(libc::EAGAIN));
-    }
+    let end = match patience {
+        Patience::None => return Err(Error::new(libc::EAGAIN)),
+        Patience::Until(end) => Some(end),
+        Patience::Endless => None,
+    };
     let until = Instant::now() + Defaults::get().polling;
     while Instant::now() < until {
         cpu_relax();
@@ -55,7 +66,7 @@ pub(crate) fn wait<T>(
     }
     let mut found = None;
     let waited = match socket.begin_wait() {
-        Some(context) => context.wait(socket.wakeup().bell(&context), None, &mut || {
+        Some(context) => context.wait(socket.wakeup().bell(&context), end, &mut || {
             found = look(Look::Armed);
             found.is_some()
         }),
@@ -69,6 +80,7 @@ pub(crate) fn wait<T>(
     match (found, waited) {
         (Some(found), _) => Ok(found),
         (None, Err(error)) => Err(error.into()),
+        (None, Ok(false)) if end.is_some() => Err(Error::new(libc::EAGAIN)),
         (None, Ok(_)) => Err(Error::new(libc::ENOTCONN)),
     }
 }

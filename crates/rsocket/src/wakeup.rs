@@ -4,17 +4,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nonic_device::{CompletionObserver, Context, WaitBell};
-use nonic_sys::{AsFd, AsRawFd, EventFd, EventKind, PerProcess, RawFd};
 
-use crate::Result;
+use crate::inbox::Entry;
 
-/// Wakes whoever waits for a socket: with [`Context::wait`], or asleep in `poll(2)` with a [`Waker`] among other descriptors.
+/// Wakes whoever waits for a socket: with [`Context::wait`], or for several with an [`crate::Inbox`].
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     /// There is one once the socket has a device.
     bell: OnceLock<WaitBell>,
-    pollers: AtomicUsize,
-    wakers: Mutex<Vec<Arc<EventFd>>>,
+    watchers: AtomicUsize,
+    entries: Mutex<Vec<Arc<Entry>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -32,8 +31,25 @@ impl Wakeup {
         if let Some(bell) = self.bell.get() {
             bell.ring();
         }
-        if self.pollers.load(Ordering::SeqCst) > 0 {
-            lock(&self.wakers).iter().for_each(|waker| waker.signal());
+        if self.watchers.load(Ordering::SeqCst) > 0 {
+            lock(&self.entries).iter().for_each(|entry| entry.tell());
+        }
+    }
+
+    /// From now on what happens is told there, too.
+    pub(crate) fn add(&self, entry: &Arc<Entry>) {
+        lock(&self.entries).push(Arc::clone(entry));
+        self.watchers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// And now no longer.
+    pub(crate) fn remove(&self, entry: &Arc<Entry>) {
+        let mut entries = lock(&self.entries);
+        if let Some(place) = entries.iter().position(|other| Arc::ptr_eq(other, entry)) {
+            let gone = entries.swap_remove(place);
+            self.watchers.fetch_sub(1, Ordering::SeqCst);
+            drop(entries);
+            drop(gone);
         }
     }
 }
@@ -45,88 +61,5 @@ impl CompletionObserver for Wakeup {
 
     fn overran(&self) {
         self.ring();
-    }
-}
-
-/// Descriptors of wakers that nobody uses now, for the next who wait.
-static UNUSED: PerProcess<Mutex<Vec<Arc<EventFd>>>> = PerProcess::new();
-const UNUSED_MOST: usize = 16;
-
-/// A descriptor that becomes readable when something happens to one of several sockets.
-#[derive(Debug)]
-pub(crate) struct Waker {
-    event: Arc<EventFd>,
-    sockets: Vec<Arc<Wakeup>>,
-}
-
-impl Waker {
-    /// Of no socket yet.
-    pub(crate) fn new() -> Result<Self> {
-        let unused = lock(UNUSED.get_or_make(Mutex::default)).pop();
-        let event = match unused {
-            Some(event) => event,
-            None => Arc::new(EventFd::new(EventKind::All, true)?),
-        };
-        Ok(Self { event, sockets: Vec::new() })
-    }
-
-    /// From now on what happens to this socket counts too.
-    pub(crate) fn add(&mut self, socket: &Arc<Wakeup>) {
-        lock(&socket.wakers).push(Arc::clone(&self.event));
-        socket.pollers.fetch_add(1, Ordering::SeqCst);
-        self.sockets.push(Arc::clone(socket));
-    }
-
-    /// The descriptor.
-    pub(crate) fn number(&self) -> RawFd {
-        self.event.as_fd().as_raw_fd()
-    }
-
-    /// What happened has been noticed; it is looked at after this.
-    pub(crate) fn clear(&self) {
-        self.event.take_if_ready();
-    }
-}
-
-impl Drop for Waker {
-    fn drop(&mut self) {
-        for socket in &self.sockets {
-            let mut wakers = lock(&socket.wakers);
-            // One entry for each time the socket was added.
-            if let Some(place) = wakers.iter().position(|waker| Arc::ptr_eq(waker, &self.event)) {
-                wakers.swap_remove(place);
-                socket.pollers.fetch_sub(1, Ordering::SeqCst);
-            }
-        }
-        self.clear();
-        let mut unused = lock(UNUSED.get_or_make(Mutex::default));
-        if unused.len() < UNUSED_MOST {
-            unused.push(Arc::clone(&self.event));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nonic_sys::{POLL_IN, poll_now};
-
-    #[test]
-    fn a_waker_tells_of_each_of_its_sockets_and_of_none_once_it_is_gone() {
-        let sockets = [Arc::new(Wakeup::default()), Arc::new(Wakeup::default())];
-        sockets[0].ring();
-        let mut waker = Waker::new().unwrap();
-        sockets.iter().for_each(|socket| waker.add(socket));
-        assert_eq!(poll_now(waker.number(), POLL_IN), 0);
-        for socket in &sockets {
-            socket.ring();
-            assert_eq!(poll_now(waker.number(), POLL_IN), POLL_IN);
-            waker.clear();
-            assert_eq!(poll_now(waker.number(), POLL_IN), 0);
-        }
-        let event = Arc::clone(&waker.event);
-        drop(waker);
-        sockets[1].ring();
-        assert!(!event.take_if_ready());
     }
 }

@@ -97,11 +97,21 @@ impl Engine {
 
     /// Waits for what `awaited` is and drives the device meanwhile.
     pub(crate) fn drive<A: Awaited>(&self, awaited: &mut A, until: Option<Instant>) -> Drive<A::Found> {
+        self.drive_sleeping(awaited, until, &mut |until| self.sleep(until))
+    }
+
+    /// The same with a sleep of the caller's, which ends when the bell for waiters is rung, or earlier; false at its time.
+    pub(crate) fn drive_sleeping<A: Awaited>(
+        &self,
+        awaited: &mut A,
+        until: Option<Instant>,
+        sleep: &mut dyn FnMut(Option<Instant>) -> io::Result<bool>,
+    ) -> Drive<A::Found> {
         let Some(mut turn) = self.begin_driving(awaited) else { return Drive::Left };
         loop {
             match self.drive_on(&mut turn, awaited, until) {
                 Next::Over(outcome) => return self.end_driving(awaited, outcome),
-                Next::Sleep => match self.sleep(until) {
+                Next::Sleep => match sleep(until) {
                     Ok(true) => {}
                     Ok(false) => return self.end_driving(awaited, Drive::TimedOut),
                     Err(error) => return self.end_driving(awaited, Drive::Failed(error)),

@@ -9,7 +9,7 @@ use super::header::SourceHeader;
 use super::port::{Port, SLOT};
 use super::{Arrived, Datagram, State};
 use crate::gather::Gather;
-use crate::waiting::wait;
+use crate::waiting::{Patience, wait};
 use crate::{Error, Result};
 
 impl Datagram {
@@ -20,8 +20,9 @@ impl Datagram {
         flags: i32,
     ) -> Result<(usize, SocketAddr)> {
         let nonblocking = self.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0;
+        let patience = if nonblocking { Patience::None } else { Patience::Endless };
         self.open(&mut self.lock())?;
-        wait(&**self, nonblocking, &mut |look| {
+        wait(&**self, patience, &mut |look| {
             let mut state = self.lock();
             self.update(&mut state, look);
             if state.is_closed {
@@ -40,6 +41,7 @@ impl Datagram {
         to: Option<SocketAddr>,
     ) -> Result<usize> {
         let nonblocking = self.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0;
+        let patience = if nonblocking { Patience::None } else { Patience::Endless };
         let mut bytes = Gather::new(slices);
         let length = bytes.left();
         let (to, from) = {
@@ -51,7 +53,7 @@ impl Datagram {
         if length + SourceHeader(from).length() > SLOT as usize {
             return Err(Error::new(libc::EMSGSIZE));
         }
-        wait(&**self, nonblocking, &mut |look| {
+        wait(&**self, patience, &mut |look| {
             let mut state = self.lock();
             self.update(&mut state, look);
             self.send_now(&mut state, &mut bytes, from, to).transpose()

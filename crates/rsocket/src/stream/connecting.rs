@@ -20,7 +20,7 @@ const RETRIES: u8 = 7;
 
 impl Stream {
     /// Connects it to a peer; without waiting if it does not block (`EINPROGRESS`), and goes on with what was begun before.
-    pub(crate) fn connect(self: &Arc<Self>, address: SocketAddr) -> Result<()> {
+    pub fn connect(self: &Arc<Self>, address: SocketAddr) -> Result<()> {
         let mut state = self.lock();
         match state.phase {
             Phase::Idle => {

@@ -6,20 +6,23 @@ use std::time::{Duration, Instant};
 use super::{Phase, State, Stream};
 use crate::link::Link;
 use crate::protocol::Control;
-use crate::waiting::Look;
+use crate::waiting::{Look, Patience};
 use crate::{Error, Result, service};
 
 /// Which half of a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
+    /// Nothing more is received.
     Receive,
+    /// Nothing more is sent.
     Send,
+    /// Both.
     Both,
 }
 
 impl Direction {
     /// As `shutdown(2)` names it.
-    pub(crate) fn of_number(how: i32) -> Option<Self> {
+    pub fn of_number(how: i32) -> Option<Self> {
         match how {
             libc::SHUT_RD => Some(Self::Receive),
             libc::SHUT_WR => Some(Self::Send),
@@ -31,7 +34,11 @@ impl Direction {
 
 impl Stream {
     /// Ends one half or both, and waits until everything has gone that was sent.
-    pub(crate) fn shut_down(&self, direction: Direction) -> Result<()> {
+    pub fn shut_down(&self, direction: Direction) -> Result<()> {
+        self.shut_down_within(direction, Patience::Endless)
+    }
+
+    fn shut_down_within(&self, direction: Direction, patience: Patience) -> Result<()> {
         let mut state = self.lock();
         self.update(&mut state, Look::Thorough);
         match state.phase {
@@ -56,8 +63,8 @@ impl Stream {
         drop(state);
         self.wakeup.ring();
         if let Some(control) = control {
-            self.say(control)?;
-            self.wait_uninterrupted(&mut |state| {
+            self.say(control, patience)?;
+            self.wait_uninterrupted(patience, &mut |state| {
                 let is_idle = state.link.as_ref().is_none_or(Link::is_idle);
                 (is_idle || state.phase != Phase::Connected).then_some(())
             })?;
@@ -66,8 +73,8 @@ impl Stream {
     }
 
     /// Says something about the stream itself, once there is room.
-    fn say(&self, control: Control) -> Result<()> {
-        self.wait_uninterrupted(&mut |state| {
+    fn say(&self, control: Control, patience: Patience) -> Result<()> {
+        self.wait_uninterrupted(patience, &mut |state| {
             if state.phase != Phase::Connected {
                 return Some(());
             }
@@ -83,9 +90,13 @@ impl Stream {
     }
 
     /// A signal does not end this wait: what was sent is not to be lost.
-    fn wait_uninterrupted(&self, ready: &mut dyn FnMut(&mut State) -> Option<()>) -> Result<()> {
+    fn wait_uninterrupted(
+        &self,
+        patience: Patience,
+        ready: &mut dyn FnMut(&mut State) -> Option<()>,
+    ) -> Result<()> {
         loop {
-            match self.wait(false, ready) {
+            match self.wait(patience, ready) {
                 Err(error) if error.errno() == libc::EINTR => {}
                 other => return other,
             }
@@ -93,13 +104,22 @@ impl Stream {
     }
 
     /// Gives the socket back: ends the connection in order, if there is one.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
+        self.close_with(Patience::Endless);
+    }
+
+    /// The same, but waits at most until then for what was sent to have gone.
+    pub fn close_until(&self, end: Instant) {
+        self.close_with(Patience::Until(end));
+    }
+
+    fn close_with(&self, patience: Patience) {
         let connected = {
             let mut state = self.lock();
             self.update(&mut state, Look::Thorough);
             state.phase == Phase::Connected
         };
-        if connected && let Err(error) = self.shut_down(Direction::Both) {
+        if connected && let Err(error) = self.shut_down_within(Direction::Both, patience) {
             tracing::debug!(%error, "a stream is closed without a word");
         }
         self.end();

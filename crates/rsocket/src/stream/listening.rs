@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use nonic_rdma_cm::{Event, EventKind, Parameters, REJECT_CONSUMER};
-use nonic_sys::{POLL_IN, PollEntry, poll};
+use nonic_sys::{POLL_IN, PollEntry};
 
 use super::connecting::{introduction_of, own_channel};
 use super::{Phase, Stream};
-use crate::wakeup::Waker;
+use crate::poll::{Polled, poll_found};
 use crate::{Error, Result, service};
 
 /// Connections that wait to be accepted at most, whatever is asked for.
@@ -45,7 +45,7 @@ impl Backlog {
 
 impl Stream {
     /// Takes connections from now on.
-    pub(crate) fn listen(self: &Arc<Self>, backlog: i32) -> Result<()> {
+    pub fn listen(self: &Arc<Self>, backlog: i32) -> Result<()> {
         let mut state = self.lock();
         match state.phase {
             Phase::Listening => return Ok(()),
@@ -62,34 +62,32 @@ impl Stream {
 
     /// The connection that waits longest, once there is one.
     pub(crate) fn accept(self: &Arc<Self>) -> Result<Arc<Self>> {
-        let mut waker: Option<Waker> = None;
         loop {
-            let mut state = self.lock();
-            if state.phase != Phase::Listening {
-                return Err(Error::new(libc::EBADF));
-            }
-            let had_room = state.backlog.has_room();
-            if let Some(stream) = state.backlog.ready.pop_front() {
-                drop(state);
-                if !had_room {
-                    // The service thread left requests where they were.
-                    service::watch(self)?;
-                }
+            if let Some(stream) = self.try_accept()? {
                 return Ok(stream);
             }
-            drop(state);
             if self.is_nonblocking() {
                 return Err(Error::new(libc::EAGAIN));
             }
-            if let Some(waker) = &waker {
-                poll(&mut [PollEntry { number: waker.number(), events: POLL_IN, revents: 0 }], None)?;
-                waker.clear();
-            } else {
-                let mut new = Waker::new()?;
-                new.add(&self.wakeup);
-                waker = Some(new);
-            }
+            let mut entries = [PollEntry { number: self.number(), events: POLL_IN, revents: 0 }];
+            poll_found(&mut entries, None, &|_| Some(Polled::stream(Arc::clone(self))))?;
         }
+    }
+
+    /// The connection that waits longest, if there is one. `EBADF` if nobody listens.
+    pub fn try_accept(self: &Arc<Self>) -> Result<Option<Arc<Self>>> {
+        let mut state = self.lock();
+        if state.phase != Phase::Listening {
+            return Err(Error::new(libc::EBADF));
+        }
+        let had_room = state.backlog.has_room();
+        let stream = state.backlog.ready.pop_front();
+        drop(state);
+        if stream.is_some() && !had_room {
+            // The service thread left requests where they were.
+            service::watch(self)?;
+        }
+        Ok(stream)
     }
 
     /// The service thread's turn: accepts what was asked for, as long as there is room. Whether to go on.

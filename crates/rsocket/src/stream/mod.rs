@@ -2,36 +2,41 @@
 
 mod connecting;
 mod ending;
+mod held;
 mod listening;
 mod options;
 mod transfer;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nonic_device::Context;
 use nonic_rdma_cm::{EventChannel, Id, PortSpace};
 use nonic_sys::{AsRawFd, POLL_ERROR, POLL_HANG_UP, POLL_IN, POLL_OUT, RawFd};
 
-pub(crate) use self::ending::Direction;
+pub use self::ending::Direction;
+pub use self::held::Standing;
 use self::listening::Backlog;
 use self::options::Options;
 use crate::link::{Link, News};
-use crate::waiting::{Awaited, Look, wait};
+use crate::waiting::{Awaited, Look, Patience, wait};
 use crate::wakeup::Wakeup;
 use crate::{Error, Result, service};
 
 /// A stream socket.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub struct Stream {
     id: Arc<Id>,
     /// Its descriptor is the socket's number.
     channel: Arc<EventChannel>,
     unbound: SocketAddr,
     wakeup: Arc<Wakeup>,
     nonblocking: AtomicBool,
+    /// In nanoseconds; 0: none.
+    receive_timeout: AtomicU64,
+    send_timeout: AtomicU64,
     /// Held by a thread that sends, or receives, so that the bytes of two calls do not mix.
     sending: Mutex<()>,
     receiving: Mutex<()>,
@@ -92,7 +97,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Stream {
     /// One that is not bound; `unbound` is what it says of itself then.
-    pub(crate) fn new(unbound: SocketAddr) -> Result<Arc<Self>> {
+    pub fn new(unbound: SocketAddr) -> Result<Arc<Self>> {
         let channel = EventChannel::create()?;
         let id = Id::create(&channel, PortSpace::Tcp, 0)?;
         Ok(Arc::new(Self::of(id, channel, unbound, Phase::Idle, Options::default())))
@@ -111,6 +116,8 @@ impl Stream {
             unbound,
             wakeup: Arc::default(),
             nonblocking: AtomicBool::new(false),
+            receive_timeout: AtomicU64::new(0),
+            send_timeout: AtomicU64::new(0),
             sending: Mutex::default(),
             receiving: Mutex::default(),
             state: Mutex::new(State {
@@ -134,26 +141,27 @@ impl Stream {
     }
 
     /// Whether calls that would wait fail instead.
-    pub(crate) fn is_nonblocking(&self) -> bool {
+    pub fn is_nonblocking(&self) -> bool {
         self.nonblocking.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_nonblocking(&self, nonblocking: bool) {
+    /// Has calls that would wait fail instead, or not.
+    pub fn set_nonblocking(&self, nonblocking: bool) {
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
     }
 
     /// Its own address; the unspecified one while it has none.
-    pub(crate) fn name(&self) -> SocketAddr {
+    pub fn name(&self) -> SocketAddr {
         self.id.source().unwrap_or(self.unbound)
     }
 
     /// The peer's address.
-    pub(crate) fn peer_name(&self) -> Result<SocketAddr> {
+    pub fn peer_name(&self) -> Result<SocketAddr> {
         self.id.destination().ok_or(Error::new(libc::ENOTCONN))
     }
 
     /// Binds it to an address.
-    pub(crate) fn bind(&self, address: SocketAddr) -> Result<()> {
+    pub fn bind(&self, address: SocketAddr) -> Result<()> {
         Ok(self.id.bind(address)?)
     }
 
@@ -188,20 +196,36 @@ impl Stream {
         }
     }
 
-    /// Waits until `ready` gives something; with `EAGAIN` if a wait is not wanted, with `EINTR` after a signal.
-    fn wait<T>(&self, nonblocking: bool, ready: &mut dyn FnMut(&mut State) -> Option<T>) -> Result<T> {
-        wait(self, nonblocking, &mut |look| {
+    /// Waits until `ready` gives something, as long as `patience` says; with `EAGAIN` if it may wait no longer, with `EINTR` after
+    /// a signal.
+    fn wait<T>(&self, patience: Patience, ready: &mut dyn FnMut(&mut State) -> Option<T>) -> Result<T> {
+        wait(self, patience, &mut |look| {
             let mut state = self.lock();
             self.update(&mut state, look);
             ready(&mut state)
         })
     }
 
+    /// How long a call with these flags may wait.
+    fn patience(&self, flags: i32, timeout: &AtomicU64) -> Patience {
+        if self.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0 {
+            return Patience::None;
+        }
+        match timeout.load(Ordering::Relaxed) {
+            0 => Patience::Endless,
+            nanoseconds => Instant::now()
+                .checked_add(Duration::from_nanos(nanoseconds))
+                .map_or(Patience::Endless, Patience::Until),
+        }
+    }
+
     /// What of `events` there is now, and errors and hang-ups.
-    pub(crate) fn ready(&self, events: i16, look: Look) -> i16 {
+    pub fn ready(&self, events: i16, look: Look) -> i16 {
         let mut state = self.lock();
         self.update(&mut state, look);
-        let both = events & (POLL_IN | POLL_OUT);
+        let input = events & (POLL_IN | libc::POLLRDNORM);
+        let output = events & (POLL_OUT | libc::POLLWRNORM);
+        let peer_end = events & libc::POLLRDHUP;
         let link = state.link.as_ref();
         match state.phase {
             Phase::Idle
@@ -210,20 +234,21 @@ impl Stream {
             | Phase::Connecting
             | Phase::Accepting
             | Phase::Closed => 0,
-            Phase::Listening if state.backlog.has_ready() => events & POLL_IN,
+            Phase::Listening if state.backlog.has_ready() => input,
             Phase::Listening => 0,
-            Phase::Refused => both | POLL_ERROR,
+            Phase::Refused => input | output | POLL_ERROR,
             Phase::Connected => {
                 let can_read = !state.readable || link.is_some_and(|link| link.waiting() > 0);
                 let can_write = link.is_some_and(Link::can_send) || !state.writable;
-                both & (if can_read { POLL_IN } else { 0 } | if can_write { POLL_OUT } else { 0 })
+                let ended = if state.readable { 0 } else { peer_end };
+                ended | if can_read { input } else { 0 } | if can_write { output } else { 0 }
             }
             // What has come is to be read before the end is told: programs that hear of a hang-up look no further.
-            Phase::Disconnected if events & POLL_IN != 0 && link.is_some_and(|link| link.waiting() > 0) => {
-                POLL_IN
+            Phase::Disconnected if input != 0 && link.is_some_and(|link| link.waiting() > 0) => {
+                input | peer_end
             }
-            Phase::Disconnected => events & POLL_IN | POLL_HANG_UP,
-            Phase::Broken => events & POLL_IN | POLL_ERROR,
+            Phase::Disconnected => input | peer_end | POLL_HANG_UP,
+            Phase::Broken => input | peer_end | POLL_ERROR,
         }
     }
 }

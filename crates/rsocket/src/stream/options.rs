@@ -58,7 +58,7 @@ impl Options {
 
 impl Stream {
     /// Sets an option.
-    pub(crate) fn set_option(self: &Arc<Self>, level: i32, name: i32, value: &[u8]) -> Result<()> {
+    pub fn set_option(self: &Arc<Self>, level: i32, name: i32, value: &[u8]) -> Result<()> {
         let number = Value::number_of(value);
         let mut state = self.lock();
         let (phase, has_buffers) = (state.phase, state.link.is_some());
@@ -118,7 +118,7 @@ impl Stream {
     }
 
     /// What an option is.
-    pub(crate) fn option(&self, level: i32, name: i32) -> Result<Value> {
+    pub fn option(&self, level: i32, name: i32) -> Result<Value> {
         let mut state = self.lock();
         let options = &state.options;
         let Sizes { receive_buffer, send_buffer, send_queue, receive_queue, inline, mappings } =

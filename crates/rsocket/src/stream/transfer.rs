@@ -15,14 +15,14 @@ const PIECE_MOST: usize = 1 << 16;
 
 impl Stream {
     /// Receives into `target`: what there is, or all of it with `MSG_WAITALL`; 0 after the end.
-    pub(crate) fn receive(&self, target: SharedSlice<'_>, flags: i32) -> Result<usize> {
-        let nonblocking = self.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0;
+    pub fn receive(&self, target: SharedSlice<'_>, flags: i32) -> Result<usize> {
+        let patience = self.patience(flags, &self.receive_timeout);
         let (peek, all) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_WAITALL != 0);
         let _turn = lock(&self.receiving);
         let mut count = 0;
         loop {
             let rest = target.part(count, target.length() - count);
-            let got = self.wait(nonblocking, &mut |state| state.receive(rest, peek).transpose());
+            let got = self.wait(patience, &mut |state| state.receive(rest, peek).transpose());
             let got = match got.and_then(|got| got) {
                 Ok(got) => got,
                 Err(_) if count > 0 => return Ok(count),
@@ -36,14 +36,14 @@ impl Stream {
     }
 
     /// Sends the program's bytes; a part of them if it would have to wait for more and must not.
-    pub(crate) fn send(&self, slices: &[SharedSlice<'_>], flags: i32) -> Result<usize> {
-        let nonblocking = self.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0;
+    pub fn send(&self, slices: &[SharedSlice<'_>], flags: i32) -> Result<usize> {
+        let patience = self.patience(flags, &self.send_timeout);
         let _turn = lock(&self.sending);
         let mut bytes = Gather::new(slices);
         let all = bytes.left();
         let mut piece = FIRST_PIECE;
         loop {
-            let sent = self.wait(nonblocking, &mut |state| state.send(&mut bytes, piece).transpose());
+            let sent = self.wait(patience, &mut |state| state.send(&mut bytes, piece).transpose());
             match sent.and_then(|sent| sent) {
                 Ok(()) if bytes.left() == 0 => return Ok(all),
                 Ok(()) => piece = (2 * piece).min(PIECE_MOST),
@@ -56,7 +56,7 @@ impl Stream {
     /// Writes the program's bytes to the peer's mapping that has `offset`, and those behind it. Ends before the first byte that is
     /// in none.
     pub(crate) fn write_mapped(&self, slice: SharedSlice<'_>, offset: u64, flags: i32) -> Result<usize> {
-        let nonblocking = self.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0;
+        let patience = self.patience(flags, &self.send_timeout);
         let _turn = lock(&self.sending);
         let slices = [slice];
         let mut bytes = Gather::new(&slices);
@@ -64,7 +64,7 @@ impl Stream {
         let mut piece = FIRST_PIECE;
         loop {
             let at = offset.wrapping_add((all - bytes.left()) as u64);
-            let wrote = self.wait(nonblocking, &mut |state| state.write(&mut bytes, at, piece).transpose());
+            let wrote = self.wait(patience, &mut |state| state.write(&mut bytes, at, piece).transpose());
             match wrote.and_then(|wrote| wrote) {
                 Ok(true) if bytes.left() > 0 => piece = (2 * piece).min(PIECE_MOST),
                 Ok(_) => return Ok(all - bytes.left()),
