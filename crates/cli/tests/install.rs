@@ -42,12 +42,14 @@ fn what_the_readme_installs_works_where_it_is_put() {
         "man5/dat.conf.5",
         "man7/dat.7",
         "man7/rdmacm-nonic.7",
+        "man7/nonic-sockets.7",
     ] {
         assert!(folder.join("share/man").join(page).is_file(), "no {page}");
     }
     // What programs are compiled with.
     for file in [
         "librdmacm.so.1",
+        "libnonic-sockets.so",
         "pkgconfig/scif.pc",
         "include/scif.h",
         "pkgconfig/dat.pc",

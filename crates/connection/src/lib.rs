@@ -21,7 +21,7 @@ mod tasks;
 mod wire;
 
 pub use handles::{Connection, HandError, Listener, Request, Reservation, connect, listen, listen_all};
-pub use names::{Service, services};
+pub use names::{Service, service_user, services};
 pub use sinks::{ConnectionSink, End, Response, ServiceSink};
 pub use tasks::{flush, lend, run, run_after};
 pub use wire::Refusal;

@@ -25,6 +25,11 @@ impl Service {
     }
 }
 
+/// The user who listens on a service; `None` if nobody does, or as many wait there as may.
+pub fn service_user(space: &str, number: u64) -> Option<u32> {
+    holder_of(&service_name(space, number)).map(|holder| holder.uid)
+}
+
 fn prefix() -> String {
     format!("nonic-connection.{VERSION}/")
 }

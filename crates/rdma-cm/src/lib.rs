@@ -31,5 +31,6 @@ pub use event::{
 pub use id::{Id, MulticastGroup, State};
 pub use option::IdOption;
 pub use port_space::PortSpace;
+pub use ports::listening_user;
 pub use shown::{IDENTIFIERS_NAME, IdentifierFacts, Progress, ShownIdentifiers, read_identifiers};
 pub use wait::EventChannelWait;

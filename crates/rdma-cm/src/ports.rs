@@ -91,6 +91,13 @@ pub(crate) fn service_space(space: PortSpace, ip: IpAddr) -> String {
     }
 }
 
+/// The user who listens at an address of a space; `None` if nobody does now.
+pub fn listening_user(space: PortSpace, address: SocketAddr) -> Option<u32> {
+    let ip = address.ip();
+    let user = |ip| nonic_connection::service_user(&service_space(space, ip), address.port().into());
+    user(ip).or_else(|| user(wildcard_of(ip)))
+}
+
 /// The wildcard of an address's family.
 pub(crate) fn wildcard_of(ip: IpAddr) -> IpAddr {
     match ip {

@@ -8,6 +8,7 @@
 pub use nonic_dat_face as dat;
 pub use nonic_rdmacm_face as rdmacm;
 pub use nonic_scif_face as scif;
+pub use nonic_sockets_face as sockets;
 pub use nonic_verbs as verbs;
 
 /// What the engine allocates is not in the program's heap.

@@ -41,6 +41,7 @@ mod poll;
 mod private_memory;
 mod private_pages;
 mod process_memory;
+mod program_socket;
 mod range_lock;
 mod raw_lock;
 mod record_lock;
@@ -129,6 +130,7 @@ pub use process_memory::{
     Piece, allow_any_tracer, may_administer, may_bind_any_port, may_lock, open_process, process_has_ended,
     process_is_ending, process_is_stopped, read_process, read_process_into,
 };
+pub use program_socket::{PollEvent, connect_number, control_events, events_now, open_tcp, time_of};
 pub use range_lock::{
     LockedByte, RangeLock, lock_byte_within, locked_by_others, try_lock_range, unlock_range,
 };

@@ -32,6 +32,8 @@ const ALLOWED: &[&str] = &[
     "crates/faces/scif-library",
     "crates/faces/rdmacm",
     "crates/faces/rdmacm-library",
+    "crates/faces/sockets",
+    "crates/faces/sockets-library",
     "crates/faces/dat",
     "crates/faces/dat-library",
     "crates/faces/dat-provider",

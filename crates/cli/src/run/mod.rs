@@ -2,6 +2,7 @@
 
 mod elf;
 mod program;
+mod sockets;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -33,6 +34,12 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     force: bool,
 
+    /// TCP connections of the program go over RDMA where the other side listens so, too; else over TCP as ever
+    ///
+    /// Loads libnonic-sockets.so in front of the C library (LD_PRELOAD), in the program and in programs that it starts.
+    #[arg(long)]
+    sockets: bool,
+
     /// The program, by path or by name (looked up in PATH), and its arguments
     #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true)]
     program: Vec<OsString>,
@@ -55,6 +62,7 @@ Examples:
   nonic run --link-layer ethernet -- ibv_rc_pingpong -g 0
   nonic run --tier ring --log debug -- ib_send_lat
   nonic run -- rping -s                       rdma_cm: a server; its client: rping -c -a localhost
+  nonic run --sockets -- redis-server         TCP over RDMA; its client: nonic run --sockets -- redis-cli
   nonic run --devices 2 --device-name mlx5_ -- ibv_devices
   nonic run --node 0 -- ./host_program        SCIF: the host; then, in another terminal:
   nonic run --node 1 -- ./card_program        its card
@@ -76,6 +84,8 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_LOG            off, error, warn, info, debug or trace; default warn
   NONIC_PTRACE         any: let processes of the same user copy despite Yama
   NONIC_TRUST          users whose processes may reach memory without a proof
+  NONIC_SOCKETS        with --sockets: on; connect: listen by TCP alone, for servers that fork for
+                       each connection; off: leave TCP to the kernel; default on
   NONIC_SCIF_NODE      the program's SCIF node; default 0
   NONIC_SCIF_NODES     nodes that count as online, like 0,1 or 0-3; default: those with programs
   NONIC_SCIF_PORT_MIN  lowest SCIF port that needs no CAP_SYS_ADMIN; default 1024
@@ -87,6 +97,7 @@ Environment of SCIF without a flag, passed on as it is:
 Environment read by this command:
   NONIC_LIB_DIR        folder with the libraries; default: beside this command
   LD_LIBRARY_PATH      kept, behind nonic's folder
+  LD_PRELOAD           with --sockets, kept behind nonic's library
   DAT_OVERRIDE         kept; else set to nonic's dat.conf
 
 Exit status:
@@ -156,6 +167,12 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
         .envs(arguments.scif.environment())
         .envs(arguments.dat.environment(&checked.libraries))
         .env("LD_LIBRARY_PATH", &checked.search_path);
+    if arguments.sockets {
+        match sockets::preload(&checked.libraries, std::env::var_os(sockets::VARIABLE).as_deref()) {
+            Ok(preload) => drop(command.env(sockets::VARIABLE, preload)),
+            Err(error) => return refuse(&error.to_string(), EXIT_REFUSED),
+        }
+    }
     let error = command.exec();
     refuse(&format!("{}: cannot be executed: {error}", checked.file.display()), EXIT_NOT_EXECUTABLE)
 }

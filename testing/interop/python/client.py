@@ -1,0 +1,23 @@
+"""Has 1 MB echoed by a server at the port given, in pieces, and looks at the end. With "until the end" it then waits for the
+server's end, however it comes."""
+import os, socket, sys
+
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+for _ in range(100):
+    data = os.urandom(10000)
+    connection.sendall(data)
+    got = b""
+    while len(got) < len(data):
+        got += connection.recv(65536)
+    assert got == data
+print("echoed", flush=True)
+if sys.argv[2:] == ["until the end"]:
+    try:
+        connection.settimeout(20)
+        assert connection.recv(1) == b""
+        print("the end")
+    except ConnectionResetError:
+        print("the end")
+else:
+    connection.shutdown(socket.SHUT_WR)
+    assert connection.recv(1) == b""
