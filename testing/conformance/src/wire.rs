@@ -215,7 +215,13 @@ impl Wire for AttributeMask {
     }
 }
 
-wire_values!(QpType [Self::ReliableConnection, Self::UnreliableConnection, Self::UnreliableDatagram]);
+wire_values!(QpType [
+    Self::ReliableConnection,
+    Self::UnreliableConnection,
+    Self::UnreliableDatagram,
+    Self::ExtendedSend,
+    Self::ExtendedReceive,
+]);
 wire_values!(WindowKind [Self::Type1, Self::Type2]);
 wire_values!(QpState [
     Self::Reset,

@@ -206,12 +206,24 @@ impl ExtendedDomain {
             return Ok(());
         }
         Busy::unless_closed(&self.users, "XRC domain")?;
+        self.leave();
+        let _ = self.zone.release();
+        Ok(())
+    }
+
+    /// The domain of a file ends with the last that has it open.
+    fn leave(&self) {
         let mut files = lock(&self.context().engine().domains.files);
         if self.members.openings.fetch_sub(1, Ordering::Relaxed) == 1 {
             files.retain(|members| !Arc::ptr_eq(members, &self.members));
         }
-        drop(files);
-        let _ = self.zone.release();
-        Ok(())
+    }
+}
+
+impl Drop for ExtendedDomain {
+    fn drop(&mut self) {
+        if self.users.close_anyway() {
+            self.leave();
+        }
     }
 }

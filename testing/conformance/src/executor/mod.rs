@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nonic_device::{
     AddressHandle, AsyncElement, CompletionChannel, CompletionQueue, Context, DatagramDestination,
-    Destination, MemoryWindow, QueuePair, QueuePairRequest, ReceiveRequest, Region, SendRequest,
+    Destination, MemoryWindow, QpType, QueuePair, QueuePairRequest, ReceiveRequest, Region, SendRequest,
     SharedReceiveQueue, Zone, devices,
 };
 use nonic_sys::wait_readable;
@@ -185,7 +185,13 @@ impl Executor {
                     cookie: 0,
                     observer: None,
                 };
-                let pair = self.zones.at(zone).create_queue_pair(request).map_err(said)?;
+                let zone = self.zones.at(zone);
+                let pair = if transport == QpType::ExtendedReceive {
+                    let domain = zone.context().open_extended_domain(None).map_err(said)?;
+                    domain.create_queue_pair(0).map_err(said)?
+                } else {
+                    zone.create_queue_pair(request).map_err(said)?
+                };
                 let own = u64::from(pair.number().0);
                 numbers([self.pairs.add(pair), own])
             }

@@ -173,6 +173,7 @@ pub(crate) fn all() -> Vec<Rule> {
         }
         "7.2" states::{
             a_reliable_queue_pair_makes_exactly_the_moves_of_the_table,
+            each_end_of_an_extended_connection_makes_exactly_the_moves_of_the_table,
             an_unreliable_queue_pair_makes_exactly_the_moves_of_the_table,
             a_datagram_queue_pair_makes_exactly_the_moves_of_the_table,
             a_value_out_of_range_is_refused_and_changes_nothing,

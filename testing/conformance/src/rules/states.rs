@@ -30,11 +30,11 @@ fn table(transport: QpType, from: QpState, to: QpState) -> Option<(A, A)> {
         (QpType::UnreliableDatagram, Init, Init) => both(&[], &[A::PKEY_INDEX, A::PORT, A::QKEY]),
         (_, Init, Init) => both(&[], &[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS]),
         (QpType::UnreliableDatagram, Init, ReadyToReceive) => both(&[], &[A::PKEY_INDEX, A::QKEY]),
-        (QpType::UnreliableConnection, Init, ReadyToReceive) => both(
+        (QpType::UnreliableConnection | QpType::ExtendedSend, Init, ReadyToReceive) => both(
             &[A::ADDRESS_VECTOR, A::PATH_MTU, A::DESTINATION_QP, A::RQ_PSN],
             &[A::ALTERNATE_PATH, A::ACCESS_FLAGS, A::PKEY_INDEX],
         ),
-        (QpType::ReliableConnection, Init, ReadyToReceive) => both(
+        (QpType::ReliableConnection | QpType::ExtendedReceive, Init, ReadyToReceive) => both(
             &[
                 A::ADDRESS_VECTOR,
                 A::PATH_MTU,
@@ -52,6 +52,20 @@ fn table(transport: QpType, from: QpState, to: QpState) -> Option<(A, A)> {
             &[A::SQ_PSN],
             &[A::CURRENT_STATE, A::ALTERNATE_PATH, A::ACCESS_FLAGS, A::PATH_MIGRATION_STATE],
         ),
+        (QpType::ExtendedSend, ReadyToReceive, ReadyToSend) => both(
+            &[A::TIMEOUT, A::RETRY_COUNT, A::RNR_RETRY, A::SQ_PSN, A::MAX_RD_ATOMIC],
+            &[A::CURRENT_STATE, A::ALTERNATE_PATH, A::ACCESS_FLAGS, A::PATH_MIGRATION_STATE],
+        ),
+        (QpType::ExtendedReceive, ReadyToReceive, ReadyToSend) => both(
+            &[A::TIMEOUT, A::SQ_PSN],
+            &[
+                A::CURRENT_STATE,
+                A::ALTERNATE_PATH,
+                A::ACCESS_FLAGS,
+                A::PATH_MIGRATION_STATE,
+                A::MIN_RNR_TIMER,
+            ],
+        ),
         (QpType::ReliableConnection, ReadyToReceive, ReadyToSend) => both(
             &[A::TIMEOUT, A::RETRY_COUNT, A::RNR_RETRY, A::SQ_PSN, A::MAX_RD_ATOMIC],
             &[
@@ -65,19 +79,21 @@ fn table(transport: QpType, from: QpState, to: QpState) -> Option<(A, A)> {
         (QpType::UnreliableDatagram, ReadyToSend | SendQueueDrain | SendQueueError, ReadyToSend) => {
             both(&[], &[A::CURRENT_STATE, A::QKEY])
         }
-        (QpType::UnreliableConnection, ReadyToSend | SendQueueDrain, ReadyToSend) => {
+        (QpType::UnreliableConnection | QpType::ExtendedSend, ReadyToSend | SendQueueDrain, ReadyToSend) => {
             both(&[], &[A::CURRENT_STATE, A::ACCESS_FLAGS, A::ALTERNATE_PATH, A::PATH_MIGRATION_STATE])
         }
-        (QpType::ReliableConnection, ReadyToSend | SendQueueDrain, ReadyToSend) => both(
-            &[],
-            &[
-                A::CURRENT_STATE,
-                A::ACCESS_FLAGS,
-                A::ALTERNATE_PATH,
-                A::PATH_MIGRATION_STATE,
-                A::MIN_RNR_TIMER,
-            ],
-        ),
+        (QpType::ReliableConnection | QpType::ExtendedReceive, ReadyToSend | SendQueueDrain, ReadyToSend) => {
+            both(
+                &[],
+                &[
+                    A::CURRENT_STATE,
+                    A::ACCESS_FLAGS,
+                    A::ALTERNATE_PATH,
+                    A::PATH_MIGRATION_STATE,
+                    A::MIN_RNR_TIMER,
+                ],
+            )
+        }
         (QpType::UnreliableConnection, SendQueueError, ReadyToSend) => {
             both(&[], &[A::CURRENT_STATE, A::ACCESS_FLAGS])
         }
@@ -86,6 +102,35 @@ fn table(transport: QpType, from: QpState, to: QpState) -> Option<(A, A)> {
         (QpType::UnreliableConnection, SendQueueDrain, SendQueueDrain) => both(
             &[],
             &[A::ADDRESS_VECTOR, A::ALTERNATE_PATH, A::ACCESS_FLAGS, A::PKEY_INDEX, A::PATH_MIGRATION_STATE],
+        ),
+        (QpType::ExtendedSend, SendQueueDrain, SendQueueDrain) => both(
+            &[],
+            &[
+                A::ADDRESS_VECTOR,
+                A::ALTERNATE_PATH,
+                A::ACCESS_FLAGS,
+                A::PKEY_INDEX,
+                A::PATH_MIGRATION_STATE,
+                A::PORT,
+                A::TIMEOUT,
+                A::RETRY_COUNT,
+                A::RNR_RETRY,
+                A::MAX_RD_ATOMIC,
+            ],
+        ),
+        (QpType::ExtendedReceive, SendQueueDrain, SendQueueDrain) => both(
+            &[],
+            &[
+                A::ADDRESS_VECTOR,
+                A::ALTERNATE_PATH,
+                A::ACCESS_FLAGS,
+                A::PKEY_INDEX,
+                A::PATH_MIGRATION_STATE,
+                A::PORT,
+                A::TIMEOUT,
+                A::MAX_DEST_RD_ATOMIC,
+                A::MIN_RNR_TIMER,
+            ],
         ),
         (QpType::ReliableConnection, SendQueueDrain, SendQueueDrain) => both(
             &[],
@@ -108,6 +153,15 @@ fn table(transport: QpType, from: QpState, to: QpState) -> Option<(A, A)> {
     }
 }
 
+/// Whether an attribute concerns a queue pair of this type: those of the other end of an extended connection do not.
+fn concerns(transport: QpType, bit: A) -> bool {
+    match transport {
+        QpType::ExtendedSend => !(A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER).has(bit),
+        QpType::ExtendedReceive => !(A::MAX_RD_ATOMIC | A::RETRY_COUNT | A::RNR_RETRY).has(bit),
+        _ => true,
+    }
+}
+
 /// A queue pair of the client in a state; `None` if the type has no such state.
 fn in_state(pair: &mut Pair, options: &Options, state: QpState) -> Option<End> {
     let end = pair.client.end(options);
@@ -117,7 +171,7 @@ fn in_state(pair: &mut Pair, options: &Options, state: QpState) -> Option<End> {
         Reset => 0,
         Init => 1,
         ReadyToReceive => 2,
-        SendQueueError if options.transport == QpType::ReliableConnection => return None,
+        SendQueueError if options.transport.service() == QpType::ReliableConnection => return None,
         _ => 3,
     };
     for step in &steps[..count] {
@@ -192,6 +246,10 @@ fn moves(pair: &mut Pair, options: &Options) {
                 continue;
             };
             for bit in (1..32).map(|bit| AttributeMask(1 << bit)) {
+                if !concerns(options.transport, bit) {
+                    // Neither refused nor looked at.
+                    continue;
+                }
                 let refused = if required.has(bit) {
                     try_move(pair, AttributeMask(required.0 & !bit.0))
                 } else if !optional.has(bit) {
@@ -227,6 +285,12 @@ fn assert_took(seen: &QpAttributes, new: &QpAttributes, mask: A, name: &str) {
 
 pub(crate) fn a_reliable_queue_pair_makes_exactly_the_moves_of_the_table(pair: &mut Pair) {
     moves(pair, &RELIABLE);
+}
+
+pub(crate) fn each_end_of_an_extended_connection_makes_exactly_the_moves_of_the_table(pair: &mut Pair) {
+    for transport in [QpType::ExtendedSend, QpType::ExtendedReceive] {
+        moves(pair, &Options { transport, ..RELIABLE });
+    }
 }
 
 pub(crate) fn an_unreliable_queue_pair_makes_exactly_the_moves_of_the_table(pair: &mut Pair) {
