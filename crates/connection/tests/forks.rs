@@ -62,7 +62,13 @@ fn a_child_finds_a_service_that_its_parent_had_found() {
     let (_connection, asked) = take_one(&mut other, number);
     let own_space = space();
     other.order("serve 1");
-    assert!(in_child(|| ask_in(&own_space, number, b"", None).1.next() == accepted(b"")));
+    assert!(in_child(|| {
+        let (_connection, asked) = ask_in(&own_space, number, b"", None);
+        let is_accepted = asked.next() == accepted(b"");
+        // That it has heard so is on its way before the child is gone.
+        nonic_connection::flush();
+        is_accepted
+    }));
     assert_eq!(other.hear(), "ok");
     // And the parent finds it as before.
     let _again = take_one(&mut other, number);
