@@ -19,6 +19,9 @@ const RDMACM_LIBRARY: &str = "librdmacm.so.1";
 /// The library that speaks uDAPL 1.2.
 const DAT_LIBRARY: &str = "libdat.so.1";
 
+/// The library that leads TCP connections over RDMA.
+const SOCKETS_LIBRARY: &str = "libnonic-sockets.so";
+
 /// The folder that holds the C libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LibraryFolder {
@@ -97,6 +100,11 @@ impl LibraryFolder {
     /// The library in it that speaks uDAPL 1.2.
     pub(crate) fn dat_library(&self) -> PathBuf {
         self.path.join(DAT_LIBRARY)
+    }
+
+    /// The library in it that leads TCP connections over RDMA.
+    pub(crate) fn sockets_library(&self) -> PathBuf {
+        self.path.join(SOCKETS_LIBRARY)
     }
 
     /// Names of the libraries in it, which a program must find here and nowhere else.

@@ -72,6 +72,8 @@ fn missing_libraries_of_scif_and_udapl_are_noted_and_verbs_still_work() {
     says(&report, "libscif.so.0", "missing");
     assert_eq!(line(&report, "libdat.so.1")["mark"], "note");
     says(&report, "libdat.so.1", "missing");
+    assert_eq!(line(&report, "libnonic-sockets.so")["mark"], "note");
+    says(&report, "libnonic-sockets.so", "missing");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::socket::{Socket, State};
 use crate::table::{self, Object};
 use crate::{Way, listener};
 
-/// How long giving a socket back waits for what was sent to have gone. A peer that is stopped takes nothing.
+/// How long the end of a connection waits for what was sent to have gone. A peer that is stopped takes nothing.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Takes a new TCP socket of the program's over. Whether it is taken.
@@ -99,7 +99,7 @@ pub fn shut_down(number: RawFd, how: i32) -> Result<Way<()>> {
         return Ok(Way::Kernel);
     };
     let direction = Direction::of_number(how).ok_or(Error::new(libc::EINVAL))?;
-    stream.shut_down(direction).map(Way::Done)
+    stream.shut_down_until(direction, Instant::now() + LAST_PATIENCE).map(Way::Done)
 }
 
 /// A number is about to be closed, or to stand for something else.

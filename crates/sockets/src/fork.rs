@@ -5,9 +5,14 @@
 
 use std::sync::Arc;
 
+use nonic_sys::Seldom;
+
 use crate::event_set::EventSet;
 use crate::socket::Socket;
 use crate::table::{self, Object, Slots};
+
+/// Tells people of a server whose connections are in the wrong process.
+static TOLD: Seldom = Seldom::new();
 
 /// Calls `fork`, which answers 0 in a child, with the table in order on both sides.
 pub fn around_fork(fork: impl FnOnce() -> i32) -> i32 {
@@ -20,6 +25,15 @@ pub fn around_fork(fork: impl FnOnce() -> i32) -> i32 {
         Object::EventSet(set) => Some(Arc::clone(set)),
         Object::Socket(_) => None,
     });
+    if sockets.iter().any(|socket| socket.is_untouched())
+        && let Some(left_out) = TOLD.turn()
+    {
+        tracing::warn!(
+            left_out,
+            "the program forks with a connection that it has just accepted, which its child finds reset; \
+             run servers that fork for each connection with NONIC_SOCKETS=connect"
+        );
+    }
     for socket in &sockets {
         socket.leave_to_child();
     }

@@ -1,11 +1,12 @@
 //! Listening two ways, and accepting whoever comes first.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use nonic_rsocket::{Error, Result, Stream, poll_found};
 use nonic_sys::{POLL_IN, PollEntry, RawFd, close_number, open_tcp, poll_now};
 
+use crate::option::Options;
 use crate::setting::{self, Taken};
 use crate::socket::{Socket, State};
 use crate::table::{self, Object};
@@ -17,6 +18,8 @@ pub(crate) struct Listening {
     name: SocketAddr,
     backlog: i32,
     only_v6: bool,
+    /// What connections inherit, as with TCP.
+    options: Options,
     stream: Option<Arc<Stream>>,
     /// Whether a stream was asked for in this process.
     tried: bool,
@@ -25,8 +28,9 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    fn new(name: SocketAddr, backlog: i32, only_v6: bool) -> Self {
-        let mut listening = Self { name, backlog, only_v6, stream: None, tried: false, awaited: false };
+    fn new(name: SocketAddr, backlog: i32, only_v6: bool, options: Options) -> Self {
+        let mut listening =
+            Self { name, backlog, only_v6, options, stream: None, tried: false, awaited: false };
         listening.try_to_listen();
         listening
     }
@@ -42,6 +46,7 @@ impl Listening {
             if self.name.is_ipv6() {
                 stream.set_option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &only_v6)?;
             }
+            self.options.apply_to(&stream);
             stream.bind(self.name)?;
             stream.listen(self.backlog)?;
             Ok(stream)
@@ -102,7 +107,8 @@ pub fn listen(number: RawFd, backlog: i32, name: SocketAddr, only_v6: bool) {
     let Some(socket) = table::socket(number) else { return };
     let mut state = socket.lock();
     if matches!(&*state, State::Fresh) {
-        *state = State::Listening(Listening::new(name, backlog, only_v6));
+        let options = socket.options.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        *state = State::Listening(Listening::new(name, backlog, only_v6, options));
         drop(state);
         socket.sets().iter().for_each(|set| set.renew(number));
     }

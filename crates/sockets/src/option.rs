@@ -10,13 +10,17 @@ use crate::socket::{Socket, State};
 use crate::{Way, table};
 
 /// What was set that concerns a stream.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Options {
     receive_timeout: Duration,
     send_timeout: Duration,
     /// As the program gave them, for the stream.
     numbers: Vec<(i32, i32, i32)>,
 }
+
+/// What a stream is told for its buffers, each of which becomes twice as long. Larger than those of rsockets: programs of TCP count
+/// on a window in which the other side may sleep for a while.
+const BUFFER: i32 = 1 << 18;
 
 /// Options that a stream has as well.
 const KNOWN: [(i32, i32); 6] = [
@@ -27,6 +31,17 @@ const KNOWN: [(i32, i32); 6] = [
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
 ];
+
+impl Default for Options {
+    fn default() -> Self {
+        let buffers = [libc::SO_SNDBUF, libc::SO_RCVBUF];
+        Self {
+            receive_timeout: Duration::ZERO,
+            send_timeout: Duration::ZERO,
+            numbers: buffers.map(|name| (libc::SOL_SOCKET, name, BUFFER)).to_vec(),
+        }
+    }
+}
 
 impl Options {
     /// Tells them to a stream.
@@ -115,6 +130,7 @@ mod tests {
             options.note(libc::IPPROTO_TCP, libc::TCP_NODELAY, &number.to_ne_bytes());
             options.note(libc::IPPROTO_TCP, libc::TCP_CORK, &number.to_ne_bytes());
         }
-        assert_eq!(options.numbers, [(libc::IPPROTO_TCP, libc::TCP_NODELAY, 0)]);
+        let given = &options.numbers[Options::default().numbers.len()..];
+        assert_eq!(given, [(libc::IPPROTO_TCP, libc::TCP_NODELAY, 0)]);
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Socket {
     connected: OnceLock<Arc<Stream>>,
     /// The stream belongs to the process that this one is a child of.
     orphaned: AtomicBool,
+    /// It was accepted, and nothing was sent or received.
+    untouched: AtomicBool,
     /// How often a call could not send all that it was given.
     blocked: AtomicU32,
     pub(crate) options: Mutex<Options>,
@@ -59,6 +61,7 @@ impl Socket {
     /// One that a listener gives out.
     pub(crate) fn accepted(v6: bool, nonblocking: bool, stream: Arc<Stream>) -> Self {
         let socket = Self::of(v6, nonblocking, State::Fresh);
+        socket.untouched.store(true, Ordering::Relaxed);
         socket.connect_to(&mut socket.lock(), stream);
         socket
     }
@@ -70,6 +73,7 @@ impl Socket {
             nonblocking: AtomicBool::new(nonblocking),
             connected: OnceLock::new(),
             orphaned: AtomicBool::new(false),
+            untouched: AtomicBool::new(false),
             blocked: AtomicU32::new(0),
             options: Mutex::default(),
             state: Mutex::new(state),
@@ -196,6 +200,18 @@ impl Socket {
             State::Connected(stream) => Some(Arc::clone(stream)),
             _ => None,
         }
+    }
+
+    /// Something is sent or received.
+    pub(crate) fn touch(&self) {
+        if self.untouched.load(Ordering::Relaxed) {
+            self.untouched.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was accepted and nobody has sent or received since: what servers fork for.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.untouched.load(Ordering::Relaxed) && !self.is_orphaned()
     }
 
     /// Before a fork.

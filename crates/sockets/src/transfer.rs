@@ -12,6 +12,7 @@ const REFUSED: i32 = libc::MSG_OOB;
 pub fn receive(number: RawFd, places: &[SharedSlice<'_>], flags: i32) -> Result<Way<usize>> {
     let Some(socket) = table::socket(number) else { return Ok(Way::Kernel) };
     let Way::Done(stream) = socket.stream(number)? else { return Ok(Way::Kernel) };
+    socket.touch();
     if flags & REFUSED != 0 {
         return Err(Error::new(libc::EINVAL));
     }
@@ -40,6 +41,7 @@ pub fn receive(number: RawFd, places: &[SharedSlice<'_>], flags: i32) -> Result<
 pub fn send(number: RawFd, slices: &[SharedSlice<'_>], flags: i32) -> Result<Way<usize>> {
     let Some(socket) = table::socket(number) else { return Ok(Way::Kernel) };
     let Way::Done(stream) = socket.stream(number)? else { return Ok(Way::Kernel) };
+    socket.touch();
     if flags & REFUSED != 0 {
         return Err(Error::new(libc::EOPNOTSUPP));
     }

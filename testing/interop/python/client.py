@@ -8,7 +8,9 @@ for _ in range(100):
     connection.sendall(data)
     got = b""
     while len(got) < len(data):
-        got += connection.recv(65536)
+        part = connection.recv(65536)
+        assert part, "the server has ended the connection"
+        got += part
     assert got == data
 print("echoed", flush=True)
 if sys.argv[2:] == ["until the end"]:

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     suite.test("a child that is forked for a connection has it where servers listen by TCP", || {
         forks("after", "connect")
     });
+    suite.test("a child has no connection of its parent's, which the parent says", lost_in_a_child);
     suite.test("who is left when the other side is killed hears of it", killed);
     suite.test("nc and socat carry a file", carriers);
     suite.run()
@@ -204,6 +205,28 @@ fn forks(when: &str, switch: &str) -> Verdict {
     let client = sockets(&place, python(CLIENT, &[&number])?)?.run()?;
     check(&client, &["echoed"])?;
     check(&server.finish()?, &["a child has answered"])
+}
+
+fn lost_in_a_child() -> Verdict {
+    let port = TcpPort::claim()?;
+    let number = port.number().to_string();
+    let place = Place::prepare(AS_IT_COMES)?;
+    let mut server = sockets(&place, python(FORKING_SERVER, &["after", &number])?)?.start()?;
+    server.listens_on(port.number())?;
+    let client = sockets(&place, python(CLIENT, &[&number])?)?.run()?;
+    let server = server.finish()?;
+    let pair = Pair { server, client };
+    let [client, server] = [pair.client.printed(), pair.server.printed()];
+    // Neither side waits for ever, and somebody is told what to do. The client's end is the parent's close.
+    let ends = ["has ended the connection", "ConnectionResetError", "BrokenPipeError"];
+    if pair.client.succeeded()
+        || !ends.iter().any(|end| client.contains(end))
+        || !server.contains("ConnectionResetError")
+        || !server.contains("NONIC_SOCKETS=connect")
+    {
+        return pair.wrong("the connection ended in another way");
+    }
+    Ok(())
 }
 
 fn killed() -> Verdict {

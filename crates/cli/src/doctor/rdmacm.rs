@@ -1,13 +1,31 @@
 //! The RDMA connection manager: who listens where.
 
+use std::path::Path;
+
 use nonic_connection::Service;
 
 use super::report::Line;
 use super::services;
+use crate::library::LibraryFolder;
 
 /// All findings about it.
 pub(super) fn examine() -> Vec<Line> {
-    services::list("listeners", listener)
+    // Where there is no folder it is said above, where the verbs library is looked for.
+    let folder = LibraryFolder::find().ok();
+    let mut lines: Vec<Line> = folder.iter().map(|folder| preload(&folder.sockets_library())).collect();
+    lines.extend(services::list("listeners", listener));
+    lines
+}
+
+/// The library that leads TCP connections here.
+fn preload(file: &Path) -> Line {
+    const NAME: &str = "libnonic-sockets.so";
+    if file.exists() {
+        Line::ok(NAME, "is there: nonic run --sockets leads TCP connections over RDMA")
+    } else {
+        Line::note(NAME, format!("{} is missing: nonic run --sockets is refused", file.display()))
+            .fix("build again: cargo build --release --workspace")
+    }
 }
 
 /// The port of a service, if it is one of the RDMA connection manager: its name says the space and the address.

@@ -115,6 +115,8 @@ pub(crate) struct Checked {
     search_path: OsString,
     /// The folder with the libraries.
     libraries: PathBuf,
+    /// The one of them that leads TCP connections over RDMA.
+    sockets: PathBuf,
     /// The program as the user named it, with the interpreter that does the work when it is a script.
     pub(crate) subject: String,
     /// Why it would not use the libraries, if so.
@@ -168,7 +170,7 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
         .envs(arguments.dat.environment(&checked.libraries))
         .env("LD_LIBRARY_PATH", &checked.search_path);
     if arguments.sockets {
-        match sockets::preload(&checked.libraries, std::env::var_os(sockets::VARIABLE).as_deref()) {
+        match sockets::preload(checked.sockets, std::env::var_os(sockets::VARIABLE).as_deref()) {
             Ok(preload) => drop(command.env(sockets::VARIABLE, preload)),
             Err(error) => return refuse(&error.to_string(), EXIT_REFUSED),
         }
@@ -190,6 +192,7 @@ fn examine(name: &OsStr) -> Result<Checked, CheckError> {
     Ok(Checked {
         search_path: folder.search_path(std::env::var_os("LD_LIBRARY_PATH").as_deref()),
         libraries: folder.path().to_path_buf(),
+        sockets: folder.sockets_library(),
         subject: subject(name, &file, &findings.loaded),
         unsuitable: findings.unsuitable,
         warnings: findings.warnings,

@@ -2,13 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The variable that tells the loader.
 pub(super) const VARIABLE: &str = "LD_PRELOAD";
-
-/// The library.
-const LIBRARY: &str = "libnonic-sockets.so";
 
 /// Why it cannot be put there.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,9 +18,8 @@ pub(super) enum PreloadError {
     Unspeakable(PathBuf),
 }
 
-/// The variable's value: the library of this folder in front of those that were there already.
-pub(super) fn preload(folder: &Path, before: Option<&OsStr>) -> Result<OsString, PreloadError> {
-    let library = folder.join(LIBRARY);
+/// The variable's value: the library in front of those that were there already.
+pub(super) fn preload(library: PathBuf, before: Option<&OsStr>) -> Result<OsString, PreloadError> {
     if !library.is_file() {
         return Err(PreloadError::Missing(library));
     }
@@ -55,6 +51,6 @@ mod tests {
         let spaced = PathBuf::from("/my folder/libnonic-sockets.so");
         assert_eq!(joined(spaced.clone(), None), Err(PreloadError::Unspeakable(spaced)));
         let nowhere = PathBuf::from("/nowhere/libnonic-sockets.so");
-        assert_eq!(preload(Path::new("/nowhere"), None), Err(PreloadError::Missing(nowhere)));
+        assert_eq!(preload(nowhere.clone(), None), Err(PreloadError::Missing(nowhere)));
     }
 }

@@ -9,6 +9,9 @@ use crate::protocol::Control;
 use crate::waiting::{Look, Patience};
 use crate::{Error, Result, service};
 
+/// How long who listened waits for the ends of connections that nobody has accepted.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Which half of a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -36,6 +39,14 @@ impl Stream {
     /// Ends one half or both, and waits until everything has gone that was sent.
     pub fn shut_down(&self, direction: Direction) -> Result<()> {
         self.shut_down_within(direction, Patience::Endless)
+    }
+
+    /// The same, but waits at most until then: what was sent goes on by itself.
+    pub fn shut_down_until(&self, direction: Direction, end: Instant) -> Result<()> {
+        match self.shut_down_within(direction, Patience::Until(end)) {
+            Err(error) if error.errno() == libc::EAGAIN => Ok(()),
+            other => other,
+        }
     }
 
     fn shut_down_within(&self, direction: Direction, patience: Patience) -> Result<()> {
@@ -140,7 +151,8 @@ impl Stream {
         drop(link);
         let _ = self.id.disconnect();
         self.id.destroy();
-        never_accepted.iter().for_each(|stream| stream.close());
+        let last = Instant::now() + LAST_PATIENCE;
+        never_accepted.iter().for_each(|stream| stream.close_until(last));
     }
 
     /// Asks a peer that was silent for a period whether it is there; in what time to come again.
