@@ -36,7 +36,8 @@ pub(crate) struct RunArguments {
 
     /// TCP connections of the program go over RDMA where the other side listens so, too; else over TCP as ever
     ///
-    /// Loads libnonic-sockets.so in front of the C library (LD_PRELOAD), in the program and in programs that it starts.
+    /// Loads libnonic-sockets.so in front of the C library (LD_PRELOAD), in the program and in programs that it starts. Bytes take the
+    /// ring, unless --tier or NONIC_TIER says otherwise: a stream of writes that each tell of themselves is quickest there.
     #[arg(long)]
     sockets: bool,
 
@@ -162,6 +163,9 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
         return refuse(&words, EXIT_REFUSED);
     }
     let mut command = Command::new(&checked.file);
+    if arguments.sockets && std::env::var_os(sockets::TIER_VARIABLE).is_none() {
+        command.env(sockets::TIER_VARIABLE, sockets::TIER);
+    }
     command
         .arg0(name)
         .args(rest)

@@ -7,6 +7,11 @@ use std::path::PathBuf;
 /// The variable that tells the loader.
 pub(super) const VARIABLE: &str = "LD_PRELOAD";
 
+/// The way bytes take, unless the user says which: each write of a stream comes with a message that tells of it, and those that take
+/// the ring as well do not wait for the message before.
+pub(super) const TIER_VARIABLE: &str = "NONIC_TIER";
+pub(super) const TIER: &str = "ring";
+
 /// Why it cannot be put there.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PreloadError {
