@@ -147,18 +147,18 @@ static void not_there(void)
 {
     struct ibv_context *context = some(CONTEXT)->at;
     struct object *pd = some(PD), *mr = some(MR), *qp = some(QP);
-    struct ibv_cq_init_attr_ex cq = {.cqe = (uint32_t)wild()};
+    struct ibv_cq_init_attr_ex cq = {.cqe = (uint32_t)wild(), .wc_flags = IBV_WC_EX_WITH_CVLAN | random_below(128)};
     struct ibv_xrcd_init_attr xrcd = {.comp_mask = (uint32_t)wild() | IBV_XRCD_INIT_ATTR_RESERVED, .fd = -1};
     struct ibv_ece ece = {0};
     struct ibv_sge piece = {0};
-    struct ibv_td_init_attr td = {0};
+    struct ibv_td_init_attr td = {.comp_mask = 1 + random_below(1000)};
     void *none_mr = no_object(MR), *none_qp = no_object(QP);
     next_call("calls that are not in this release");
     expect_object(ibv_create_cq_ex(context, &cq), EOPNOTSUPP);
     errno = 0;
     expect_object(ibv_open_xrcd(context, &xrcd), EOPNOTSUPP);
     errno = 0;
-    expect_object(ibv_alloc_td(context, &td), EOPNOTSUPP);
+    expect_object(ibv_alloc_td(context, &td), EINVAL);
     errno = 0;
     expect_object(ibv_import_device((int)wild()), EOPNOTSUPP);
     expect(ibv_query_ece(none_qp, &ece), ENOENT);

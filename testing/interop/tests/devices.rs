@@ -60,7 +60,7 @@ fn run_cleanly(
     if !finished.succeeded() {
         return failed(format!("{name} ended with {}\n{}", finished.status(), finished.report()));
     }
-    // `bad_pkey_cntr` is a counter, and `completion_timestamp_mask not supported` an honest answer.
+    // `bad_pkey_cntr` is a counter, and `not supported` an honest answer.
     let harmless =
         |line: &&&str| !line.contains("bad_pkey_cntr") && !line.trim_end().ends_with("not supported");
     let text = finished.printed();

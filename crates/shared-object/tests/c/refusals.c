@@ -148,11 +148,11 @@ static void creation(struct fixture *f)
 	REFUSED("and takes nothing", EINVAL, ibv_wr_complete(destroyed));
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD | 1 << 30;
 	REFUSED("unknown mask", EINVAL, ibv_create_qp_ex(f->context, &ex));
-	struct ibv_cq_init_attr_ex cq_ex = {.cqe = 1};
-	REFUSED("extended queue", EOPNOTSUPP, ibv_create_cq_ex(f->context, &cq_ex));
+	struct ibv_cq_init_attr_ex cq_ex = {.cqe = 1, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG};
+	REFUSED("extended queue with flow tags", EOPNOTSUPP, ibv_create_cq_ex(f->context, &cq_ex));
 	REFUSED("XRC domain", EINVAL, ibv_open_xrcd(f->context, &(struct ibv_xrcd_init_attr){0}));
-	REFUSED("parent domain", EOPNOTSUPP,
-		ibv_alloc_parent_domain(f->context, &(struct ibv_parent_domain_init_attr){.pd = f->pd}));
+	REFUSED("parent domain of nothing", EINVAL,
+		ibv_alloc_parent_domain(f->context, &(struct ibv_parent_domain_init_attr){0}));
 	REFUSED("import", EOPNOTSUPP, ibv_import_device(f->context->cmd_fd));
 	REFUSED("import of memory", EOPNOTSUPP, ibv_import_dm(f->context, 1));
 }
