@@ -106,6 +106,12 @@ pub enum RegisterError {
     /// Zone or device memory were given back already.
     #[error("zone or device memory were given back already")]
     Closed,
+    /// It has windows.
+    #[error("windows are bound to the region")]
+    Bound,
+    /// A region of device memory, which stays where it is.
+    #[error("the region is of device memory")]
+    OfDevice,
     /// A shadow of a shadow.
     #[error("the region is a shadow itself")]
     AlreadyShadow,

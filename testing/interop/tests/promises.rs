@@ -52,6 +52,11 @@ const CASES: &[Case] = &[
         program: "extended_queues",
         one_tier: false,
     },
+    Case {
+        sentence: "a region that is registered anew is reached by what holds now, and by nothing that held before",
+        program: "reregistration",
+        one_tier: false,
+    },
     Case { sentence: "every kind of transfer brings its bytes", program: "everyday", one_tier: false },
     Case {
         sentence: "peers that were silent are heard, however a program waits and whatever became of others",

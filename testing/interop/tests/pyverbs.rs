@@ -29,14 +29,14 @@ const SKIPS: &[(&str, &str)] = &[
     ("Some object imports are not supported", "objects are not imported through a descriptor"),
     ("Importing a device is not supported", "objects are not imported through a descriptor"),
     ("by root on Ethernet link layer", "raw packets and flow rules are not there"),
-    ("Rereg MR is not supported", "ibv_rereg_mr is not there"),
     ("Allocating dmabuf is not supported", "the distribution's package cannot allocate dmabuf"),
     ("ODP is not supported", "the device says that it does not page on demand"),
     ("There are no huge pages", "the machine has set none aside"),
 ];
 
 /// Classes of which no test may be skipped.
-const COMPLETE: [&str; 6] = [
+const COMPLETE: [&str; 7] = [
+    "test_mr.MRTest",
     "test_mr.MWTest",
     "test_mr.DeviceMemoryAPITest",
     "test_mr.DeviceMemoryTest",

@@ -48,6 +48,19 @@ pub enum RegionMemory {
     },
 }
 
+/// What of a region is to be another (`ibv_rereg_mr(3)`).
+#[derive(Clone, Debug, Default)]
+pub struct RegionChange {
+    /// Its zone.
+    pub zone: Option<Arc<Zone>>,
+    /// Its memory: the first byte, by whose address requests and peers name it from then on unless it is zero based, and how many.
+    pub memory: Option<(ProgramAddress, usize)>,
+    /// Whether the new memory is named from 0.
+    pub zero_based: bool,
+    /// Its rights.
+    pub access: Option<Access>,
+}
+
 /// Registered memory (`ibv_reg_mr(3)`, `ibv_reg_dm_mr(3)`).
 #[derive(Debug)]
 pub struct Region {
@@ -66,6 +79,13 @@ impl Zone {
     /// Registers memory in this zone. Nothing is pinned; the program keeps the memory mapped until it deregisters. Any set of
     /// rights is taken: whether a peer's writes need local write is for the face to say ([`Access::is_consistent`]).
     pub fn register(self: &Arc<Self>, request: RegionRequest) -> Result<Arc<Region>, RegisterError> {
+        let (base, access) = (request.base, request.access);
+        let (placed, length) = self.place(request)?;
+        self.enter(placed, base, length, access)
+    }
+
+    /// Finds the memory of a request, and how long it is.
+    fn place(self: &Arc<Self>, request: RegionRequest) -> Result<(Arc<Placed>, u64), RegisterError> {
         let RegionRequest { memory, base, access } = request;
         if !self.context().is_current() {
             return Err(RegisterError::Forked);
@@ -82,7 +102,7 @@ impl Zone {
             RegionMemory::Device { memory, offset, length } => self.place_device(memory, offset, length)?,
         };
         placed.writable = AtomicBool::new(writes(access));
-        self.enter(Arc::new(placed), base, length, access)
+        Ok((Arc::new(placed), length))
     }
 
     /// Makes a region of placed memory.
@@ -98,30 +118,39 @@ impl Zone {
             Placed::release(placed, engine, true);
             return Err(RegisterError::Closed);
         }
-        let Placed { translation, reason, .. } = *placed;
-        tracing::debug!(length, ?translation, ?reason, "memory is registered");
-        let entry = Entry {
-            zone: self.id(),
-            access,
-            base: RegionAddress(base),
-            length,
-            translation,
-            reason,
-            local_tag: 0,
-            remote_tag: 0,
-        };
+        let entry = self.entry(&placed, base, length, access);
         let Some(keys) = engine.party().segment.keys().insert(entry) else {
             self.users.release();
             Placed::release(placed, engine, true);
             return Err(RegisterError::TableFull);
         };
+        Ok(self.publish(keys, placed, base, length, access))
+    }
+
+    /// What the key table says of placed memory.
+    fn entry(&self, placed: &Placed, base: u64, length: u64, access: Access) -> Entry {
+        let Placed { translation, reason, .. } = *placed;
+        tracing::debug!(length, ?translation, ?reason, "memory is registered");
+        let base = RegionAddress(base);
+        Entry { zone: self.id(), access, base, length, translation, reason, local_tag: 0, remote_tag: 0 }
+    }
+
+    /// The region of keys that lead somewhere. The zone counts it among its users.
+    fn publish(
+        self: &Arc<Self>,
+        keys: KeyPair,
+        placed: Arc<Placed>,
+        base: u64,
+        length: u64,
+        access: Access,
+    ) -> Arc<Region> {
         let (zone, placed) = (Arc::clone(self), Mutex::new(Some(placed)));
         let users = UseCount::default();
         let region = Arc::new(Region { zone, keys, base, length, access, users, placed });
         if access.contains(Access::WINDOW_BIND) {
-            engine.windows.add_region(&region);
+            self.context().engine().windows.add_region(&region);
         }
-        Ok(region)
+        region
     }
 }
 
@@ -130,6 +159,11 @@ impl Region {
     /// moved: the bytes are where they are, and are given back with the last region on them. Only if writing is asked for
     /// and was not before, the mapping is looked at.
     pub fn share(&self, zone: &Arc<Zone>, access: Access) -> Result<Arc<Self>, RegisterError> {
+        let placed = self.share_place(zone, access)?;
+        zone.enter(placed, self.base, self.length, access)
+    }
+
+    fn share_place(&self, zone: &Arc<Zone>, access: Access) -> Result<Arc<Placed>, RegisterError> {
         if !zone.context().is_current() {
             return Err(RegisterError::Forked);
         }
@@ -143,7 +177,76 @@ impl Region {
             Placed::release(placed, zone.context().engine(), true);
             return Err(error);
         }
-        zone.enter(placed, self.base, self.length, access)
+        Ok(placed)
+    }
+
+    /// Registers anew what the region is of, but for what changes, in place of this one, which is deregistered: when this returns
+    /// nothing is reached that was reached before and should not be now. The keys stay, unless a peer that was stopped may still be
+    /// looking at what they led to. Refused, everything is as it was.
+    pub fn change(&self, change: RegionChange) -> Result<Arc<Self>, RegisterError> {
+        let zone = change.zone.as_ref().unwrap_or(&self.zone);
+        let engine = zone.context().engine();
+        let access = change.access.unwrap_or(self.access);
+        if !Arc::ptr_eq(zone.context(), self.zone.context()) {
+            return Err(RegisterError::OtherContext);
+        }
+        let is_of_device = |placed: &Arc<Placed>| placed.is_of_device();
+        if self.placed.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(is_of_device) {
+            return Err(RegisterError::OfDevice);
+        }
+        let (placed, base, length) = match change.memory {
+            None => (self.share_place(zone, access)?, self.base, self.length),
+            Some((address, length)) => {
+                let base = if change.zero_based { 0 } else { address.get() as u64 };
+                let memory = RegionMemory::Program { address, length };
+                let (placed, length) = zone.place(RegionRequest { memory, base, access })?;
+                (placed, base, length)
+            }
+        };
+        let refusal = if !zone.users.acquire() {
+            Some(RegisterError::Closed)
+        } else if self.users.close().is_err() {
+            zone.users.release();
+            Some(RegisterError::Bound)
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            Placed::release(placed, engine, true);
+            return Err(refusal);
+        }
+        let entry = zone.entry(&placed, base, length, access);
+        let all_left = self.kill();
+        let keys = engine.party().segment.keys();
+        let renewed = if all_left {
+            keys.renew(self.keys, &entry);
+            Some(self.keys)
+        } else {
+            engine.recycle_keys(self.keys, false);
+            keys.insert(entry)
+        };
+        if let Some(before) = self.placed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Placed::release(before, engine, all_left);
+        }
+        self.zone.users.release();
+        match renewed {
+            Some(keys) => Ok(zone.publish(keys, placed, base, length, access)),
+            None => {
+                zone.users.release();
+                Placed::release(placed, engine, true);
+                Err(RegisterError::TableFull)
+            }
+        }
+    }
+
+    /// Has the keys lead nowhere, and waits for all who are inside; false if one may still be.
+    fn kill(&self) -> bool {
+        let engine = self.zone.context().engine();
+        if self.access.contains(Access::WINDOW_BIND) {
+            engine.windows.remove_region(self.keys.local);
+        }
+        engine.party().segment.keys().kill(self.keys);
+        engine.wait_for_operations()
     }
 
     pub(crate) fn placed(&self) -> Option<Arc<Placed>> {
@@ -203,11 +306,7 @@ impl Region {
         // A child of the process that registered must not touch the parent's table, nor its pages.
         if context.is_current() {
             let engine = context.engine();
-            if self.access.contains(Access::WINDOW_BIND) {
-                engine.windows.remove_region(self.keys.local);
-            }
-            engine.party().segment.keys().kill(self.keys);
-            let all_left = engine.wait_for_operations();
+            let all_left = self.kill();
             engine.recycle_keys(self.keys, all_left);
             Placed::release(placed, engine, all_left);
         } else if let Some(Placed { device_memory: Some(memory), .. }) = Arc::into_inner(placed) {

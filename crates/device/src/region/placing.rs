@@ -47,6 +47,10 @@ impl Placed {
         placed
     }
 
+    pub(super) fn is_of_device(&self) -> bool {
+        self.device_memory.is_some()
+    }
+
     /// One region on it goes; with the last everything is given back. `all_left` says whether every peer has left the bytes,
     /// as far as they were reached through this region.
     pub(crate) fn release(this: Arc<Self>, engine: &Engine, all_left: bool) {

@@ -122,7 +122,8 @@ impl From<RegisterError> for Errno {
             | RegisterError::OtherContext
             | RegisterError::Closed => Self::EINVAL,
             RegisterError::NotMapped { .. } | RegisterError::NotWritable { .. } => Self::EFAULT,
-            RegisterError::AlreadyShadow => Self::EINVAL,
+            RegisterError::AlreadyShadow | RegisterError::OfDevice => Self::EINVAL,
+            RegisterError::Bound => Self::EBUSY,
             RegisterError::TableFull | RegisterError::System(_) | RegisterError::Ledger(_) => Self::ENOMEM,
             RegisterError::Forked => Self::EIO,
         }

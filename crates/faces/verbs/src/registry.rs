@@ -279,6 +279,18 @@ impl<F: Face, E: Clone> Claim<'_, F, E> {
         &self.engine
     }
 
+    /// Puts another engine's part in the place of the object's; the object stays. Only for kinds whose parts are looked up
+    /// ([`Registry::find`]) wherever they are used: who uses `alive` would look at one that changes.
+    pub fn replace(self, engine: E) {
+        let table = self.registry.lock();
+        let Some(entry) = table.living.get(&self.address) else { return };
+        // SAFETY: the entry is living, so the part is initialised; all who look at it hold the table's lock.
+        let before = unsafe { core::mem::replace((*entry.object.engine.get()).assume_init_mut(), engine) };
+        drop(table);
+        // Outside the lock, as in `retire`.
+        drop(before);
+    }
+
     /// The object is gone: its pointer is refused from here on.
     pub fn retire(self) {
         let mut table = self.registry.lock();

@@ -146,6 +146,13 @@ impl KeyTable {
         self.view.kill(keys.local.index());
     }
 
+    /// Has the keys of a killed entry lead to another; the tags of `entry` do not count. Whoever was looking at the one before has
+    /// left.
+    pub fn renew(&self, keys: KeyPair, entry: &Entry) {
+        let entry = Entry { local_tag: keys.local.tag(), remote_tag: keys.remote.tag(), ..*entry };
+        self.view.publish(keys.local.index(), &entry, 0);
+    }
+
     /// Lets a killed entry be used again, later, under other tags.
     pub fn recycle(&self, keys: KeyPair) {
         let generation = (keys.local.tag() >> 1).wrapping_add(1) & 0x7f;

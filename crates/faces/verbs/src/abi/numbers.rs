@@ -57,7 +57,8 @@ numbers! {
         IBV_ACCESS_REMOTE_ATOMIC = 1 << 3, IBV_ACCESS_MW_BIND = 1 << 4, IBV_ACCESS_ZERO_BASED = 1 << 5,
         IBV_ACCESS_ON_DEMAND = 1 << 6, IBV_ACCESS_HUGETLB = 1 << 7, IBV_ACCESS_OPTIONAL_RANGE = 0x3ff0_0000,
     }
-    // enum ibv_rereg_mr_err_code
+    // enum ibv_rereg_mr_flags, ibv_rereg_mr_err_code
+    c_int { IBV_REREG_MR_CHANGE_TRANSLATION = 1, IBV_REREG_MR_CHANGE_PD = 1 << 1, IBV_REREG_MR_CHANGE_ACCESS = 1 << 2 }
     c_int { IBV_REREG_MR_ERR_INPUT = -1 }
     // enum ibv_dm_mask
     u32 { IBV_DM_MASK_HANDLE = 1 }

@@ -3,9 +3,12 @@
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use nonic_device::{ProgramAddress, Region, RegionMemory, RegionRequest};
+use nonic_device::{ProgramAddress, Region, RegionChange, RegionMemory, RegionRequest};
 
-use crate::abi::{IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd};
+use crate::abi::{
+    IBV_REREG_MR_CHANGE_ACCESS, IBV_REREG_MR_CHANGE_PD, IBV_REREG_MR_CHANGE_TRANSLATION,
+    IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd,
+};
 use crate::convert;
 use crate::errno::Errno;
 use crate::guard;
@@ -96,28 +99,66 @@ pub(super) fn publish(pd: *mut ibv_pd, addr: *mut c_void, length: usize, region:
     REGIONS.reserve().fill(region, |handle| ibv_mr { context, pd, addr, length, handle, lkey, rkey })
 }
 
-/// `ibv_rereg_mr(3)` is not in this release: `IBV_REREG_MR_ERR_INPUT` with `EOPNOTSUPP` (`ENOENT` for an
-/// unknown region), and the region is as it was.
+/// `ibv_rereg_mr(3)`: 0, and domain, memory or rights are others; nothing is reached by what held before. Memory that changes is
+/// named by its own addresses. The keys stay, but for one case, so a program reads them again: a peer was stopped in the middle of
+/// an operation.
+///
+/// `IBV_REREG_MR_ERR_INPUT`, with `errno`, and the region is as it was: `ENOENT` (unknown or overwritten handle), `EINVAL` (no or
+/// unknown flags, rights without `IBV_REREG_MR_CHANGE_ACCESS`, no address or length with `IBV_REREG_MR_CHANGE_TRANSLATION`, an
+/// unknown domain or one of another context, a region of device memory, and what [`nonic_ibv_reg_mr`] refuses), `EBUSY` (a window
+/// is bound to it), `EFAULT`, `ENOMEM`, `EOPNOTSUPP` as there. No other code is returned: what fails changes nothing.
 ///
 /// # Safety
-/// None beyond the signature's: the pointer is looked up.
+/// As for [`nonic_ibv_reg_mr`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_rereg_mr(
     mr: *mut ibv_mr,
-    _flags: c_int,
-    _pd: *mut ibv_pd,
-    _address: *mut c_void,
-    _length: usize,
-    _access: c_int,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    address: *mut c_void,
+    length: usize,
+    access: c_int,
 ) -> c_int {
-    let refusal = guard::caught::<()>(|| {
-        REGIONS.find(mr)?;
-        Err(Errno::EOPNOTSUPP)
+    let done = guard::caught(|| {
+        let claim = REGIONS.claim(mr)?;
+        let all = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+        let changes = |flag: c_int| flags & flag != 0;
+        let moves = changes(IBV_REREG_MR_CHANGE_TRANSLATION);
+        if flags & !all != 0
+            || flags == 0
+            || (moves && (address.is_null() || length == 0))
+            || (access != 0 && !changes(IBV_REREG_MR_CHANGE_ACCESS))
+        {
+            return Err(Errno::EINVAL);
+        }
+        let rights =
+            changes(IBV_REREG_MR_CHANGE_ACCESS).then(|| convert::region_rights(access as u32)).transpose()?;
+        let zone = changes(IBV_REREG_MR_CHANGE_PD).then(|| ZONES.parent(pd)).transpose()?;
+        // SAFETY: the contract of `ibv_rereg_mr(3)`, as in `register`.
+        let memory = moves.then(|| (unsafe { ProgramAddress::new(address.expose_provenance()) }, length));
+        let region = claim.engine().change(RegionChange {
+            zone,
+            memory,
+            zero_based: rights.is_some_and(|rights| rights.zero_based),
+            access: rights.map(|rights| rights.access),
+        })?;
+        // SAFETY: the region is claimed, so its structure is alive, and nobody else changes it.
+        unsafe {
+            ((*mr).lkey, (*mr).rkey) = (region.local_key().0, region.remote_key().0);
+            if changes(IBV_REREG_MR_CHANGE_PD) {
+                (*mr).pd = pd;
+            }
+            if moves {
+                ((*mr).addr, (*mr).length) = (address, length);
+            }
+        }
+        claim.replace(region);
+        Ok(0)
     });
-    if let Err(errno) = refusal {
+    done.unwrap_or_else(|errno| {
         errno.set();
-    }
-    IBV_REREG_MR_ERR_INPUT
+        IBV_REREG_MR_ERR_INPUT
+    })
 }
 
 /// `ibv_dereg_mr(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a window is bound to it). After
