@@ -124,17 +124,9 @@ fn a_library_that_cannot_be_loaded_is_said() {
 /// The steps of SCIF.
 const SCIF_STEPS: [&str; 5] = ["connection", "window", "remote-write", "remote-map", "fence"];
 
-/// Runs the demo of SCIF for machines and checks that it says what a demo that passed says.
 #[track_caller]
 fn scif_passes(command: &mut Command) -> Value {
-    support::library();
-    let outcome = run(command.args(["demo", "scif", "--json"])).exits(0);
-    let report: Value = serde_json::from_str(&outcome.output).expect("one JSON object");
-    assert_eq!((&report["passed"], &report["error"]), (&Value::Bool(true), &Value::Null), "{report:#}");
-    let names: Vec<_> =
-        report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
-    assert_eq!(names, SCIF_STEPS);
-    report
+    support::demo_passes(command, "scif", &SCIF_STEPS)
 }
 
 #[test]
@@ -209,17 +201,9 @@ fn whichever_process_of_scif_is_killed_the_demo_says_so_and_ends() {
 /// The steps of uDAPL.
 const DAT_STEPS: [&str; 5] = ["register", "bind", "write", "rebind", "sync"];
 
-/// Runs the demo of uDAPL for machines and checks that it says what a demo that passed says.
 #[track_caller]
 fn dat_passes(command: &mut Command) -> Value {
-    support::library();
-    let outcome = run(command.args(["demo", "dat", "--json"])).exits(0);
-    let report: Value = serde_json::from_str(&outcome.output).expect("one JSON object");
-    assert_eq!((&report["passed"], &report["error"]), (&Value::Bool(true), &Value::Null), "{report:#}");
-    let names: Vec<_> =
-        report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
-    assert_eq!(names, DAT_STEPS);
-    report
+    support::demo_passes(command, "dat", &DAT_STEPS)
 }
 
 #[test]

@@ -13,17 +13,9 @@ use support::{STEP_DOWN, is_root, nonic, nonic_as_ordinary_user, nonic_behind, r
 
 const STEPS: [&str; 5] = ["resolve", "connect", "transfer", "refuse", "end"];
 
-/// Runs the demo for machines and checks that it says what a demo that passed says.
 #[track_caller]
 fn passes(command: &mut Command) -> Value {
-    support::library();
-    let outcome = run(command.args(["demo", "cm", "--json"])).exits(0);
-    let report: Value = serde_json::from_str(&outcome.output).expect("one JSON object");
-    assert_eq!((&report["passed"], &report["error"]), (&Value::Bool(true), &Value::Null), "{report:#}");
-    let names: Vec<_> =
-        report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
-    assert_eq!(names, STEPS);
-    report
+    support::demo_passes(command, "cm", &STEPS)
 }
 
 /// What a demo that failed prints.

@@ -242,3 +242,16 @@ pub(crate) fn assert_well_formed(xml: &str) {
     assert!(open.is_empty() && rest.trim().is_empty(), "left open: {open:?}");
     assert!(xml.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
 }
+
+/// Runs the demo of an interface for machines and checks that it says what a demo that passed says.
+#[track_caller]
+pub(crate) fn demo_passes(command: &mut Command, interface: &str, steps: &[&str]) -> serde_json::Value {
+    library();
+    let outcome = run(command.args(["demo", interface, "--json"])).exits(0);
+    let report: serde_json::Value = serde_json::from_str(&outcome.output).expect("one JSON object");
+    assert!(report["passed"] == true && report["error"].is_null(), "{report:#}");
+    let names: Vec<_> =
+        report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
+    assert_eq!(names, steps);
+    report
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nonic_rdma_cm::{Ece, Event, EventChannel, Id};
 use nonic_verbs::errno::Errno;
-use nonic_verbs::registry::{Face, Registry};
+use nonic_verbs::registry::Registry;
 
 use crate::abi::{ibv_qp_init_attr, ibv_sa_path_rec, rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::entry::address_info::AddressInfo;
@@ -102,18 +102,4 @@ pub(crate) fn pointer_to(engine: &Id) -> *mut rdma_cm_id {
     ptr::with_exposed_provenance_mut(engine.cookie())
 }
 
-macro_rules! faces_without_handle {
-    ($($name:ty),*) => {$(
-        // SAFETY: the program's pointer is to the structure itself, which has no handle.
-        unsafe impl Face for $name {
-            type C = Self;
-            const OFFSET: usize = 0;
-
-            unsafe fn handle(_: *const Self) -> Option<u32> {
-                None
-            }
-        }
-    )*};
-}
-
-faces_without_handle!(rdma_event_channel, rdma_cm_id, rdma_cm_event);
+nonic_verbs::faces_without_handle!(rdma_event_channel, rdma_cm_id, rdma_cm_event);

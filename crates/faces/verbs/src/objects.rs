@@ -144,10 +144,12 @@ unsafe impl Face for CompletionQueueFace {
     }
 }
 
+/// Makes faces of structures that have no handle, and that the program's pointer is to.
+#[macro_export]
 macro_rules! faces_without_handle {
     ($($name:ty),*) => {$(
         // SAFETY: the program's pointer is to the structure itself, which has no handle.
-        unsafe impl Face for $name {
+        unsafe impl $crate::registry::Face for $name {
             type C = Self;
             const OFFSET: usize = 0;
 
@@ -158,7 +160,7 @@ macro_rules! faces_without_handle {
     )*};
 }
 
-faces_without_handle!(ibv_comp_channel, ibv_td, ibv_xrcd);
+crate::faces_without_handle!(ibv_comp_channel, ibv_td, ibv_xrcd);
 
 // SAFETY: the program's pointer is to the `context` at the end of the larger structure; there is no handle.
 unsafe impl Face for verbs_context {
