@@ -55,7 +55,7 @@ impl Kind {
     }
 
     #[inline]
-    fn of_request(request: &Request) -> Self {
+    pub(super) fn of_request(request: &Request) -> Self {
         match request {
             Request::Send(_) => Self::Send,
             Request::Pull(_) => Self::Pull,

@@ -103,13 +103,15 @@ fn second_number(immediate: Option<u32>, acknowledges: Option<Psn>) -> (u32, u64
 /// Words of the header of a message with so many bytes of payload.
 #[inline]
 pub(crate) fn words_for(message: &Message, payload: u32) -> usize {
-    let extended = matches!(message.body, Body::Extended(..)) as usize;
-    3 + Kind::of(&message.body).extension_words(is_whole_send(&message.body, payload)) + extended
-}
-
-#[inline]
-fn is_whole_send(body: &Body, payload: u32) -> bool {
-    matches!(body.request(), Some(Request::Send(send)) if send.extent.is_whole(payload))
+    let words_of = |request: &Request| {
+        let whole = matches!(request, Request::Send(send) if send.extent.is_whole(payload));
+        3 + Kind::of_request(request).extension_words(whole)
+    };
+    match &message.body {
+        Body::Request(request) => words_of(request),
+        Body::Extended(_, request) => words_of(request) + 1,
+        body => 3 + Kind::of(body).extension_words(false),
+    }
 }
 
 /// Words of the header that begins with `first`; `None` if there is no such kind.
@@ -212,6 +214,21 @@ fn emit_request(request: &Request, payload: u32, store: &mut impl FnMut(usize, u
 /// in words and the payload's in bytes.
 #[inline]
 pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> {
+    if words[0] >> 24 & EXTENDED != 0 { parse_extended(*words) } else { parse_plain(words) }
+}
+
+/// A header with the number of a shared receive queue behind it, which only requests have.
+#[cold]
+fn parse_extended(mut words: [u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> {
+    words[0] &= !(EXTENDED << 24);
+    let (entry, count, payload) = parse_plain(&words)?;
+    let Entry::Message(Message { base, body: Body::Request(request) }) = entry else { return None };
+    let body = Body::Extended(queue_of(words[count])?, request);
+    Some((Entry::Message(Message { base, body }), count + 1, payload))
+}
+
+#[inline(always)]
+fn parse_plain(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> {
     let kind = Kind::from_number((words[0] >> 16) as u8)?;
     let flags = words[0] >> 24 & 0xff;
     if flags & !FLAGS != 0 {
@@ -220,8 +237,7 @@ pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> 
     let payload = high(words[0]);
     let whole = flags & WHOLE != 0;
     let base = base_of(words[1], words[2])?;
-    let extended = flags & EXTENDED != 0;
-    let count = 3 + kind.extension_words(whole) + extended as usize;
+    let count = 3 + kind.extension_words(whole);
     if kind == Kind::Padding {
         return Some((Entry::Padding, count, payload));
     }
@@ -283,11 +299,6 @@ pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> 
         Kind::Refuse => Body::Answer(Answer::Refuse(refusal_of(immediate?)?)),
         Kind::ReadResponse => Body::Answer(Answer::ReadResponse(fragment(words[3])?)),
         Kind::AtomicResponse => Body::Answer(Answer::AtomicResponse { old: words[3] }),
-    };
-    let body = match body {
-        body if !extended => body,
-        Body::Request(request) => Body::Extended(queue_of(words[count - 1])?, request),
-        _ => return None,
     };
     Some((Entry::Message(Message { base, body }), count, payload))
 }

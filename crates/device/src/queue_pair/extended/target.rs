@@ -142,6 +142,7 @@ impl QueuePair {
     }
 
     /// The zone by which a request of a peer's is judged: the queue pair's own, or that of the shared receive queue it names.
+    #[inline]
     pub(crate) fn asked_zone(&self) -> Option<ZoneId> {
         match self.target() {
             None => Some(self.zone.id()),
@@ -150,6 +151,7 @@ impl QueuePair {
     }
 
     /// The same for an answer that is sent later.
+    #[inline]
     pub(crate) fn zone_of_queue(&self, queue: Option<SrqNumber>) -> Option<ZoneId> {
         match (self.target(), queue) {
             (None, _) => Some(self.zone.id()),
