@@ -9,6 +9,7 @@
 
 mod calls;
 mod datagram;
+mod endpoint;
 mod error;
 mod gather;
 mod inbox;

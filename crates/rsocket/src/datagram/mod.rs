@@ -145,9 +145,9 @@ impl Datagram {
     fn update(&self, state: &mut State, look: Look) {
         let State { port: Some(port), arrived, .. } = state else { return };
         match look {
-            Look::Glance if !port.has_completions() => return,
+            Look::Glance if !port.endpoint().has_completions() => return,
             Look::Glance | Look::Thorough => {}
-            Look::Armed => port.arm(),
+            Look::Armed => port.endpoint().arm(),
         }
         if port.reap(|received| arrived.push_back(Arrived::ByDevice(received))) {
             self.wakeup.ring();
@@ -185,7 +185,7 @@ impl Awaited for Datagram {
         let mut state = self.lock();
         state.waiters += 1;
         let port = state.port.as_ref()?;
-        port.arm();
+        port.endpoint().arm();
         Some(Arc::clone(port.context()))
     }
 
@@ -195,7 +195,7 @@ impl Awaited for Datagram {
         if state.waiters == 0
             && let Some(port) = &state.port
         {
-            port.disarm();
+            port.endpoint().disarm();
         }
     }
 }

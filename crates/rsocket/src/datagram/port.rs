@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nonic_device::{
-    Access, AttributeMask, Capabilities, Completion, CompletionQueue, Context, DatagramDestination,
-    Destination, Operation, QpAttributes, QpNumber, QpState, QpType, QueuePair, QueuePairRequest,
-    ReceiveRequest, Zone,
+    Access, AttributeMask, Capabilities, Completion, Context, DatagramDestination, Destination, Operation,
+    QpAttributes, QpNumber, QpState, QpType, ReceiveRequest, Zone,
 };
 use nonic_memory::SharedSlice;
 use nonic_rdma_cm::Id;
 
 use super::header::SourceHeader;
+use crate::endpoint::Endpoint;
 use crate::gather::Gather;
 use crate::memory::Buffer;
 use crate::posting::{Source, post_to};
@@ -33,8 +33,8 @@ const RECEIVE: u64 = 1 << 63;
 pub(super) struct Port {
     context: Arc<Context>,
     zone: Arc<Zone>,
-    queue: Arc<CompletionQueue>,
-    pair: Arc<QueuePair>,
+    // Goes before the memory that its requests lead to.
+    endpoint: Endpoint,
     send_buffer: Buffer,
     receive_buffer: Buffer,
     /// Slots that nothing is sent from.
@@ -58,34 +58,22 @@ impl Port {
         let sends = sizes.send_queue.min(sizes.send_buffer / SLOT).clamp(1, limit);
         let receives = sizes.receive_queue.min(sizes.receive_buffer / SLOT).clamp(1, limit);
         let inline = sizes.inline.min(crate::settings::INLINE_MOST);
-        wakeup.bell(context);
-        let observer = Arc::clone(wakeup);
-        let queue = context.create_observed_completion_queue(sends + receives, observer)?;
         let zone = context.allocate_zone()?;
-        let pair = zone.create_queue_pair(QueuePairRequest {
-            transport: QpType::UnreliableDatagram,
-            send_queue: Arc::clone(&queue),
-            receive_queue: Arc::clone(&queue),
-            shared_receive_queue: None,
-            capabilities: Capabilities {
-                send_requests: sends,
-                receive_requests: receives,
-                send_pieces: 2,
-                receive_pieces: 1,
-                inline_bytes: inline,
-            },
-            signal_all: true,
-            cookie: 0,
-            observer: None,
-        })?;
+        let capabilities = Capabilities {
+            send_requests: sends,
+            receive_requests: receives,
+            send_pieces: 2,
+            receive_pieces: 1,
+            inline_bytes: inline,
+        };
+        let endpoint = Endpoint::new(context, &zone, QpType::UnreliableDatagram, capabilities, wakeup)?;
         let buffer = |count: u32, each: u32| Buffer::new(&zone, (count * each) as usize, Access::LOCAL_WRITE);
         let port = Self {
             send_buffer: buffer(sends, SLOT)?,
             receive_buffer: buffer(receives, RECEIVE_SLOT)?,
             context: Arc::clone(context),
             zone,
-            queue,
-            pair,
+            endpoint,
             free: (0..sends).collect(),
             inline,
         };
@@ -100,23 +88,30 @@ impl Port {
         use AttributeMask as A;
         let to = |state| QpAttributes { state, ..QpAttributes::default() };
         let initial = QpAttributes { port: PORT, q_key: Id::DEFAULT_QUEUE_KEY, ..to(QpState::Init) };
-        self.pair.modify(&initial, A::STATE | A::PKEY_INDEX | A::PORT | A::QKEY)?;
-        self.pair.modify(&to(QpState::ReadyToReceive), A::STATE)?;
-        Ok(self.pair.modify(&to(QpState::ReadyToSend), A::STATE | A::SQ_PSN)?)
+        self.endpoint.pair().modify(&initial, A::STATE | A::PKEY_INDEX | A::PORT | A::QKEY)?;
+        self.endpoint.pair().modify(&to(QpState::ReadyToReceive), A::STATE)?;
+        Ok(self.endpoint.pair().modify(&to(QpState::ReadyToSend), A::STATE | A::SQ_PSN)?)
     }
 
     pub(super) fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     pub(super) fn number(&self) -> QpNumber {
-        self.pair.number()
+        self.endpoint.pair().number()
     }
 
     /// A receive slot can be filled again.
     pub(super) fn give_back(&self, slot: u32) -> Result<()> {
         let piece = self.receive_buffer.piece(slot * RECEIVE_SLOT, RECEIVE_SLOT);
-        Ok(self.pair.post_receive(&ReceiveRequest { id: RECEIVE | u64::from(slot), pieces: &[piece] })?)
+        Ok(self
+            .endpoint
+            .pair()
+            .post_receive(&ReceiveRequest { id: RECEIVE | u64::from(slot), pieces: &[piece] })?)
     }
 
     /// Whether a datagram can be sent.
@@ -145,7 +140,13 @@ impl Port {
             q_key: Id::DEFAULT_QUEUE_KEY,
         };
         let operation = Operation::Send { immediate: None };
-        post_to(&self.pair, u64::from(slot), operation, source, Some(Destination::Datagram(destination)))?;
+        post_to(
+            self.endpoint.pair(),
+            u64::from(slot),
+            operation,
+            source,
+            Some(Destination::Datagram(destination)),
+        )?;
         self.free.pop();
         Ok(())
     }
@@ -155,7 +156,7 @@ impl Port {
         let mut any = false;
         loop {
             let mut found: Option<Completion> = None;
-            let polled = self.queue.poll(|completion| found = Some(*completion), 1);
+            let polled = self.endpoint.poll(|completion| found = Some(*completion), 1);
             let (Ok(_), Some(completion)) = (polled, found) else { return any };
             any = true;
             let slot = completion.id as u32;
@@ -187,26 +188,5 @@ impl Port {
     pub(super) fn bytes(&self, received: &Received) -> SharedSlice<'_> {
         let start = received.slot * RECEIVE_SLOT + GLOBAL_HEADER + received.offset;
         self.receive_buffer.bytes().part(start as usize, received.length as usize)
-    }
-
-    /// Whether something has completed that was not looked at.
-    pub(super) fn has_completions(&self) -> bool {
-        self.queue.waiting() > 0
-    }
-
-    pub(super) fn arm(&self) {
-        self.queue.request_notification(false);
-    }
-
-    pub(super) fn disarm(&self) {
-        self.queue.withdraw_notification();
-    }
-}
-
-impl Drop for Port {
-    fn drop(&mut self) {
-        // Before the memory goes that requests lead to.
-        let _ = self.pair.destroy();
-        let _ = self.queue.destroy();
     }
 }

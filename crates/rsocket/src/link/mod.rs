@@ -7,14 +7,15 @@ mod sending;
 use std::sync::Arc;
 
 use nonic_device::{
-    Access, AttributeMask, Capabilities, CompletionQueue, Context, QpAttributes, QpNumber, QpState, QpType,
-    QueuePair, QueuePairRequest, ReceiveRequest, Zone,
+    Access, AttributeMask, Capabilities, Context, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest,
+    Zone,
 };
 use nonic_memory::SharedSlice;
 use nonic_rdma_cm::Id;
 
 pub(crate) use self::mapping::OwnMappings;
 pub(crate) use self::reaping::News;
+use crate::endpoint::Endpoint;
 use crate::memory::Buffer;
 use crate::protocol::{ByteOrder, CONTROLS, Introduction, Mapping, Receiver, Sender, TARGETS, Target};
 use crate::settings::{INLINE_MIN, Sizes};
@@ -32,8 +33,8 @@ pub(crate) struct Link {
     sizes: Sizes,
     context: Arc<Context>,
     zone: Arc<Zone>,
-    queue: Arc<CompletionQueue>,
-    pair: Arc<QueuePair>,
+    // Goes before the memory that its requests lead to.
+    endpoint: Endpoint,
     send_buffer: Buffer,
     receive_buffer: Buffer,
     /// What the peer writes: the list of targets, and the table of mappings behind it.
@@ -65,28 +66,16 @@ impl Link {
             inline: sizes.inline.min(limits.inline_bytes),
             ..sizes
         };
-        wakeup.bell(context);
-        let receives = sizes.receive_queue + SPARE_RECEIVES;
-        let observer = Arc::clone(wakeup);
-        let queue = context.create_observed_completion_queue(sizes.send_queue + receives, observer)?;
         // A zone of its own: a peer reaches the memory of its own stream and of no other.
         let zone = context.allocate_zone()?;
-        let pair = zone.create_queue_pair(QueuePairRequest {
-            transport: QpType::ReliableConnection,
-            send_queue: Arc::clone(&queue),
-            receive_queue: Arc::clone(&queue),
-            shared_receive_queue: None,
-            capabilities: Capabilities {
-                send_requests: sizes.send_queue,
-                receive_requests: receives,
-                send_pieces: 2,
-                receive_pieces: 1,
-                inline_bytes: sizes.inline.max(INLINE_MIN),
-            },
-            signal_all: true,
-            cookie: 0,
-            observer: None,
-        })?;
+        let capabilities = Capabilities {
+            send_requests: sizes.send_queue,
+            receive_requests: sizes.receive_queue + SPARE_RECEIVES,
+            send_pieces: 2,
+            receive_pieces: 1,
+            inline_bytes: sizes.inline.max(INLINE_MIN),
+        };
+        let endpoint = Endpoint::new(context, &zone, QpType::ReliableConnection, capabilities, wakeup)?;
         let written = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let list = TARGETS * Target::LENGTH + sizes.mappings as usize * Mapping::LENGTH;
         Ok(Self {
@@ -96,8 +85,7 @@ impl Link {
             list: Buffer::new(&zone, list, written)?,
             context: Arc::clone(context),
             zone,
-            queue,
-            pair,
+            endpoint,
             own_mappings: OwnMappings::default(),
             peer: None,
         })
@@ -107,8 +95,12 @@ impl Link {
         &self.context
     }
 
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     pub(crate) fn number(&self) -> QpNumber {
-        self.pair.number()
+        self.endpoint.pair().number()
     }
 
     /// Moves the queue pair to INIT and gives it its receives.
@@ -122,12 +114,12 @@ impl Link {
 
     fn post_receive(&self) -> Result<()> {
         // No bytes come with a message that this stream takes: they were written before.
-        Ok(self.pair.post_receive(&ReceiveRequest { id: RECEIVE, pieces: &[] })?)
+        Ok(self.endpoint.pair().post_receive(&ReceiveRequest { id: RECEIVE, pieces: &[] })?)
     }
 
     fn move_to(&self, id: &Id, state: QpState) -> Result<()> {
         let (attributes, mask) = id.queue_pair_attributes(state)?;
-        Ok(self.pair.modify(&attributes, mask)?)
+        Ok(self.endpoint.pair().modify(&attributes, mask)?)
     }
 
     /// What the peer is told when the connection is made.
@@ -168,21 +160,6 @@ impl Link {
         Ok(())
     }
 
-    /// Whether something has completed that was not looked at.
-    pub(crate) fn has_completions(&self) -> bool {
-        self.queue.waiting() > 0
-    }
-
-    /// Has whoever waits be told of the next completion.
-    pub(crate) fn arm(&self) {
-        self.queue.request_notification(false);
-    }
-
-    /// Nobody waits any more.
-    pub(crate) fn disarm(&self) {
-        self.queue.withdraw_notification();
-    }
-
     /// Bytes that can be read.
     pub(crate) fn waiting(&self) -> usize {
         self.peer.as_ref().map_or(0, |peer| peer.receiver.waiting() as usize)
@@ -206,20 +183,12 @@ impl Link {
     /// Ends what is under way: nothing comes or goes from now on.
     pub(crate) fn stop(&self) {
         let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
-        if let Err(error) = self.pair.modify(&attributes, AttributeMask::STATE) {
+        if let Err(error) = self.endpoint.pair().modify(&attributes, AttributeMask::STATE) {
             tracing::debug!(%error, "a queue pair is not taken to error");
         }
     }
 
     fn peer(&mut self) -> Result<&mut Peer> {
         self.peer.as_mut().ok_or(Error::new(libc::ENOTCONN))
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        // Before the memory goes that requests lead to.
-        let _ = self.pair.destroy();
-        let _ = self.queue.destroy();
     }
 }

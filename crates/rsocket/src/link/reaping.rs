@@ -35,7 +35,7 @@ impl Link {
                 turn[count] = Some(*completion);
                 count += 1;
             };
-            let polled = self.queue.poll(add, TURN);
+            let polled = self.endpoint.poll(add, TURN);
             news.any |= count > 0;
             let mut receives = 0;
             for completion in turn.iter().flatten() {

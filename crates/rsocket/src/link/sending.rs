@@ -97,14 +97,14 @@ impl Link {
             let mut small = [0; INLINE_MOST as usize];
             let small = SharedSlice::of_private(&mut small[..length]);
             bytes.copy_to(small);
-            return post(&self.pair, mark, operation, Source::Inline(small));
+            return post(self.endpoint.pair(), mark, operation, Source::Inline(small));
         }
         let parts = self.peer()?.sender.take_buffer(length as u32);
         let buffer = self.send_buffer.bytes();
         for (offset, length) in parts {
             bytes.copy_to(buffer.part(offset as usize, length as usize));
         }
-        post(&self.pair, mark, operation, Source::Buffer(&self.send_buffer, parts))
+        post(self.endpoint.pair(), mark, operation, Source::Buffer(&self.send_buffer, parts))
     }
 
     /// Says something about the stream itself, for which there is room.
@@ -130,7 +130,7 @@ impl Link {
         peer.sender.send_control();
         let operation = Operation::Write { remote: peer.place(offset), immediate };
         let source = Source::Inline(SharedSlice::of_private(bytes));
-        post(&self.pair, Sent::Control { ends }.mark(), operation, source)
+        post(self.endpoint.pair(), Sent::Control { ends }.mark(), operation, source)
     }
 
     /// Tells the peer what it may send, if that is due.
@@ -173,7 +173,7 @@ impl Link {
             let mut bytes = mapping.emit(peer.order);
             let source = Source::Inline(SharedSlice::of_private(&mut bytes));
             let operation = Operation::Write { remote, immediate };
-            post(&self.pair, Sent::Bytes(length).mark(), operation, source)?;
+            post(self.endpoint.pair(), Sent::Bytes(length).mark(), operation, source)?;
             self.own_mappings.told();
         }
         Ok(())

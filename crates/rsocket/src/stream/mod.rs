@@ -179,9 +179,9 @@ impl Stream {
         }
         let Some(link) = &mut state.link else { return };
         match look {
-            Look::Glance if !link.has_completions() => return,
+            Look::Glance if !link.endpoint().has_completions() => return,
             Look::Glance | Look::Thorough => {}
-            Look::Armed => link.arm(),
+            Look::Armed => link.endpoint().arm(),
         }
         let news = link.reap();
         state.apply(&news);
@@ -301,7 +301,7 @@ impl Awaited for Stream {
         let mut state = self.lock();
         state.waiters += 1;
         let link = state.link.as_ref()?;
-        link.arm();
+        link.endpoint().arm();
         Some(Arc::clone(link.context()))
     }
 
@@ -311,7 +311,7 @@ impl Awaited for Stream {
         if state.waiters == 0
             && let Some(link) = &state.link
         {
-            link.disarm();
+            link.endpoint().disarm();
         }
     }
 }
