@@ -139,17 +139,7 @@ fn scif_passes_between_two_nodes() {
 
 #[test]
 fn scif_passes_for_an_ordinary_user_and_beside_others_of_its_kind() {
-    let children: Vec<_> = (0..3)
-        .map(|_| {
-            support::library();
-            let mut command = nonic_as_ordinary_user();
-            spawn(command.args(["demo", "scif"]).stdout(Stdio::piped()).stderr(Stdio::null()))
-        })
-        .collect();
-    for child in children {
-        let output = child.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    }
+    support::three_demos_pass("scif");
 }
 
 #[test]
@@ -231,17 +221,7 @@ fn udapl_passes_on_every_tier_and_with_memory_of_every_kind() {
 
 #[test]
 fn udapl_passes_for_an_ordinary_user_and_beside_others_of_its_kind() {
-    let children: Vec<_> = (0..3)
-        .map(|_| {
-            support::library();
-            let mut command = nonic_as_ordinary_user();
-            spawn(command.args(["demo", "dat"]).stdout(Stdio::piped()).stderr(Stdio::null()))
-        })
-        .collect();
-    for child in children {
-        let output = child.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    }
+    support::three_demos_pass("dat");
 }
 
 #[test]

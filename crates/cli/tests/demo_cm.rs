@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::{STEP_DOWN, is_root, nonic, nonic_as_ordinary_user, nonic_behind, run, skip, spawn, works};
+use support::{STEP_DOWN, is_root, nonic, nonic_behind, run, skip, spawn, works};
 
 const STEPS: [&str; 5] = ["resolve", "connect", "transfer", "refuse", "end"];
 
@@ -53,17 +53,7 @@ fn it_passes_on_every_tier_and_on_an_ethernet_port() {
 
 #[test]
 fn it_passes_for_an_ordinary_user_and_beside_others_of_its_kind() {
-    let children: Vec<_> = (0..3)
-        .map(|_| {
-            support::library();
-            let mut command = nonic_as_ordinary_user();
-            spawn(command.args(["demo", "cm"]).stdout(Stdio::piped()).stderr(Stdio::null()))
-        })
-        .collect();
-    for child in children {
-        let output = child.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    }
+    support::three_demos_pass("cm");
 }
 
 #[test]

@@ -255,3 +255,19 @@ pub(crate) fn demo_passes(command: &mut Command, interface: &str, steps: &[&str]
     assert_eq!(names, steps);
     report
 }
+
+/// Runs the demo of an interface three times at once as an ordinary user, each of which must pass.
+#[track_caller]
+pub(crate) fn three_demos_pass(interface: &str) {
+    let children: Vec<_> = (0..3)
+        .map(|_| {
+            library();
+            let mut command = nonic_as_ordinary_user();
+            spawn(command.args(["demo", interface]).stdout(Stdio::piped()).stderr(Stdio::null()))
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
