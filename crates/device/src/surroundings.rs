@@ -5,8 +5,8 @@ use std::time::Instant;
 use nonic_memory::{Access, Key, SharedSlice};
 use nonic_protocol::{
     AffiliatedError, Arrived, AtomicChange, BaseHeader, Direct, Event, Extent, Happening, LocalTurn, Message,
-    NotChanged, Operation, Outcome, QpNumber, QpType, ReadPushed, Receive, RemoteRange, SendPull, Slot,
-    SrqNumber, Status, Step, Surroundings,
+    NotChanged, Operation, Outcome, QpNumber, QpType, QueueName, ReadPushed, Receive, RemoteRange, SendPull,
+    Slot, SrqNumber, Status, Step, Surroundings,
 };
 use nonic_transport::FRAGMENT;
 
@@ -75,7 +75,7 @@ impl Surroundings<Path, Instant> for &QueuePair {
         &mut self,
         path: &Path,
         message: &Message,
-        queue: Option<SrqNumber>,
+        queue: QueueName,
         from: RemoteRange,
         count: u32,
     ) -> ReadPushed {

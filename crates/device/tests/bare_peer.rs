@@ -149,7 +149,7 @@ fn a_region_that_goes_while_it_is_read_ends_the_connection_as_every_refusal_does
     };
     let access = Access::LOCAL_WRITE | Access::REMOTE_READ;
     let region = end.zone.register(RegionRequest { memory: program, base: 0, access }).unwrap();
-    let base = BaseHeader { destination: end.pair.number(), source: peer.number(), psn: Psn(0), attempt: 0 };
+    let base = BaseHeader::new(end.pair.number(), peer.number(), Psn(0), 0);
     let remote = RemoteRange { address: 0, key: region.remote_key() };
     let total = memory.len() as u32;
     let read = Message { base, body: Body::Request(Request::Read(ReadRequest { remote, total })) };
@@ -201,7 +201,7 @@ fn a_request_that_nobody_takes_is_refused_once_there_is_room_to_say_so() {
     // To a queue pair that is not there: of one so many that the last room is used up, then of two, of which one tries again
     // before it hears of it.
     let nobody = QpNumber(end.pair.number().0 ^ 0x20);
-    let asks = |source, psn, attempt| BaseHeader { destination: nobody, source, psn: Psn(psn), attempt };
+    let asks = |source, psn, attempt| BaseHeader::new(nobody, source, Psn(psn), attempt);
     let [one, other] = [peer.number(), QpNumber(peer.number().0 + 1)];
     let extent = Extent::whole(0);
     let send = SendFragment { extent, immediate: None, solicited: false, acknowledges: None };

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use common::End;
 use nonic_device::{
     CompletionQueue, Context, Destination, DomainFile, ExtendedDomain, Operation, PostError, QpState, QpType,
-    QueuePair, QueuePairRequest, ReceiveRequest, SendFlags, SendRequest, SharedReceiveQueue, Status, devices,
+    QueuePair, QueuePairRequest, ReceiveRequest, SendFlags, SendRequest, SharedReceiveQueue, SrqNumber,
+    Status, devices,
 };
 
 /// What receives: a queue pair of a domain, and a shared receive queue there.
@@ -54,7 +55,11 @@ fn connect(sender: &End, receiver: &End) {
 }
 
 fn send(sender: &End, queue: &SharedReceiveQueue, length: u32) -> Result<(), PostError> {
-    let destination = queue.number().map(Destination::Queue);
+    send_to(sender, queue.number(), length)
+}
+
+fn send_to(sender: &End, queue: Option<SrqNumber>, length: u32) -> Result<(), PostError> {
+    let destination = queue.map(Destination::Queue);
     let pieces = [sender.piece(0, length)];
     let flags = SendFlags { signaled: true, ..SendFlags::default() };
     let operation = Operation::Send { immediate: None };
@@ -99,6 +104,21 @@ fn requests_need_a_queue_and_plain_ones_name_none() {
     // SAFETY: the piece lies in the region over the end's own buffer.
     assert_eq!(unsafe { sender.pair.post_send(&request) }, Err(PostError::NoDestination));
     assert_eq!(sender.pair.idle(), (true, true));
+}
+
+#[test]
+fn a_number_that_no_queue_has_is_refused_and_takes_no_receive() {
+    for wrong in [SrqNumber(0), SrqNumber(0x80_0000), SrqNumber::NOBODY] {
+        let (mut sender, receiver) = (sender(), receiver(16));
+        sender.buffer[..8].fill(1);
+        connect(&sender, &receiver.end);
+        post_receive(&receiver, 7);
+        send_to(&sender, Some(wrong), 8).unwrap();
+        assert_eq!(sender.completion().status, Status::RemoteAccess, "{wrong:?}");
+        eventually("the queue pair goes on", || receiver.end.pair.state() == QpState::Error);
+        assert_eq!(completed(&receiver.completions), [], "{wrong:?}");
+        assert_eq!(receiver.end.buffer[2048..2056], [0; 8], "{wrong:?}");
+    }
 }
 
 #[test]

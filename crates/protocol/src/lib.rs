@@ -40,7 +40,7 @@ pub use message::{
     Answer, AtomicChange, AtomicRequest, BaseHeader, Body, Datagram, Extent, InvalidateFragment, Message,
     ReadRequest, Request, SendFragment, SendPull, WriteFragment, WriteNotify,
 };
-pub use number::{Psn, QpNumber, RemoteRange, SrqNumber};
+pub use number::{Psn, QpNumber, QueueName, RemoteRange, SrqNumber};
 pub use receive_queue::{Pieces, Receive, ReceiveQueue};
 pub use refusal::Refusal;
 pub use requester::{Requester, WaitReason};

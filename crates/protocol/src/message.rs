@@ -6,7 +6,7 @@
 use core::mem::Discriminant;
 
 use crate::key::Key;
-use crate::number::{Psn, QpNumber, RemoteRange, SrqNumber};
+use crate::number::{Psn, QpNumber, QueueName, RemoteRange};
 use crate::refusal::Refusal;
 
 /// What every message begins with (the base transport header, 9.2).
@@ -18,15 +18,40 @@ pub struct BaseHeader {
     pub source: QpNumber,
     /// Its number.
     pub psn: Psn,
-    /// Which attempt at that number, so that answers to an earlier attempt are told apart.
-    pub attempt: u8,
+    /// The attempt and the queue: one word, so that a message stays one cache line and its header travels in registers.
+    besides: u32,
 }
 
 impl BaseHeader {
+    /// A header. `attempt` says which attempt at the number it is, so that answers to an earlier one are told apart.
+    #[inline]
+    pub const fn new(destination: QpNumber, source: QpNumber, psn: Psn, attempt: u8) -> Self {
+        Self { destination, source, psn, besides: QueueName::NONE.beside(attempt) }
+    }
+
+    /// The same, for a shared receive queue of the destination's domain: every request on an extended reliable connection names
+    /// one (annex A14, XRCETH), and nothing else does.
+    #[inline]
+    pub const fn for_queue(self, queue: QueueName) -> Self {
+        Self { besides: queue.beside(self.attempt()), ..self }
+    }
+
+    /// Which attempt at the number it is.
+    #[inline]
+    pub const fn attempt(self) -> u8 {
+        self.besides as u8
+    }
+
+    /// The shared receive queue it is for.
+    #[inline]
+    pub const fn queue(self) -> QueueName {
+        QueueName::in_word(self.besides)
+    }
+
     /// The header of an answer that goes back where this came from and says which attempt at which number it answers.
     #[inline]
-    pub fn answer(self) -> Self {
-        Self { destination: self.source, source: self.destination, ..self }
+    pub const fn answer(self) -> Self {
+        Self::new(self.source, self.destination, self.psn, self.attempt())
     }
 }
 
@@ -39,13 +64,14 @@ pub struct Message {
     pub body: Body,
 }
 
+// One cache line: it is read, judged and written for every message of a ring.
+const _: () = assert!(size_of::<Message>() <= 64);
+
 /// Who of a queue pair takes a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// The responder of a connected queue pair.
     Request(Request),
-    /// The responder of an extended reliable connection, for a shared receive queue of its domain (annex A14, XRCETH).
-    Extended(SrqNumber, Request),
     /// The requester of a reliable one.
     Answer(Answer),
     /// The receive queue of a queue pair that has no connection.
@@ -57,7 +83,7 @@ impl Body {
     #[inline]
     pub fn request(&self) -> Option<&Request> {
         match self {
-            Self::Request(request) | Self::Extended(_, request) => Some(request),
+            Self::Request(request) => Some(request),
             Self::Answer(_) | Self::Datagram(_) => None,
         }
     }
@@ -348,9 +374,9 @@ mod tests {
 
     #[test]
     fn an_answer_goes_back_and_says_what_it_answers() {
-        let base = BaseHeader { destination: QpNumber(2), source: QpNumber(3), psn: Psn(9), attempt: 4 };
+        let base = BaseHeader::new(QpNumber(2), QpNumber(3), Psn(9), 4);
         let answer = base.answer();
         assert_eq!((answer.destination, answer.source), (QpNumber(3), QpNumber(2)));
-        assert_eq!((answer.psn, answer.attempt, answer.answer()), (Psn(9), 4, base));
+        assert_eq!((answer.psn, answer.attempt(), answer.answer()), (Psn(9), 4, base));
     }
 }

@@ -16,14 +16,56 @@ impl QpNumber {
     }
 }
 
-/// Number of a shared receive queue of an XRC domain, 24 bits; 0 is never given out.
+/// Number of a shared receive queue of an XRC domain, 24 bits; 0 and [`SrqNumber::NOBODY`] are never given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SrqNumber(pub u32);
 
 impl SrqNumber {
+    /// The last number, which no queue has.
+    pub const NOBODY: Self = Self(QpNumber::MASK);
+
     /// The number in the low 24 bits of `raw`.
     pub const fn masked(raw: u32) -> Self {
         Self(raw & QpNumber::MASK)
+    }
+}
+
+/// The shared receive queue that a message is for, or none, in 24 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueName(u32);
+
+impl QueueName {
+    /// No shared receive queue.
+    pub const NONE: Self = Self(0);
+
+    /// That of the number. A program may name any, 0 too: nobody has that one either.
+    #[inline]
+    pub const fn of(number: SrqNumber) -> Self {
+        match number.0 & QpNumber::MASK {
+            0 => Self(SrqNumber::NOBODY.0),
+            number => Self(number),
+        }
+    }
+
+    /// Its number.
+    #[inline]
+    pub const fn number(self) -> Option<SrqNumber> {
+        match self.0 {
+            0 => None,
+            number => Some(SrqNumber(number)),
+        }
+    }
+
+    /// Itself and eight bits more in one word.
+    #[inline]
+    pub(crate) const fn beside(self, more: u8) -> u32 {
+        self.0 << 8 | more as u32
+    }
+
+    /// What stands in such a word.
+    #[inline]
+    pub(crate) const fn in_word(word: u32) -> Self {
+        Self(word >> 8)
     }
 }
 
@@ -63,6 +105,15 @@ impl Psn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_is_named_by_its_number_and_nobody_by_0() {
+        assert_eq!(QueueName::NONE.number(), None);
+        for number in [1, 77, 0xff_fffe] {
+            assert_eq!(QueueName::of(SrqNumber(number)).number(), Some(SrqNumber(number)));
+        }
+        assert_eq!(QueueName::of(SrqNumber(0)).number(), Some(SrqNumber::NOBODY));
+    }
 
     #[test]
     fn numbers_wrap_at_24_bits() {

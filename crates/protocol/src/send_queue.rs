@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use crate::attributes::Capabilities;
-use crate::number::{Psn, SrqNumber};
+use crate::number::{Psn, QueueName};
 use crate::state::QpType;
 use crate::work_request::{
     DatagramDestination, Destination, Operation, PostError, ScatterGather, SendFlags, SendRequest,
@@ -245,12 +245,12 @@ impl SendQueue {
         }
     }
 
-    /// The shared receive queue that a request on an extended connection is for; `None` on any other.
+    /// The shared receive queue that a request on an extended connection is for; none on any other.
     #[inline]
-    pub fn destination_queue(&self, number: u64) -> Option<SrqNumber> {
-        match self.destinations.get(self.place(number))? {
-            Destination::Queue(queue) => Some(*queue),
-            Destination::Datagram(_) => None,
+    pub fn destination_queue(&self, number: u64) -> QueueName {
+        match self.destinations.get(self.place(number)) {
+            Some(Destination::Queue(queue)) => QueueName::of(*queue),
+            Some(Destination::Datagram(_)) | None => QueueName::NONE,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::happening::Happening;
 use crate::key::Key;
 use crate::message::{AtomicChange, BaseHeader, Extent, Message, SendPull};
-use crate::number::{QpNumber, RemoteRange, SrqNumber};
+use crate::number::{QpNumber, QueueName, RemoteRange, SrqNumber};
 use crate::receive_queue::Receive;
 use crate::responder::{AffiliatedError, Outcome};
 use crate::send_queue::Slot;
@@ -57,7 +57,7 @@ pub trait Surroundings<P, T: Moment>: Sized {
         &mut self,
         path: &P,
         message: &Message,
-        queue: Option<SrqNumber>,
+        queue: QueueName,
         from: RemoteRange,
         count: u32,
     ) -> ReadPushed;

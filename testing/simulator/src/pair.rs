@@ -207,7 +207,7 @@ impl Pair {
         let acknowledges = pair.responder.acknowledge();
         let extent = Extent::whole(length as u32);
         let fragment = SendFragment { extent, immediate: None, solicited: false, acknowledges };
-        let base = nonic_protocol::BaseHeader { destination: node.peer, source: node.number, psn, attempt };
+        let base = nonic_protocol::BaseHeader::new(node.peer, node.number, psn, attempt);
         let message = Message { base, body: Body::Request(Request::Send(fragment)) };
         // Asked for before anybody can do it.
         self.scene.ledgers[side].posted(request.id);
@@ -307,18 +307,17 @@ impl Pair {
 fn take(pair: &mut QueuePair, around: &mut Around<'_>, carried: &Carried) -> bool {
     let Message { base, body } = carried.message;
     let is_of_peer = around.scene.nodes[around.side].is_from_peer(base);
-    let queue = if let Body::Extended(queue, _) = body { Some(queue) } else { None };
     match body {
         Body::Answer(answer) => {
             pair.handle_answer(around, is_of_peer, base, answer, carried);
             false
         }
-        Body::Request(request) | Body::Extended(_, request) => {
+        Body::Request(request) => {
             (around.arriving, around.owes_poll) = (Some(carried.serial), around.chance.once_in(4));
             if around.chance.once_in(2) && is_of_peer && take_at_once(pair, around, carried, &request) {
                 return false;
             }
-            let delivery = pair.handle_request(around, is_of_peer, base, queue, &request, carried);
+            let delivery = pair.handle_request(around, is_of_peer, base, &request, carried);
             delivery == nonic_protocol::Delivery::Held
         }
         Body::Datagram(_) => panic!("these queue pairs are connected"),

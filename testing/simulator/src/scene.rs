@@ -68,7 +68,7 @@ impl Scene {
         }
         let declined = &mut self.declined[side];
         match declined.iter_mut().find(|known| known.source == base.source) {
-            Some(known) if known.attempt == base.attempt => {}
+            Some(known) if known.attempt() == base.attempt() => {}
             Some(known) => *known = base,
             None => declined.push(base),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nonic_memory::SharedSlice;
-use nonic_protocol::{Body, Delivery, QpNumber, QpType};
+use nonic_protocol::{Body, Delivery, QpNumber, QpType, QueueName};
 use nonic_transport::{Incoming, Link};
 
 use super::{Inner, Path, QueuePair};
@@ -34,14 +34,12 @@ impl QueuePair {
             }
             Body::Datagram(datagram) => self.take_datagram(&mut inner, base, datagram, payload),
             Body::Request(request) => {
-                let fits = !matches!(self.transport, QpType::ExtendedSend | QpType::ExtendedReceive);
+                let fits = match self.transport {
+                    QpType::ExtendedSend => false,
+                    transport => (transport == QpType::ExtendedReceive) == (base.queue() != QueueName::NONE),
+                };
                 let is_of_peer = fits && self.is_peer(&mut inner, link, base.source);
-                inner.handle_request(&mut { self }, is_of_peer, base, None, &request, arrival)
-            }
-            Body::Extended(queue, request) => {
-                let fits = self.transport == QpType::ExtendedReceive;
-                let is_of_peer = fits && self.is_peer(&mut inner, link, base.source);
-                inner.handle_request(&mut { self }, is_of_peer, base, Some(queue), &request, arrival)
+                inner.handle_request(&mut { self }, is_of_peer, base, &request, arrival)
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
-use nonic_protocol::{BaseHeader, Body, Datagram, Message, Operation, Slot, Status, Step};
+use nonic_protocol::{Body, Datagram, Message, Operation, Slot, Status, Step};
 use nonic_transport::{GroupName, Link};
 
 use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
@@ -49,7 +49,8 @@ impl QueuePair {
             payload.extend(source.iter().copied());
             let (source_lid, solicited) = (port.lid(), slot.flags.solicited);
             let body = Body::Datagram(Datagram { q_key, source_lid, global_header, immediate, solicited });
-            let base = BaseHeader { destination: destination.qp_number, ..inner.base(&self) };
+            let mut base = inner.base(&self);
+            base.destination = destination.qp_number;
             if let Some(group) = group {
                 self.send_to_group(group, Message { base, body }, &payload);
                 return Step::Finished;
@@ -71,7 +72,8 @@ impl QueuePair {
     fn send_to_group(&self, group: GroupName, message: Message, payload: &[SharedSlice<'_>]) {
         for member in self.engine().groups.members(group).iter() {
             let Some(link) = self.engine().link_to(PeerAddress::ThisHost(*member)) else { continue };
-            let base = BaseHeader { destination: *member, ..message.base };
+            let mut base = message.base;
+            base.destination = *member;
             if link.push(&Message { base, ..message }, payload).is_ok() {
                 link.ring_bell();
             }

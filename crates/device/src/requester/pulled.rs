@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use nonic_memory::{AddressRange, SharedSlice};
-use nonic_protocol::{Message, QpType, Request, ScatterGather, SendPull, Slot};
+use nonic_protocol::{Body, Message, QpType, Request, ScatterGather, SendPull, Slot};
 use nonic_transport::{Link, PullPiece};
 
 use crate::limits::PIECES_MAX;
@@ -31,7 +31,7 @@ impl QueuePair {
                 let _ = list.try_extend_from_slice(&piece.to_bytes());
             }
         }
-        let message = Message { base: inner.base(&self), body: inner.body(Request::Pull(send)) };
+        let message = Message { base: inner.base(&self), body: Body::Request(Request::Pull(send)) };
         link.push(&message, &[SharedSlice::of_private(&mut list)]).is_ok()
     }
 }

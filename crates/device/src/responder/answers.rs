@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nonic_memory::{Access, AddressRange, SharedSlice};
-use nonic_protocol::{Answer, BaseHeader, Body, Message, ReadPushed, Refusal, RemoteRange, SrqNumber};
+use nonic_protocol::{Answer, BaseHeader, Body, Message, QueueName, ReadPushed, Refusal, RemoteRange};
 use nonic_transport::{Incoming, Link};
 
 use crate::queue_pair::{Inner, QueuePair};
@@ -48,7 +48,7 @@ impl QueuePair {
         &self,
         link: &Link,
         message: &Message,
-        queue: Option<SrqNumber>,
+        queue: QueueName,
         from: RemoteRange,
         count: u32,
     ) -> ReadPushed {

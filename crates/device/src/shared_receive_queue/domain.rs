@@ -57,7 +57,7 @@ impl Domains {
     pub(super) fn next_number(&self) -> SrqNumber {
         loop {
             let number = SrqNumber::masked(self.next.fetch_add(1, Ordering::Relaxed));
-            if number.0 != 0 {
+            if number.0 != 0 && number != SrqNumber::NOBODY {
                 return number;
             }
         }

@@ -78,7 +78,7 @@ impl<P, T> Connection<P, T> {
     /// Whether a refusal concerns something under way, and not an attempt that was given up already. If it is no judgement
     /// of the message it names, it says nothing of earlier ones either ([`Refusal::is_judgement`]).
     pub(super) fn is_refused(&self, base: BaseHeader) -> bool {
-        base.attempt == self.requester.attempt && self.is_under_way(base.psn) && self.is_sending()
+        base.attempt() == self.requester.attempt && self.is_under_way(base.psn) && self.is_sending()
     }
 
     /// Takes a refusal of something under way ([`Connection::is_refused`]). If it is a judgement, everything before the message
@@ -136,7 +136,7 @@ impl<P, T> Connection<P, T> {
 
     /// Whether a response is of an attempt that was given up already, so that nothing is to be done with it.
     pub(super) fn is_outdated(&self, base: BaseHeader) -> bool {
-        base.attempt != self.requester.attempt || self.requester.wait.is_some()
+        base.attempt() != self.requester.attempt || self.requester.wait.is_some()
     }
 
     /// Whether a response is to the oldest request. Those before it have been finished ([`Connection::passes_oldest`]).

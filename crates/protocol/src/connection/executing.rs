@@ -148,7 +148,7 @@ impl<P, T: Moment> Connection<P, T> {
         if !around.may_be_read(remote, total) {
             return NO_ACCESS;
         }
-        let BaseHeader { psn, attempt, .. } = base;
+        let (psn, attempt) = (base.psn, base.attempt());
         let queue = self.responder.queue;
         self.responder.owe(Response::Read { psn, attempt, queue, remote, total, sent: 0 });
         Outcome::Done(false)
@@ -162,7 +162,7 @@ impl<P, T: Moment> Connection<P, T> {
     ) -> Outcome {
         match around.change(atomic.remote, atomic.change) {
             Ok(old) => {
-                self.responder.owe(Response::Atomic { psn: base.psn, attempt: base.attempt, old });
+                self.responder.owe(Response::Atomic { psn: base.psn, attempt: base.attempt(), old });
                 Outcome::Done(false)
             }
             Err(NotChanged::NotAllowed) => NO_ACCESS,

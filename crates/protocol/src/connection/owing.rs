@@ -127,7 +127,7 @@ impl<P, T: Moment> Connection<P, T> {
         answer: Answer,
     ) -> Message {
         let destination = self.attributes.destination_qp;
-        let base = BaseHeader { destination, source: around.number(), psn, attempt };
+        let base = BaseHeader::new(destination, around.number(), psn, attempt);
         Message { base, body: Body::Answer(answer) }
     }
 }

@@ -99,16 +99,8 @@ impl<P, T: Moment> Connection<P, T> {
     pub fn base<S: Surroundings<P, T>>(&self, around: &S) -> BaseHeader {
         let destination = self.attributes.destination_qp;
         let (psn, attempt) = (self.requester.next, self.requester.attempt);
-        BaseHeader { destination, source: around.number(), psn, attempt }
-    }
-
-    /// The next request, as it travels: on an extended connection with the shared receive queue it is for.
-    #[inline]
-    pub fn body(&self, request: Request) -> Body {
-        match self.send.destination_queue(self.send.started) {
-            None => Body::Request(request),
-            Some(queue) => Body::Extended(queue, request),
-        }
+        let queue = self.send.destination_queue(self.send.started);
+        BaseHeader::new(destination, around.number(), psn, attempt).for_queue(queue)
     }
 
     /// A send (9.4.1).
@@ -286,7 +278,7 @@ impl<P, T: Moment> Connection<P, T> {
         if self.requester.reads >= self.attributes.max_rd_atomic {
             return Step::Later;
         }
-        let message = Message { base: self.base(around), body: self.body(request) };
+        let message = Message { base: self.base(around), body: Body::Request(request) };
         if !around.push(path, &message) {
             return blocked(around, path);
         }
@@ -296,7 +288,7 @@ impl<P, T: Moment> Connection<P, T> {
 
     /// Sends a request without bytes.
     fn push_whole<S: Surroundings<P, T>>(&mut self, around: &mut S, path: &P, request: Request) -> Step {
-        let message = Message { base: self.base(around), body: self.body(request) };
+        let message = Message { base: self.base(around), body: Body::Request(request) };
         if around.push(path, &message) { sent(around) } else { blocked(around, path) }
     }
 
@@ -315,7 +307,7 @@ impl<P, T: Moment> Connection<P, T> {
             assert!(offset <= total, "{offset} bytes are sent of a message of {total}");
             let count = (total - offset).min(S::FRAGMENT.into());
             let extent = Extent { total: length, offset: offset as u32 };
-            let message = Message { base, body: self.body(request(extent)) };
+            let message = Message { base, body: Body::Request(request(extent)) };
             if !around.push_bytes(path, &message, source, offset, count) {
                 return blocked(around, path);
             }

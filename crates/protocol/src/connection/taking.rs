@@ -5,7 +5,7 @@ use super::Connection;
 use super::executing::NO_ACCESS;
 use crate::happening::Happening;
 use crate::message::{Answer, BaseHeader, Request};
-use crate::number::{Psn, SrqNumber};
+use crate::number::{Psn, QueueName, SrqNumber};
 use crate::responder::{Conclusion, Outcome};
 use crate::state::{QpState, QpType};
 use crate::surroundings::{Delivery, Event, Surroundings};
@@ -29,18 +29,16 @@ impl<P, T: Moment> Connection<P, T> {
         }
     }
 
-    /// Takes a request; on an extended connection `queue` is the shared receive queue it is for. One that is not of the peer is
-    /// declined, as is any while the queue pair takes none.
+    /// Takes a request. One that is not of the peer is declined, as is any while the queue pair takes none.
     pub fn handle_request<S: Surroundings<P, T>>(
         &mut self,
         around: &mut S,
         is_of_peer: bool,
         base: BaseHeader,
-        queue: Option<SrqNumber>,
         request: &Request,
         arrival: S::Arrival<'_>,
     ) -> Delivery {
-        let delivery = self.take_request(around, is_of_peer, base, queue, request, arrival);
+        let delivery = self.take_request(around, is_of_peer, base, request, arrival);
         if request.acknowledges().is_some() && self.awaits_answers() {
             self.pump(around);
         }
@@ -52,7 +50,6 @@ impl<P, T: Moment> Connection<P, T> {
         around: &mut S,
         is_of_peer: bool,
         base: BaseHeader,
-        queue: Option<SrqNumber>,
         request: &Request,
         arrival: S::Arrival<'_>,
     ) -> Delivery {
@@ -76,7 +73,7 @@ impl<P, T: Moment> Connection<P, T> {
         if !self.responder.check_sequence(service, base, request) {
             return Delivery::Quiet;
         }
-        let found = queue.is_none_or(|queue| self.turn_to(around, queue, request.is_first()));
+        let found = base.queue().number().is_none_or(|queue| self.turn_to(around, queue, request.is_first()));
         let outcome = match self.responder.check_resources(service, &self.attributes, request) {
             _ if !found => NO_ACCESS,
             Ok(()) => self.execute(around, base, request, arrival),
@@ -102,10 +99,10 @@ impl<P, T: Moment> Connection<P, T> {
     /// A message is for this shared receive queue; all of its fragments are for the same. False if the domain has it not (annex
     /// A14: an invalid XRCETH is refused as an access that is not allowed).
     fn turn_to<S: Surroundings<P, T>>(&mut self, around: &mut S, queue: SrqNumber, is_first: bool) -> bool {
-        if !is_first && self.responder.queue != Some(queue) {
+        if !is_first && self.responder.queue != QueueName::of(queue) {
             return false;
         }
-        self.responder.queue = Some(queue);
+        self.responder.queue = QueueName::of(queue);
         around.turn_to(queue)
     }
 

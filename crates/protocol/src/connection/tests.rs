@@ -75,7 +75,7 @@ fn number(index: u32) -> Psn {
 }
 
 fn base(psn: Psn, attempt: u8) -> BaseHeader {
-    BaseHeader { destination: QpNumber(2), source: QpNumber(3), psn, attempt }
+    BaseHeader::new(QpNumber(2), QpNumber(3), psn, attempt)
 }
 
 /// Finishes what an answer to this number says is done before it.

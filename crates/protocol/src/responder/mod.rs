@@ -16,7 +16,7 @@ use core::time::Duration;
 use crate::access::Access;
 use crate::attributes::QpAttributes;
 use crate::message::{AtomicRequest, BaseHeader, Request};
-use crate::number::{Psn, SrqNumber};
+use crate::number::{Psn, QueueName};
 use crate::receive_queue::Receive;
 use crate::refusal::Refusal;
 use crate::state::QpType;
@@ -51,7 +51,7 @@ pub struct Responder<T> {
     refused: Option<(Psn, u8)>,
     held_since: Option<T>,
     /// The shared receive queue that the last message was for, on an extended connection.
-    pub(crate) queue: Option<SrqNumber>,
+    pub(crate) queue: QueueName,
 }
 
 impl<T> Default for Responder<T> {
@@ -71,7 +71,7 @@ impl<T> Responder<T> {
             refuse: None,
             refused: None,
             held_since: None,
-            queue: None,
+            queue: QueueName::NONE,
         }
     }
 
@@ -87,7 +87,7 @@ impl<T> Responder<T> {
     /// to be said of any other is owed from now on. Before the first fragment of a message comes here, one that broke off is
     /// over ([`Responder::break_off`]). Unreliable service has no numbers to go by.
     pub(crate) fn check_sequence(&mut self, transport: QpType, base: BaseHeader, request: &Request) -> bool {
-        let BaseHeader { psn, attempt, .. } = base;
+        let (psn, attempt) = (base.psn, base.attempt());
         if !request.is_first() {
             return self.inbound.as_ref().is_some_and(|inbound| {
                 (inbound.kind, inbound.psn, inbound.attempt) == (request.kind(), psn, attempt)
@@ -188,7 +188,7 @@ impl<T> Responder<T> {
         request: &Request,
         outcome: Outcome,
     ) -> Conclusion {
-        let BaseHeader { psn, attempt, .. } = base;
+        let (psn, attempt) = (base.psn, base.attempt());
         let reliable = transport == QpType::ReliableConnection;
         match outcome {
             Outcome::More(received, receive) => {
@@ -226,7 +226,7 @@ impl<T> Responder<T> {
 
     /// The message is refused; the peer is told when what is owed is sent.
     fn refuse(&mut self, base: BaseHeader, refusal: Refusal) {
-        let BaseHeader { psn, attempt, .. } = base;
+        let (psn, attempt) = (base.psn, base.attempt());
         self.refused = Some((psn, attempt));
         self.refuse = Some(OwedRefusal { psn, attempt, refusal });
     }
@@ -234,7 +234,7 @@ impl<T> Responder<T> {
     /// A request came while the queue pair takes none, or none any more. Nobody is told before what is owed already is: the
     /// requester would take all of it for undone. What is owed for an attempt that it has given up says nothing to it.
     pub fn decline(&mut self, base: BaseHeader) {
-        if self.refuse.is_none_or(|owed| owed.attempt != base.attempt) {
+        if self.refuse.is_none_or(|owed| owed.attempt != base.attempt()) {
             self.refuse(base, Refusal::NoAnswer);
         }
     }

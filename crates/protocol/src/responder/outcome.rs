@@ -1,6 +1,6 @@
 //! How a request ended at the responder, and what it owes for it.
 
-use crate::number::{Psn, RemoteRange, SrqNumber};
+use crate::number::{Psn, QueueName, RemoteRange};
 use crate::receive_queue::Receive;
 use crate::refusal::Refusal;
 
@@ -14,7 +14,7 @@ pub enum Response {
         /// Which attempt at it.
         attempt: u8,
         /// The shared receive queue in whose zone the bytes are, on an extended connection.
-        queue: Option<SrqNumber>,
+        queue: QueueName,
         /// What is read.
         remote: RemoteRange,
         /// How many bytes.

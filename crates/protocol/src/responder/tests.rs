@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::*;
 use crate::key::Key;
 use crate::message::{Extent, ReadRequest, SendFragment, WriteFragment};
-use crate::number::{QpNumber, RemoteRange};
+use crate::number::{QpNumber, QueueName, RemoteRange};
 use crate::refusal::Refusal;
 use QpType::{ReliableConnection as RC, UnreliableConnection as UC};
 
@@ -18,7 +18,7 @@ fn responder() -> Responder<Duration> {
 }
 
 fn base(psn: Psn, attempt: u8) -> BaseHeader {
-    BaseHeader { destination: QpNumber(2), source: QpNumber(3), psn, attempt }
+    BaseHeader::new(QpNumber(2), QpNumber(3), psn, attempt)
 }
 
 fn send(total: u32, offset: u32) -> Request {
@@ -87,7 +87,14 @@ fn a_repetition_is_acknowledged_again_and_not_taken() {
 fn a_repetition_says_nothing_while_data_are_owed_that_say_it() {
     let mut responder = responder();
     assert!(responder.check_sequence(RC, base(FIRST, 0), &read(10)));
-    responder.owe(Response::Read { psn: FIRST, attempt: 0, queue: None, remote: REMOTE, total: 10, sent: 0 });
+    responder.owe(Response::Read {
+        psn: FIRST,
+        attempt: 0,
+        queue: QueueName::NONE,
+        remote: REMOTE,
+        total: 10,
+        sent: 0,
+    });
     assert_eq!(responder.conclude(RC, base(FIRST, 0), &read(10), Outcome::Done(false)), Conclusion::Quiet);
     assert_eq!(responder.acknowledge(), None, "the data say that it is done");
     assert!(!responder.check_sequence(RC, base(FIRST, 0), &read(10)));
@@ -200,7 +207,14 @@ fn no_more_reads_are_taken_on_than_were_agreed_on_until_one_is_answered() {
     let two = agreed(Access::REMOTE, 2);
     for sent in 0..2 {
         assert!(responder.check_resources(RC, &two, &read(1)).is_ok());
-        responder.owe(Response::Read { psn: FIRST, attempt: 0, queue: None, remote: REMOTE, total: 1, sent });
+        responder.owe(Response::Read {
+            psn: FIRST,
+            attempt: 0,
+            queue: QueueName::NONE,
+            remote: REMOTE,
+            total: 1,
+            sent,
+        });
     }
     assert!(responder.check_resources(RC, &two, &read(1)).is_err());
     assert!(responder.check_resources(RC, &two, &atomic(8)).is_err());
@@ -226,7 +240,14 @@ fn an_answer_that_can_no_longer_be_given_refuses_its_request_and_drops_those_beh
     let mut responder = responder();
     let second = FIRST.next();
     responder.owe(Response::Atomic { psn: FIRST, attempt: 2, old: 5 });
-    responder.owe(Response::Read { psn: second, attempt: 2, queue: None, remote: REMOTE, total: 8, sent: 0 });
+    responder.owe(Response::Read {
+        psn: second,
+        attempt: 2,
+        queue: QueueName::NONE,
+        remote: REMOTE,
+        total: 8,
+        sent: 0,
+    });
     assert!(matches!(responder.first_response(), Some(Response::Atomic { old: 5, .. })));
     responder.has_responded();
     responder.cannot_respond();

@@ -34,7 +34,7 @@ impl Channel {
     pub(crate) fn decline_later(&self, base: BaseHeader) {
         self.keep(|Stalled { declined, .. }| {
             match declined.iter().position(|known| known.source == base.source) {
-                Some(place) if declined[place].attempt == base.attempt => {}
+                Some(place) if declined[place].attempt() == base.attempt() => {}
                 Some(place) => declined[place] = base,
                 None if declined.len() < DECLINED_MAX => declined.push(base),
                 None => {}

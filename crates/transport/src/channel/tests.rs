@@ -34,7 +34,7 @@ fn show(other: &Channel, channel: &Channel) {
 }
 
 fn base(number: u32) -> BaseHeader {
-    BaseHeader { destination: QpNumber(1), source: QpNumber(number), psn: Psn(number), attempt: 0 }
+    BaseHeader::new(QpNumber(1), QpNumber(number), Psn(number), 0)
 }
 
 fn send(channel: &Channel, number: u32) {
@@ -134,7 +134,7 @@ fn what_waits_for_room_is_taken_once_and_calls_for_a_channel_that_rests() {
     channel.add_stalled(QpNumber(7));
     channel.add_stalled(QpNumber(7));
     channel.decline_later(base(3));
-    channel.decline_later(BaseHeader { psn: Psn(9), ..base(3) });
+    channel.decline_later(BaseHeader::new(QpNumber(1), QpNumber(3), Psn(9), 0));
     assert!(channel.has_stalled() && channel.party.calls.any() && !channel.is_still_quiet());
     let Stalled { pairs, declined } = channel.take_stalled();
     assert_eq!((pairs, declined), (vec![QpNumber(7)], vec![base(3)]), "of an attempt the first");

@@ -45,7 +45,7 @@ impl Kind {
     #[inline]
     pub(super) fn of(body: &Body) -> Self {
         match body {
-            Body::Request(request) | Body::Extended(_, request) => Self::of_request(request),
+            Body::Request(request) => Self::of_request(request),
             Body::Answer(Answer::Acknowledge) => Self::Acknowledge,
             Body::Answer(Answer::Refuse(_)) => Self::Refuse,
             Body::Answer(Answer::ReadResponse(_)) => Self::ReadResponse,
@@ -65,6 +65,12 @@ impl Kind {
             Request::Read(_) => Self::Read,
             Request::Atomic(_) => Self::Atomic,
         }
+    }
+
+    /// Whether it asks something of a responder.
+    pub(super) fn is_request(self) -> bool {
+        use Kind::{Atomic, Pull, Read, Send, SendInvalidate, Write, WriteNotify};
+        matches!(self, Send | Pull | SendInvalidate | Write | WriteNotify | Read | Atomic)
     }
 
     /// Words that follow the three every header has.

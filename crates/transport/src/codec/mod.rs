@@ -11,7 +11,7 @@ mod short;
 
 use nonic_protocol::{
     Answer, AtomicChange, AtomicRequest, BaseHeader, Body, Datagram, Extent, InvalidateFragment, Key,
-    Message, Psn, QpNumber, ReadRequest, RemoteRange, Request, SendFragment, SendPull, SrqNumber,
+    Message, Psn, QpNumber, QueueName, ReadRequest, RemoteRange, Request, SendFragment, SendPull, SrqNumber,
     WriteFragment, WriteNotify,
 };
 
@@ -71,7 +71,7 @@ fn first_word(stamp: u16, kind: Kind, flags: u64, payload: u32) -> u64 {
 /// The second and the third word.
 #[inline(always)]
 fn base_words(base: BaseHeader, second: u32) -> (u64, u64) {
-    let numbers = u64::from(base.psn.0) | u64::from(base.attempt) << 24 | u64::from(second) << 32;
+    let numbers = u64::from(base.psn.0) | u64::from(base.attempt()) << 24 | u64::from(second) << 32;
     (pair(base.destination.0, base.source.0), numbers)
 }
 
@@ -82,12 +82,12 @@ fn base_of(ends: u64, numbers: u64) -> Option<BaseHeader> {
     if destination > QpNumber::MASK || source > QpNumber::MASK {
         return None;
     }
-    Some(BaseHeader {
-        destination: QpNumber(destination),
-        source: QpNumber(source),
-        psn: Psn(low(numbers) & QpNumber::MASK),
-        attempt: (numbers >> 24) as u8,
-    })
+    Some(BaseHeader::new(
+        QpNumber(destination),
+        QpNumber(source),
+        Psn(low(numbers) & QpNumber::MASK),
+        (numbers >> 24) as u8,
+    ))
 }
 
 /// The second number of a message and the flags that say what it is.
@@ -103,15 +103,9 @@ fn second_number(immediate: Option<u32>, acknowledges: Option<Psn>) -> (u32, u64
 /// Words of the header of a message with so many bytes of payload.
 #[inline]
 pub(crate) fn words_for(message: &Message, payload: u32) -> usize {
-    let words_of = |request: &Request| {
-        let whole = matches!(request, Request::Send(send) if send.extent.is_whole(payload));
-        3 + Kind::of_request(request).extension_words(whole)
-    };
-    match &message.body {
-        Body::Request(request) => words_of(request),
-        Body::Extended(_, request) => words_of(request) + 1,
-        body => 3 + Kind::of(body).extension_words(false),
-    }
+    let whole = matches!(message.body, Body::Request(Request::Send(send)) if send.extent.is_whole(payload));
+    let extended = (message.base.queue() != QueueName::NONE) as usize;
+    3 + Kind::of(&message.body).extension_words(whole) + extended
 }
 
 /// Words of the header that begins with `first`; `None` if there is no such kind.
@@ -134,11 +128,6 @@ pub(crate) fn emit(message: &Message, stamp: u16, payload: u32, mut store: impl 
     let (mut second, mut flags) = (0, 0);
     match &message.body {
         Body::Request(request) => (second, flags) = emit_request(request, payload, &mut store),
-        Body::Extended(queue, request) => {
-            (second, flags) = emit_request(request, payload, &mut store);
-            flags |= EXTENDED;
-            store(words_for(message, payload) - 1, queue.0.into());
-        }
         Body::Answer(Answer::Acknowledge) => {}
         Body::Answer(Answer::Refuse(refusal)) => (second, flags) = (number_of(*refusal), IMMEDIATE),
         Body::Answer(Answer::ReadResponse(response)) => store(3, pair(response.total, response.offset)),
@@ -148,6 +137,10 @@ pub(crate) fn emit(message: &Message, stamp: u16, payload: u32, mut store: impl 
             flags |= flag(datagram.solicited, SOLICITED) | flag(datagram.global_header, GLOBAL);
             store(3, pair(datagram.q_key, datagram.source_lid.into()));
         }
+    }
+    if let Some(queue) = message.base.queue().number() {
+        flags |= EXTENDED;
+        store(words_for(message, payload) - 1, queue.0.into());
     }
     let (ends, numbers) = base_words(message.base, second);
     store(1, ends);
@@ -214,21 +207,6 @@ fn emit_request(request: &Request, payload: u32, store: &mut impl FnMut(usize, u
 /// in words and the payload's in bytes.
 #[inline]
 pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> {
-    if words[0] >> 24 & EXTENDED != 0 { parse_extended(*words) } else { parse_plain(words) }
-}
-
-/// A header with the number of a shared receive queue behind it, which only requests have.
-#[cold]
-fn parse_extended(mut words: [u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> {
-    words[0] &= !(EXTENDED << 24);
-    let (entry, count, payload) = parse_plain(&words)?;
-    let Entry::Message(Message { base, body: Body::Request(request) }) = entry else { return None };
-    let body = Body::Extended(queue_of(words[count])?, request);
-    Some((Entry::Message(Message { base, body }), count + 1, payload))
-}
-
-#[inline(always)]
-fn parse_plain(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> {
     let kind = Kind::from_number((words[0] >> 16) as u8)?;
     let flags = words[0] >> 24 & 0xff;
     if flags & !FLAGS != 0 {
@@ -236,8 +214,13 @@ fn parse_plain(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> {
     }
     let payload = high(words[0]);
     let whole = flags & WHOLE != 0;
-    let base = base_of(words[1], words[2])?;
-    let count = 3 + kind.extension_words(whole);
+    let mut base = base_of(words[1], words[2])?;
+    let mut count = 3 + kind.extension_words(whole);
+    if flags & EXTENDED != 0 {
+        // Rare, and out of the way; what comes back is a number, so that the header is put together in registers.
+        base = base.for_queue(queue_behind(kind, words[count])?);
+        count += 1;
+    }
     if kind == Kind::Padding {
         return Some((Entry::Padding, count, payload));
     }
@@ -303,9 +286,12 @@ fn parse_plain(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> {
     Some((Entry::Message(Message { base, body }), count, payload))
 }
 
-/// The number of a shared receive queue; `None` if it is none.
-fn queue_of(word: u64) -> Option<SrqNumber> {
-    (word <= QpNumber::MASK.into()).then_some(SrqNumber(word as u32))
+/// The shared receive queue that the last word of a header names; `None` if there is no such number, or the header is not that of
+/// a request.
+#[cold]
+fn queue_behind(kind: Kind, word: u64) -> Option<QueueName> {
+    let named = kind.is_request() && (1..=QpNumber::MASK.into()).contains(&word);
+    named.then(|| QueueName::of(SrqNumber(word as u32)))
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ impl ShortSend {
 
 #[cfg(test)]
 mod tests {
+
     use proptest::prelude::*;
 
     use super::*;
@@ -74,7 +75,7 @@ mod tests {
             solicited: bool, acknowledged in prop::option::of(0u32..1 << 24), payload in 0u32..=8192, stamp: u16
         ) {
             let (destination, source) = (QpNumber(destination), QpNumber(source));
-            let base = BaseHeader { destination, source, psn: Psn(psn), attempt };
+            let base = BaseHeader::new(destination, source, Psn(psn), attempt);
             let short = ShortSend { base, solicited, acknowledges: acknowledged.map(Psn) };
             let mut words = [0; HEADER_WORDS];
             words[0] = emit(&short.to_message(payload), stamp, payload, |at, word| words[at] = word);

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const BASE: BaseHeader =
-    BaseHeader { destination: QpNumber(2), source: QpNumber(3), psn: Psn(0), attempt: 0 };
+const BASE: BaseHeader = BaseHeader::new(QpNumber(2), QpNumber(3), Psn(0), 0);
 
 fn emitted(body: Body, payload: u32) -> [u64; HEADER_WORDS] {
     let mut words = [0; HEADER_WORDS];
@@ -87,10 +86,12 @@ fn only_requests_are_for_a_shared_receive_queue_and_its_number_has_24_bits() {
     let send =
         SendFragment { extent: Extent::whole(9), immediate: None, solicited: false, acknowledges: None };
     let plain = emitted(Body::Request(Request::Send(send)), 9);
-    let extended = Body::Extended(SrqNumber(77), Request::Send(send));
-    let words = emitted(extended, 9);
+    let queue = QueueName::of(SrqNumber(77));
+    let extended = Message { base: BASE.for_queue(queue), body: Body::Request(Request::Send(send)) };
+    let mut words = [0; HEADER_WORDS];
+    words[0] = emit(&extended, 0, 9, |at, word| words[at] = word);
     assert!(parse(&words).is_some() && words_of(words[0]) == words_of(plain[0]).map(|count| count + 1));
-    for wrong in [1 << 24, u64::MAX] {
+    for wrong in [0, 1 << 24, u64::MAX] {
         let mut words = words;
         words[3] = wrong;
         assert!(parse(&words).is_none(), "{wrong:#x}");
@@ -106,7 +107,7 @@ fn only_requests_are_for_a_shared_receive_queue_and_its_number_has_24_bits() {
 fn message() -> impl Strategy<Value = (Message, u32)> {
     let base =
         (0u32..1 << 24, 0u32..1 << 24, 0u32..1 << 24, any::<u8>()).prop_map(|(to, from, psn, attempt)| {
-            BaseHeader { destination: QpNumber(to), source: QpNumber(from), psn: Psn(psn), attempt }
+            BaseHeader::new(QpNumber(to), QpNumber(from), Psn(psn), attempt)
         });
     let fragment = (0u32..=8192, 0u32..1 << 30, 0u32..1 << 30)
         .prop_map(|(payload, offset, behind)| (Extent { total: offset + payload + behind, offset }, payload));
@@ -160,11 +161,11 @@ fn message() -> impl Strategy<Value = (Message, u32)> {
     );
     let queue = prop::option::of((0u32..1 << 24).prop_map(SrqNumber));
     (base, body, queue).prop_map(|(base, (body, payload), queue)| {
-        let body = match (body, queue) {
-            (Body::Request(request), Some(queue)) => Body::Extended(queue, request),
-            (body, _) => body,
+        let queue = match (body, queue) {
+            (Body::Request(_), Some(queue)) => QueueName::of(queue),
+            _ => QueueName::NONE,
         };
-        (Message { base, body }, payload)
+        (Message { base: base.for_queue(queue), body }, payload)
     })
 }
 

@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn short_send(psn: u32) -> ShortSend {
-        let base = BaseHeader { destination: QpNumber(2), source: QpNumber(3), psn: Psn(psn), attempt: 0 };
+        let base = BaseHeader::new(QpNumber(2), QpNumber(3), Psn(psn), 0);
         ShortSend { base, solicited: false, acknowledges: None }
     }
 

@@ -95,8 +95,7 @@ impl Ring {
 }
 
 fn send(psn: u32, solicited: bool, acknowledges: Option<u32>) -> ShortSend {
-    let base =
-        BaseHeader { destination: QpNumber(2), source: QpNumber(3), psn: Psn(psn), attempt: psn as u8 };
+    let base = BaseHeader::new(QpNumber(2), QpNumber(3), Psn(psn), psn as u8);
     ShortSend { base, solicited, acknowledges: acknowledges.map(Psn) }
 }
 

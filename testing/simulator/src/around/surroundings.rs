@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use nonic_protocol::{
     Access, Answer, Arrived, AtomicChange, BaseHeader, Body, CompletionOpcode, Direct, Event, Extent,
-    Happening, Key, LocalTurn, Message, NotChanged, Operation, Outcome, QpNumber, QpType, ReadPushed,
-    Receive, Refusal, RemoteRange, Request, SendPull, Slot, SrqNumber, Status, Step, Surroundings,
+    Happening, Key, LocalTurn, Message, NotChanged, Operation, Outcome, QpNumber, QpType, QueueName,
+    ReadPushed, Receive, Refusal, RemoteRange, Request, SendPull, Slot, SrqNumber, Status, Step,
+    Surroundings,
 };
 
 use super::Around;
@@ -61,12 +62,12 @@ impl Surroundings<(), Duration> for Around<'_> {
         &mut self,
         (): &(),
         message: &Message,
-        queue: Option<SrqNumber>,
+        queue: QueueName,
         from: RemoteRange,
         count: u32,
     ) -> ReadPushed {
         let oldest = *self.node().owed.front().expect("an answer is owed for a request");
-        assert_eq!(self.scene.named_by(oldest), queue, "a read is judged by another queue");
+        assert_eq!(self.scene.named_by(oldest), queue.number(), "a read is judged by another queue");
         let (address, end) = (from.address, from.address + u64::from(count));
         if !self.node().allows(from.key, address, count.into(), WORD) {
             let serial = self.node().owed.pop_front().expect("an answer is owed for a request");

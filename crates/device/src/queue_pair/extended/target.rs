@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use nonic_memory::ZoneId;
-use nonic_protocol::{Completion, QpNumber, Receive, SrqNumber};
+use nonic_protocol::{Completion, QpNumber, QueueName, Receive, SrqNumber};
 
 use super::opened::Openings;
 use crate::completion_queue::{CompletionQueue, SendCredit};
@@ -152,14 +152,9 @@ impl QueuePair {
 
     /// The same for an answer that is sent later.
     #[inline]
-    pub(crate) fn zone_of_queue(&self, queue: Option<SrqNumber>) -> Option<ZoneId> {
-        match (self.target(), queue) {
-            (None, _) => Some(self.zone.id()),
-            (Some(target), Some(queue)) => {
-                target.domain.members().queue(queue).map(|queue| queue.zone().id())
-            }
-            (Some(_), None) => None,
-        }
+    pub(crate) fn zone_of_queue(&self, queue: QueueName) -> Option<ZoneId> {
+        let Some(target) = self.target() else { return Some(self.zone.id()) };
+        target.domain.members().queue(queue.number()?).map(|queue| queue.zone().id())
     }
 
     /// Whether receives of it may complete there.
