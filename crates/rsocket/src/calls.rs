@@ -8,6 +8,7 @@ use nonic_memory::SharedSlice;
 use nonic_sys::RawFd;
 
 use crate::datagram::Datagram;
+use crate::event_poll;
 use crate::options::Value;
 use crate::stream::{Direction, Stream};
 use crate::table::Socket;
@@ -77,8 +78,11 @@ pub fn shut_down(number: RawFd, how: i32) -> Result<()> {
     }
 }
 
-/// Gives it back, its descriptor too (`rclose`).
+/// Gives it back, its descriptor too (`rclose`): a socket, which no event poll watches any more, or an event poll.
 pub fn close(number: RawFd) -> Result<()> {
+    if event_poll::close(number)? {
+        return Ok(());
+    }
     match Socket::take(number)? {
         Socket::Stream(stream) => stream.close(),
         Socket::Datagram(socket) => socket.close(),

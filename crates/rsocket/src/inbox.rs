@@ -140,6 +140,11 @@ impl Entry {
         }
     }
 
+    /// Whether it has told something that was not looked at.
+    pub fn has_news(&self) -> bool {
+        self.told.load(Ordering::SeqCst)
+    }
+
     /// What it told is about to be looked at: what happens from now on it tells anew.
     pub fn is_looked_at(&self) {
         self.told.store(false, Ordering::SeqCst);

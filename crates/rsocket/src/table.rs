@@ -81,6 +81,14 @@ impl Socket {
         }
     }
 
+    /// The device that it goes over, once it has one.
+    pub(crate) fn device(&self) -> Option<Arc<Context>> {
+        match self {
+            Self::Stream(stream) => stream.device(),
+            Self::Datagram(socket) => socket.device(),
+        }
+    }
+
     /// A thread waits for it by an inbox. The device, if there is one yet.
     pub(crate) fn begin_wait(&self) -> Option<Arc<Context>> {
         match self {

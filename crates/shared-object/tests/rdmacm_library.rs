@@ -11,8 +11,8 @@ use std::process::{Command, Output};
 /// Where Debian installs the original.
 const ORIGINAL: &str = "/usr/lib/x86_64-linux-gnu/librdmacm.so.1";
 
-/// What each version node holds. 1.4 is of later releases than the header we follow.
-const NODES: [(&str, &str); 5] = [
+/// What each version node holds. 1.4 and 1.5 are of later releases than the header we follow.
+const NODES: [(&str, &str); 6] = [
     (
         "1.0",
         "rdma_accept rdma_ack_cm_event rdma_bind_addr rdma_connect rdma_create_ep rdma_create_event_channel \
@@ -29,6 +29,7 @@ const NODES: [(&str, &str); 5] = [
     ("1.2", "rdma_establish rdma_init_qp_attr"),
     ("1.3", "rdma_get_remote_ece rdma_reject_ece rdma_set_local_ece"),
     ("1.4", "rdma_query_addrinfo rdma_resolve_addrinfo rdma_write_cm_event"),
+    ("1.5", "repoll_create repoll_ctl repoll_wait"),
 ];
 
 fn rdmacm_library() -> PathBuf {

@@ -130,7 +130,9 @@ pub use process_memory::{
     Piece, allow_any_tracer, may_administer, may_bind_any_port, may_lock, open_process, process_has_ended,
     process_is_ending, process_is_stopped, read_process, read_process_into,
 };
-pub use program_socket::{PollEvent, connect_number, control_events, events_now, open_tcp, time_of};
+pub use program_socket::{
+    PollEvent, connect_number, control_events, events_now, open_event_poll, open_tcp, time_of,
+};
 pub use range_lock::{
     LockedByte, RangeLock, lock_byte_within, locked_by_others, try_lock_range, unlock_range,
 };

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::time::Duration;
 
+use rustix::event::epoll;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// An event of an event poll (`struct epoll_event`).
@@ -35,6 +36,12 @@ pub fn connect_number(number: RawFd, address: SocketAddr) -> io::Result<()> {
     // SAFETY: used for this call only, in which the kernel looks the number up itself.
     let socket = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(rustix::net::connect(socket, &address)?)
+}
+
+/// An event poll for the program, without anything in it.
+pub fn open_event_poll(closed_by_exec: bool) -> io::Result<RawFd> {
+    let flags = if closed_by_exec { epoll::CreateFlags::CLOEXEC } else { epoll::CreateFlags::empty() };
+    Ok(epoll::create(flags)?.into_raw_fd())
 }
 
 /// `epoll_ctl(2)`.

@@ -392,7 +392,7 @@ fn group() -> Verdict {
 
 fn promises(environment: Environment) -> Verdict {
     let place = Place::prepare(environment)?;
-    for name in ["rdmacm_refusals", "rdmacm_events", "rdmacm_later", "rdmacm_processes"] {
+    for name in ["rdmacm_refusals", "rdmacm_events", "rdmacm_later", "rdmacm_processes", "event_polls"] {
         let binary = compile_rdmacm(name)?;
         judge(&place.nonic_run([binary.display().to_string()])?.run()?)?;
     }

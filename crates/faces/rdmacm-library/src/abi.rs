@@ -2,7 +2,7 @@
 
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 
-pub use libc::{fd_set, iovec, msghdr, pollfd, sockaddr, timeval};
+pub use libc::{epoll_event, fd_set, iovec, msghdr, pollfd, sockaddr, timeval};
 
 macro_rules! opaque {
     ($($name:ident),* $(,)?) => {$(

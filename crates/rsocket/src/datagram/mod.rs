@@ -176,6 +176,13 @@ impl Datagram {
     }
 }
 
+impl Datagram {
+    /// The device that it goes over, once it has one.
+    pub(crate) fn device(&self) -> Option<Arc<Context>> {
+        self.lock().port.as_ref().map(|port| Arc::clone(port.context()))
+    }
+}
+
 impl Awaited for Datagram {
     fn wakeup(&self) -> &Arc<Wakeup> {
         &self.wakeup

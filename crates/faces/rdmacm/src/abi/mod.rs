@@ -24,4 +24,4 @@ pub use nonic_verbs::abi::{
 };
 pub use numbers::*;
 
-pub use libc::{fd_set, iovec, msghdr, pollfd, sockaddr, timeval};
+pub use libc::{epoll_event, fd_set, iovec, msghdr, pollfd, sockaddr, timeval};

@@ -3,17 +3,18 @@
 use core::ffi::{c_int, c_ulong};
 use core::time::Duration;
 
-use nonic_rsocket::{DescriptorSet, PollEntry};
+use nonic_rsocket::{DescriptorSet, PollEntry, PollEvent};
 use nonic_verbs::errno::Errno;
 use nonic_verbs::guard;
 
 use super::refused;
-use crate::abi::{fd_set, pollfd, timeval};
+use crate::abi::{epoll_event, fd_set, pollfd, timeval};
 
 /// More entries than a process can have descriptors.
 const ENTRIES_MAX: usize = 1 << 20;
 
 const _: () = assert!(size_of::<PollEntry>() == size_of::<pollfd>());
+const _: () = assert!(size_of::<PollEvent>() == size_of::<epoll_event>());
 const _: () = assert!(size_of::<DescriptorSet>() == size_of::<fd_set>());
 
 /// `rpoll`: how many are ready; -1 with `EINTR`, `EINVAL`, `EFAULT`.
@@ -66,5 +67,57 @@ pub(crate) unsafe extern "C-unwind" fn rselect(
             }
         }
         Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
+    })
+}
+
+/// `repoll_create`: an event poll; -1 with `EMFILE` or `ENFILE`. Of `flags` only `EPOLL_CLOEXEC` counts, so that the sizes of
+/// `epoll_create(2)` do no harm. It is given back with `rclose`.
+pub(crate) unsafe extern "C-unwind" fn repoll_create(flags: c_int) -> c_int {
+    guard::or_minus_one(|| {
+        nonic_rsocket::create_event_poll(flags & libc::EPOLL_CLOEXEC != 0).map_err(refused)
+    })
+}
+
+/// `repoll_ctl`: 0, or -1 with `EBADF` (no event poll, or nothing under the number), `EEXIST`, `ENOENT`, `EFAULT`, or `EINVAL`
+/// (another operation, or an event poll in an event poll).
+pub(crate) unsafe extern "C-unwind" fn repoll_ctl(
+    poll: c_int,
+    operation: c_int,
+    socket: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    guard::or_minus_one(|| {
+        let asked = if operation == libc::EPOLL_CTL_DEL {
+            PollEvent::default()
+        } else if event.is_null() {
+            return Err(Errno::EFAULT);
+        } else {
+            // SAFETY: the program's event is readable.
+            unsafe { event.cast::<PollEvent>().read_unaligned() }
+        };
+        nonic_rsocket::control_event_poll(poll, operation, socket, asked).map_err(refused)?;
+        Ok(0)
+    })
+}
+
+/// `repoll_wait`: how many events there are; -1 with `EBADF` (no event poll), `EINVAL` (no room for any), `EFAULT`, `EINTR`.
+pub(crate) unsafe extern "C-unwind" fn repoll_wait(
+    poll: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: c_int,
+) -> c_int {
+    guard::or_minus_one(|| {
+        let most = usize::try_from(most).ok().filter(|most| *most > 0).ok_or(Errno::EINVAL)?;
+        if events.is_null() {
+            return Err(Errno::EFAULT);
+        }
+        let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
+        let found = nonic_rsocket::wait_event_poll(poll, most, timeout).map_err(refused)?;
+        for (place, event) in found.iter().enumerate() {
+            // SAFETY: the program's array has room for as many as it says, of which these are no more.
+            unsafe { events.add(place).cast::<PollEvent>().write_unaligned(*event) };
+        }
+        Ok(c_int::try_from(found.len()).unwrap_or(c_int::MAX))
     })
 }
