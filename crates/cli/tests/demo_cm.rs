@@ -5,7 +5,6 @@ mod support;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -88,7 +87,7 @@ fn no_device_and_libraries_that_are_not_those_are_said() {
     support::library();
     assert!(failed_step(nonic().env("NONIC_DEVICES", "0")).contains("no device"));
     let folder = support::scratch();
-    let real = Path::new(env!("CARGO_BIN_EXE_nonic")).with_file_name("nonic-lib");
+    let real = support::program().with_file_name("nonic-lib");
     symlink(real.join("libibverbs.so.1"), folder.join("libibverbs.so.1")).unwrap();
     let words = failed_step(nonic().env("NONIC_LIB_DIR", &*folder));
     assert!(words.contains("cannot be loaded") && words.contains("librdmacm.so.1"), "{words}");

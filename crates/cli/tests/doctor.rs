@@ -65,7 +65,7 @@ fn scif_is_tried_and_its_ports_are_listed_with_node_and_owner() {
 fn missing_libraries_of_scif_and_udapl_are_noted_and_verbs_still_work() {
     support::library();
     let folder = support::scratch();
-    let engine = std::path::Path::new(env!("CARGO_BIN_EXE_nonic")).with_file_name("libnonic.so");
+    let engine = support::program().with_file_name("libnonic.so");
     std::os::unix::fs::symlink(engine, folder.join("libibverbs.so.1")).expect("a link can be made");
     let report = report(nonic().env("NONIC_LIB_DIR", &*folder), 0);
     assert_eq!(line(&report, "libscif.so.0")["mark"], "note");

@@ -10,7 +10,7 @@ use support::{Outcome, nonic, run, scratch, stub_folder, wrapped};
 /// A shell that runs this script, with the command as `$NONIC` and its libraries in `folder`.
 fn shell(folder: &Path, script: &str) -> Command {
     let mut shell = wrapped(&[], Path::new("sh"));
-    shell.args(["-e", "-c", script]).env("NONIC", env!("CARGO_BIN_EXE_nonic")).env("NONIC_LIB_DIR", folder);
+    shell.args(["-e", "-c", script]).env("NONIC", support::program()).env("NONIC_LIB_DIR", folder);
     shell
 }
 

@@ -19,7 +19,8 @@ fn lines(readme: &str, prefix: &str, build: &str) -> String {
 fn what_the_readme_installs_works_where_it_is_put() {
     support::library();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let build = Path::new(env!("CARGO_BIN_EXE_nonic")).parent().expect("it is in a folder");
+    let program = support::program();
+    let build = program.parent().expect("it is in a folder");
     let readme = std::fs::read_to_string(root.join("README.md")).expect("it can be read");
     let folder = scratch();
     let prefix = folder.to_str().expect("it is text");

@@ -318,7 +318,7 @@ fn an_installed_command_finds_its_libraries_through_links_too() {
 }
 
 fn copied_command(folder: &Path) -> PathBuf {
-    file(folder, "nonic", &fs::read(env!("CARGO_BIN_EXE_nonic")).unwrap(), 0o755)
+    file(folder, "nonic", &fs::read(support::program()).unwrap(), 0o755)
 }
 
 #[test]

@@ -84,7 +84,10 @@ pub fn library(name: &str) -> Verdict<PathBuf> {
 }
 
 fn locate() -> Result<Toolbox, String> {
-    let here = std::env::current_exe().map_err(|e| format!("cannot find this test's own file: {e}"))?;
+    let here = match std::env::var_os("NONIC_TESTED_BUILD") {
+        Some(build) => Path::new(&build).join("nonic"),
+        None => std::env::current_exe().map_err(|e| format!("cannot find this test's own file: {e}"))?,
+    };
     // target/<profile>/deps/<test>: the command is one folder up, the libraries in a folder beside it.
     for folder in here.ancestors().skip(1).take(3) {
         let nonic = folder.join("nonic");

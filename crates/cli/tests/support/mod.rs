@@ -47,14 +47,22 @@ impl Outcome {
     }
 }
 
+/// The command under test: that of the build which `NONIC_TESTED_BUILD` names, or the one cargo built with this test.
+pub(crate) fn program() -> PathBuf {
+    match std::env::var_os("NONIC_TESTED_BUILD") {
+        Some(folder) => Path::new(&folder).join("nonic"),
+        None => PathBuf::from(env!("CARGO_BIN_EXE_nonic")),
+    }
+}
+
 /// The command, with no setting of nonic or the loader left in its environment.
 pub(crate) fn nonic() -> Command {
-    wrapped(&[], Path::new(env!("CARGO_BIN_EXE_nonic")))
+    wrapped(&[], &program())
 }
 
 /// The command behind the words of another one, like `setpriv` or `unshare`.
 pub(crate) fn nonic_behind(words: &[&str]) -> Command {
-    wrapped(words, Path::new(env!("CARGO_BIN_EXE_nonic")))
+    wrapped(words, &program())
 }
 
 /// A program behind the words of another one, in an environment without settings.
@@ -189,12 +197,14 @@ pub(crate) fn compiled(folder: &Path, flags: &[&str]) -> Option<PathBuf> {
 pub(crate) fn library() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
-        let folder = Path::new(env!("CARGO_BIN_EXE_nonic")).parent().expect("it is in a folder");
+        let program = program();
+        let folder = program.parent().expect("it is in a folder");
         let built = |name: &str| folder.join("nonic-lib").join(name).exists();
         let names = ["libibverbs.so.1", "librdmacm.so.1", "libscif.so.0", "libdat.so.1", "libdaplnonic.so.2"];
         if names.into_iter().all(built) {
             return;
         }
+        assert!(std::env::var_os("NONIC_TESTED_BUILD").is_none(), "no build of the workspace in {folder:?}");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--package", "nonic-shared-object", "--package", "nonic-scif-library"]);
         cargo.args(["--package", "nonic-dat-library", "--package", "nonic-dat-provider"]);

@@ -18,8 +18,7 @@ pub(crate) struct Waiting {
 impl Waiting {
     pub(crate) fn start(side: &str, command: &mut Command) -> Self {
         super::library();
-        let library =
-            std::path::Path::new(env!("CARGO_BIN_EXE_nonic")).with_file_name("nonic-lib/libibverbs.so.1");
+        let library = super::program().with_file_name("nonic-lib/libibverbs.so.1");
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
         let command = command.args(["doctor-peer", "reach", side, "brisk"]).arg(library);
