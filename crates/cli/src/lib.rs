@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod completions;
 #[allow(unsafe_code)] // As `verbs`.
 mod dat;
 mod dat_options;
@@ -67,6 +68,7 @@ enum Command {
     Bench(bench::BenchArguments),
     BenchScale(bench::ScaleArguments),
     Doctor(doctor::DoctorArguments),
+    Completions(completions::CompletionsArguments),
     #[command(hide = true)]
     BenchPeer(bench::PeerArguments),
     #[command(hide = true)]
@@ -94,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::BenchScale(arguments) => bench::scale_main(&arguments),
         Command::BenchScalePeer(arguments) => bench::scale_peer_main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
+        Command::Completions(arguments) => completions::main(&arguments),
         Command::DemoPeer(arguments) => demo::peer_main(&arguments),
         Command::DemoCmPeer(arguments) => demo::cm_peer_main(&arguments),
         Command::DemoDatPeer(arguments) => demo::dat_peer_main(&arguments),

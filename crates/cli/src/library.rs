@@ -147,6 +147,7 @@ fn places(program_folder: &Path) -> Vec<PathBuf> {
         }
         places.push(parent.join("lib/nonic"));
         places.push(parent.join("lib").join(triplet).join("nonic"));
+        places.push(parent.join("lib64/nonic"));
     }
     places
 }
@@ -169,9 +170,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_installed_command_looks_in_both_usual_library_folders() {
+    fn an_installed_command_looks_in_the_usual_library_folders() {
         let triplet = format!("/usr/lib/{}-linux-gnu/nonic", std::env::consts::ARCH);
-        let expected = ["/usr/bin/nonic-lib", "/usr/lib/nonic", triplet.as_str()].map(PathBuf::from);
+        let expected = ["/usr/bin/nonic-lib", "/usr/lib/nonic", triplet.as_str(), "/usr/lib64/nonic"];
+        let expected = expected.map(PathBuf::from);
         assert_eq!(places(Path::new("/usr/bin")), expected);
     }
 

@@ -18,6 +18,7 @@ fn help_names_every_command_and_no_hidden_one() {
         for command in COMMANDS {
             assert!(text.contains(&format!("\n  {command} ")), "no {command} in {text}");
         }
+        assert!(text.contains("\n  completions "), "{text}");
         assert!(!text.contains("peer"), "{text}");
     }
 }

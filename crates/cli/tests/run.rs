@@ -302,7 +302,7 @@ fn a_wrong_library_folder_is_named_and_nothing_runs() {
 fn an_installed_command_finds_its_libraries_through_links_too() {
     let root = scratch();
     let multiarch = format!("lib/{}-linux-gnu/nonic", std::env::consts::ARCH);
-    for place in ["lib/nonic", &multiarch, "bin/nonic-lib"] {
+    for place in ["lib/nonic", &multiarch, "lib64/nonic", "bin/nonic-lib"] {
         let root = root.join(place.replace('/', "-"));
         fs::create_dir_all(root.join("bin")).unwrap();
         fs::create_dir_all(root.join(place)).unwrap();
