@@ -7,7 +7,7 @@
 //! arguments stands for many.
 //!
 //! The node's number changes with the release: 34 from release 34 to 56, then 57, 59 and 64; each has the
-//! same symbols, the last two some more.
+//! same symbols, the last two some more, of which the last releases under 34, and 57, have one.
 
 use core::ffi::{c_int, c_void};
 
@@ -71,6 +71,8 @@ in_new_nodes! {
 }
 
 versions! {
+    nonic_private_errno =>
+        "ibv_cmd_create_cq_ex2@IBVERBS_PRIVATE_34", "ibv_cmd_create_cq_ex2@IBVERBS_PRIVATE_57";
     nonic_private_nothing =>
         "verbs_register_driver_34@@IBVERBS_PRIVATE_34", "verbs_register_driver_57@@IBVERBS_PRIVATE_57",
         "verbs_register_driver_59@@IBVERBS_PRIVATE_59", "verbs_register_driver_64@@IBVERBS_PRIVATE_64";
