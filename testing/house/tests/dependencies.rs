@@ -81,3 +81,28 @@ fn another_licence_and_another_source_are_faults() {
     let elsewhere = faults_of("MIT".into(), "git+https://example.org/a");
     assert_eq!(elsewhere, ["a 1 comes from git+https://example.org/a, not from crates.io"]);
 }
+
+#[test]
+fn what_crates_io_gets_depends_on_nothing_that_it_does_not_get() {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--locked", "--format-version=1", "--no-deps"]).current_dir(root());
+    let output = cargo.output().expect("cargo starts");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    let packages = metadata["packages"].as_array().expect("cargo lists packages");
+    // An empty list: to nobody.
+    let published: Vec<_> = packages.iter().filter(|package| package["publish"].is_null()).collect();
+    let is_published = |name: &Value| published.iter().any(|package| package["name"] == *name);
+    assert!(published.len() > 5 && published.len() < packages.len(), "{} are published", published.len());
+    for package in &published {
+        let of_workspace = package["dependencies"].as_array().unwrap().iter();
+        for used in of_workspace.filter(|used| !used["path"].is_null() && used["kind"] != "dev") {
+            let fine = is_published(&used["name"]) && used["req"] != "*";
+            assert!(fine, "{} needs {}, which crates.io does not get", package["name"], used["name"]);
+        }
+        assert!(
+            package["description"].is_string() && package["repository"].is_string(),
+            "{}",
+            package["name"]
+        );
+    }
+}
