@@ -48,7 +48,7 @@ pub(super) fn examine() -> (Vec<Line>, bool) {
 /// Loads the library in a process of its own, where it can do no harm.
 fn loaded(folder: &LibraryFolder) -> Result<Vec<Line>, Line> {
     const NAME: &str = "loads";
-    let fix = "build again (cargo build --release); nonic needs glibc 2.36 or newer";
+    let fix = "build again (cargo build --release); nonic needs glibc 2.34 or newer";
     let seen = ask_helper::<Seen>(&["library".as_ref(), folder.verbs_library().as_os_str()])
         .map_err(|error| Line::problem(NAME, error.to_string(), fix))?;
     if let Some(error) = seen.error {
