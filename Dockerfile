@@ -19,7 +19,7 @@ FROM debian:12-slim
 ARG PROGRAMS="ibverbs-utils perftest"
 RUN --mount=type=bind,from=builder,source=/packages,target=/packages \
     apt-get update && apt-get install --yes --no-install-recommends /packages/nonic_*.deb $PROGRAMS && \
-    rm -rf /var/lib/apt/lists/*
+    rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
 USER 65534:65534
 ENTRYPOINT ["nonic"]
 CMD ["demo"]
