@@ -109,9 +109,12 @@ pub enum RegisterError {
     /// It has windows.
     #[error("windows are bound to the region")]
     Bound,
-    /// A region of device memory, which stays where it is.
-    #[error("the region is of device memory")]
+    /// A region of device memory, which stays where it is, or of none.
+    #[error("the region is not of the program's memory")]
     OfDevice,
+    /// On-demand paging where the kernel does not copy for this process.
+    #[error("a sandbox forbids process_vm_readv or process_vm_writev, which on-demand paging needs")]
+    NoPaging,
     /// A shadow of a shadow.
     #[error("the region is a shadow itself")]
     AlreadyShadow,

@@ -79,7 +79,7 @@ pub use port::{GidEntry, GidKind, PortAttributes};
 pub use process::{fork_init, is_fork_initialized};
 pub use program_memory::ProgramAddress;
 pub use queue_pair::{OpenedQueuePair, Posting, QueuePair, QueuePairObserver, QueuePairRequest};
-pub use region::{Region, RegionChange, RegionMemory, RegionRequest};
+pub use region::{PrefetchError, Region, RegionChange, RegionMemory, RegionRequest};
 pub use shared_receive_queue::{
     DomainError, DomainFile, ExtendedDomain, SharedReceiveObserver, SharedReceiveQueue,
 };

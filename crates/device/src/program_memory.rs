@@ -17,9 +17,18 @@ impl ProgramAddress {
     /// # Safety
     /// As long as a region stands that was registered at this address, the memory in it is only accessed as memory is that other
     /// threads and processes write at any time: no Rust reference leads there while requests or peers may write, and none that
-    /// may be written through while they may read. It stays mapped, and with the rights it has, until the region is deregistered.
+    /// may be written through while they may read. It stays mapped, and with the rights it has, until the region is deregistered,
+    /// unless it is [`RegionMemory::OnDemand`].
+    ///
+    /// [`RegionMemory::OnDemand`]: crate::RegionMemory::OnDemand
     #[inline]
     pub const unsafe fn new(address: usize) -> Self {
+        Self(address)
+    }
+
+    /// One that was named before: of a region that stands.
+    #[inline]
+    pub(crate) const fn again(address: usize) -> Self {
         Self(address)
     }
 

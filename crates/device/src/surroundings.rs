@@ -13,7 +13,7 @@ use nonic_transport::FRAGMENT;
 use crate::async_event::AsyncEventKind;
 use crate::queue_pair::ReceivesFrom;
 use crate::queue_pair::{Arrival, Inner, Path, QueuePair};
-use crate::requester::cut;
+use crate::requester::{cut, gathered};
 
 impl Surroundings<Path, Instant> for &QueuePair {
     type Arrival<'a> = Arrival<'a>;
@@ -63,6 +63,13 @@ impl Surroundings<Path, Instant> for &QueuePair {
         offset: u64,
         count: u64,
     ) -> bool {
+        if source.iter().any(SharedSlice::is_paged) {
+            return match gathered(&cut(source, offset as usize, count as usize)) {
+                Some(mut bytes) => path.link.push(message, &[SharedSlice::of_private(&mut bytes)]).is_ok(),
+                // The request fails as soon as `with_source` is through with it.
+                None => true,
+            };
+        }
         let total: usize = source.iter().map(|slice| slice.length()).sum();
         if count as usize == total {
             path.link.push(message, source).is_ok()

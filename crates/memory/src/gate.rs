@@ -47,6 +47,10 @@ pub enum AccessError {
         /// What was wanted.
         wanted: Access,
     },
+    /// Memory that is paged on demand, of which the program has not all, or may not do with it what was wanted. Only whoever
+    /// copies finds out.
+    #[error("memory that is paged on demand is not there, or not to be written to")]
+    NotThere,
 }
 
 /// Where an allowed access leads. Only the gate makes one, so whoever has none cannot name the bytes; nor can whoever has one name

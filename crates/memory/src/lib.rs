@@ -17,6 +17,7 @@ mod operation_slots;
 mod own_memory;
 #[cfg(not(loom))]
 mod own_shadows;
+mod paging;
 #[cfg(not(loom))]
 mod shadow;
 #[cfg(not(loom))]
@@ -39,6 +40,7 @@ pub use operation_slots::{Inside, OperationGuard, OperationSlots, OwnSlots};
 pub use own_memory::{OwnMemory, OwnOperation};
 #[cfg(not(loom))]
 pub use own_shadows::ShadowBytes;
+pub use paging::Paging;
 #[cfg(not(loom))]
 pub use shadow::{CommonShadow, InCommon, Shadow, ShadowError, Shadows};
 #[cfg(not(loom))]

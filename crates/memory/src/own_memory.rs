@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OwnSlots, Place,
-    Shadows, SharedSlice, Translation, ZoneId, admit, resolve,
+    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OwnSlots, Paging,
+    Place, Shadows, SharedSlice, Translation, ZoneId, admit, resolve,
 };
 
 /// Everything registered in this process.
@@ -27,7 +27,12 @@ impl OwnMemory {
     /// Begins an operation.
     #[inline(always)]
     pub fn enter(&self) -> OwnOperation<'_> {
-        OwnOperation { memory: self, _slot: self.slots.enter(nonic_sys::light_fences_are_free) }
+        OwnOperation {
+            memory: self,
+            _slot: self.slots.enter(nonic_sys::light_fences_are_free),
+            on_demand: Paging::on_demand(),
+            null: Paging::null(),
+        }
     }
 
     /// The slots of this process's own operations, for whoever revokes.
@@ -50,6 +55,13 @@ impl OwnMemory {
         &self.shadows
     }
 
+    /// Whether the bytes a local key leads to are paged, so that nobody but this process finds them.
+    pub fn is_paged(&self, zone: ZoneId, key: Key, range: AddressRange) -> bool {
+        let found = admit(&self.table, zone, key, KeyUse::Local, range, Access::LOCAL_READ);
+        let translation = found.map(|place| place.translation());
+        matches!(translation, Some(Translation::OnDemand { .. } | Translation::Null))
+    }
+
     /// Whether every byte a local key leads to can be mapped by peers.
     pub fn is_mappable(&self, zone: ZoneId, key: Key, range: AddressRange) -> bool {
         let Ok(place) = resolve(&self.table, zone, key, KeyUse::Local, range, Access::LOCAL_READ) else {
@@ -65,7 +77,11 @@ impl OwnMemory {
             }
             Translation::Device { .. } => true,
             // A peer may not have been given the file yet.
-            Translation::SharedFile { .. } | Translation::Plain { .. } | Translation::Shadow { .. } => false,
+            Translation::SharedFile { .. }
+            | Translation::Plain { .. }
+            | Translation::Shadow { .. }
+            | Translation::OnDemand { .. }
+            | Translation::Null => false,
         }
     }
 }
@@ -76,6 +92,8 @@ impl OwnMemory {
 pub struct OwnOperation<'a> {
     memory: &'a OwnMemory,
     _slot: OperationGuard<'a>,
+    on_demand: Paging,
+    null: Paging,
 }
 
 impl<'a> OwnOperation<'a> {
@@ -83,6 +101,12 @@ impl<'a> OwnOperation<'a> {
     #[inline(always)]
     pub fn memory(&self) -> &'a OwnMemory {
         self.memory
+    }
+
+    /// Whether bytes that were copied in this operation were not there: memory that is paged on demand, and the program has none.
+    #[inline]
+    pub fn has_faulted(&self) -> bool {
+        self.on_demand.has_faulted()
     }
 
     /// Resolves a key to bytes of this process. No bytes need no key. A shadow's are none: only peers go there.
@@ -101,7 +125,7 @@ impl<'a> OwnOperation<'a> {
         self.bytes(&place).ok_or(AccessError::UnknownKey { key })
     }
 
-    /// The same without the reason. There are bytes.
+    /// The same without the reason, of bytes that stand there: paged ones are left to others. There are bytes.
     #[inline(always)]
     pub fn find(
         &self,
@@ -111,12 +135,29 @@ impl<'a> OwnOperation<'a> {
         range: AddressRange,
         want: Access,
     ) -> Option<SharedSlice<'_>> {
-        self.bytes(&admit(&self.memory.table, zone, key, key_use, range, want)?)
+        self.standing_bytes(&admit(&self.memory.table, zone, key, key_use, range, want)?)
     }
 
-    /// The bytes a place leads to that was found in this process's own table, unless they are a shadow's.
-    #[inline(always)]
+    /// The bytes a place leads to that was found in this process's own table, unless they are a shadow's. Who copies paged ones
+    /// asks afterwards whether they were there ([`OwnOperation::has_faulted`]).
+    #[inline]
     pub fn bytes(&self, place: &Place) -> Option<SharedSlice<'_>> {
+        match place.translation() {
+            Translation::OnDemand { address } => {
+                let (offset, length) = (usize::try_from(place.offset()), usize::try_from(place.length()));
+                // An address that wraps around is nowhere, which the kernel says.
+                let start = address.wrapping_add(offset.ok()?);
+                // SAFETY: the gate placed the range inside a region of this process, which the program named.
+                Some(unsafe { SharedSlice::paged(start, length.ok()?, &self.on_demand) })
+            }
+            Translation::Null => Some(SharedSlice::null(usize::try_from(place.length()).ok()?, &self.null)),
+            _ => self.standing_bytes(place),
+        }
+    }
+
+    /// The bytes a place leads to that was found in this process's own table, if they stand there for as long as the operation.
+    #[inline(always)]
+    pub fn standing_bytes(&self, place: &Place) -> Option<SharedSlice<'_>> {
         match place.translation() {
             Translation::Plain { address }
             | Translation::Adopted { address, .. }
@@ -132,7 +173,7 @@ impl<'a> OwnOperation<'a> {
                 .arenas
                 .get(device as usize)?
                 .slice(offset.checked_add(place.offset())?, place.length()),
-            Translation::Shadow { .. } => None,
+            Translation::Shadow { .. } | Translation::OnDemand { .. } | Translation::Null => None,
         }
     }
 }

@@ -6,6 +6,8 @@ use std::marker::PhantomData;
 
 use nonic_sys::SharedMapping;
 
+use crate::paging::Paging;
+
 /// A range of memory that the program, other threads and other processes may write while it is used.
 ///
 /// `'a` is how long the range is known to stand: the life of a mapping, or of the guard that holds off deregistration.
@@ -13,12 +15,14 @@ use nonic_sys::SharedMapping;
 pub struct SharedSlice<'a> {
     start: *mut u8,
     length: usize,
+    /// If the bytes do not simply stand there: how they are copied.
+    paging: Option<&'a Paging>,
     life: PhantomData<&'a ()>,
 }
 
 impl<'a> SharedSlice<'a> {
     /// No bytes.
-    pub const EMPTY: Self = Self { start: std::ptr::null_mut(), length: 0, life: PhantomData };
+    pub const EMPTY: Self = Self { start: std::ptr::null_mut(), length: 0, paging: None, life: PhantomData };
 
     /// `length` bytes at `start`.
     ///
@@ -27,13 +31,32 @@ impl<'a> SharedSlice<'a> {
     /// a program's own pointer passes on the program's word for that.
     #[inline]
     pub unsafe fn from_raw(start: *mut u8, length: usize) -> Self {
-        Self { start, length, life: PhantomData }
+        Self { start, length, paging: None, life: PhantomData }
+    }
+
+    /// `length` bytes at `address`, of which nobody knows whether they are there: `paging` copies them, and remembers if they
+    /// were not.
+    ///
+    /// # Safety
+    /// What stands there is the program's to have overwritten, if the slice is used as a destination.
+    #[inline]
+    pub(crate) unsafe fn paged(address: usize, length: usize, paging: &'a Paging) -> Self {
+        let start = std::ptr::without_provenance_mut(address);
+        Self { start, length, paging: Some(paging), life: PhantomData }
+    }
+
+    /// `length` bytes that are none.
+    #[inline]
+    pub fn null(length: usize, paging: &'a Paging) -> Self {
+        assert!(paging.is_null(), "memory that is somewhere");
+        // SAFETY: nothing is written anywhere.
+        unsafe { Self::paged(0, length, paging) }
     }
 
     /// Bytes of this process that nobody else uses meanwhile.
     #[inline]
     pub fn of_private(bytes: &'a mut [u8]) -> Self {
-        Self { start: bytes.as_mut_ptr(), length: bytes.len(), life: PhantomData }
+        Self { start: bytes.as_mut_ptr(), length: bytes.len(), paging: None, life: PhantomData }
     }
 
     /// A part of a mapping; `None` if it is not inside.
@@ -76,7 +99,64 @@ impl<'a> SharedSlice<'a> {
             "part {offset}+{length} of {}",
             self.length
         );
-        Self { start: self.start.wrapping_add(offset), length, life: PhantomData }
+        Self { start: self.start.wrapping_add(offset), length, ..*self }
+    }
+
+    /// Whether the bytes do not simply stand there for as long as the slice: whoever copies asks the operation afterwards whether
+    /// all were there, and atomics have no word.
+    #[inline]
+    pub fn is_paged(&self) -> bool {
+        self.paging.is_some()
+    }
+
+    /// Whether they are the program's, if it has them.
+    #[inline]
+    pub fn is_on_demand(&self) -> bool {
+        self.paging.is_some_and(|paging| !paging.is_null())
+    }
+
+    /// Whether some bytes were not there, when these or others of the same operation were copied.
+    #[inline]
+    pub fn has_faulted(&self) -> bool {
+        self.paging.is_some_and(Paging::has_faulted)
+    }
+
+    /// Copies between slices of which one is paged at least, from the first byte to the last, until one is not there.
+    #[cold]
+    fn copy_paged(&self, source: SharedSlice<'_>) {
+        const CHUNK: usize = 4096;
+        let mut buffer = [0; CHUNK];
+        let mut at = 0;
+        while at < source.length {
+            let bytes = &mut buffer[..CHUNK.min(source.length - at)];
+            if !source.part(at, bytes.len()).take(bytes) || !self.part(at, bytes.len()).put(bytes) {
+                return;
+            }
+            at += bytes.len();
+        }
+    }
+
+    /// Copies all bytes out; false if some are not there.
+    fn take(&self, bytes: &mut [u8]) -> bool {
+        match self.paging {
+            Some(paging) => paging.read(self.start.addr(), bytes),
+            None => {
+                self.read(bytes);
+                true
+            }
+        }
+    }
+
+    /// Copies all bytes in; false if some are not there.
+    fn put(&self, bytes: &[u8]) -> bool {
+        match self.paging {
+            // SAFETY: whoever made the slice promised it.
+            Some(paging) => unsafe { paging.write(self.start.addr(), bytes) },
+            None => {
+                self.write(bytes);
+                true
+            }
+        }
     }
 
     /// Copies all of `source` to the start of this slice, for another core to read; a reader who sees the last byte
@@ -87,6 +167,9 @@ impl<'a> SharedSlice<'a> {
     #[inline]
     pub fn copy_from(&self, source: SharedSlice<'_>) {
         assert!(source.length <= self.length, "{} bytes into {}", source.length, self.length);
+        if self.is_paged() || source.is_paged() {
+            return self.copy_paged(source);
+        }
         // SAFETY: both slices stand for their lifetimes (promised when they were made) and the length fits in both.
         unsafe { nonic_sys::copy_ordered(self.start, source.start, source.length) }
     }
@@ -98,6 +181,9 @@ impl<'a> SharedSlice<'a> {
     #[inline]
     pub fn copy_near_from(&self, source: SharedSlice<'_>) {
         assert!(source.length <= self.length, "{} bytes into {}", source.length, self.length);
+        if self.is_paged() || source.is_paged() {
+            return self.copy_paged(source);
+        }
         // SAFETY: as in `copy_from`.
         unsafe { nonic_sys::copy_ordered_near(self.start, source.start, source.length) }
     }
@@ -109,6 +195,10 @@ impl<'a> SharedSlice<'a> {
     #[inline]
     pub fn write(&self, source: &[u8]) {
         assert!(source.len() <= self.length, "{} bytes into {}", source.len(), self.length);
+        if self.is_paged() {
+            self.put(source);
+            return;
+        }
         // SAFETY: as in `copy_from`; `source` is an ordinary slice.
         unsafe { nonic_sys::copy_ordered(self.start, source.as_ptr(), source.len()) }
     }
@@ -120,6 +210,10 @@ impl<'a> SharedSlice<'a> {
     #[inline]
     pub fn read(&self, destination: &mut [u8]) {
         assert!(destination.len() <= self.length, "{} bytes from {}", destination.len(), self.length);
+        if self.is_paged() {
+            self.take(destination);
+            return;
+        }
         // SAFETY: as in `copy_from`; `destination` is an ordinary slice, exclusively borrowed.
         unsafe { nonic_sys::copy_ordered_near(destination.as_mut_ptr(), self.start, destination.len()) }
     }
@@ -146,10 +240,10 @@ impl<'a> SharedSlice<'a> {
         unsafe { nonic_sys::fetch_add_u64(self.start.cast(), add) }
     }
 
-    /// Whether it is 8 aligned bytes, as an atomic needs them.
+    /// Whether it is 8 aligned bytes that stand there, as an atomic needs them.
     #[inline]
     pub fn is_word(&self) -> bool {
-        self.length == 8 && (self.start as usize).is_multiple_of(8)
+        self.length == 8 && (self.start as usize).is_multiple_of(8) && !self.is_paged()
     }
 
     #[inline]
@@ -182,5 +276,38 @@ mod tests {
         word.write(&5u64.to_ne_bytes());
         assert_eq!(word.fetch_add(2), 5);
         assert_eq!(word.compare_swap(7, 1), 7);
+    }
+
+    #[test]
+    fn paged_bytes_are_copied_where_they_are_and_missed_where_they_are_not() {
+        const LENGTH: usize = 3 * 4096;
+        let mapping = SharedMapping::anonymous(LENGTH).unwrap();
+        let mapped = SharedSlice::of_mapping(&mapping, 0, LENGTH).unwrap();
+        let (paging, null) = (Paging::on_demand(), Paging::null());
+        // SAFETY: the mapping is this test's, and nobody has a reference to its bytes.
+        let paged = |at: usize, length| unsafe { SharedSlice::paged(at, length, &paging) };
+        let start = mapped.address();
+        let bytes: Vec<u8> = (0..5000u32).map(|i| (i % 251) as u8).collect();
+        let mut seen = vec![9; 5000];
+        paged(start + 3, 5000).write(&bytes);
+        paged(start + 6000, 5000).copy_from(paged(start + 3, 5000));
+        mapped.part(6000, 5000).read(&mut seen);
+        assert_eq!(seen, bytes);
+        seen.fill(0);
+        SharedSlice::of_private(&mut seen).copy_near_from(paged(start + 6000, 5000));
+        assert_eq!(seen, bytes);
+        assert!(!paging.has_faulted() && !paged(start, 8).is_word());
+
+        mapped.part(0, 5000).copy_from(SharedSlice::null(5000, &null));
+        SharedSlice::null(5000, &null).write(&bytes);
+        mapped.part(0, 5000).read(&mut seen);
+        assert!(seen.iter().all(|byte| *byte == 0) && !null.has_faulted());
+
+        paged(4096, 10).write(&bytes[..10]);
+        assert!(paging.has_faulted());
+        let paging = Paging::on_demand();
+        // SAFETY: nothing is there.
+        mapped.copy_near_from(unsafe { SharedSlice::paged(4096, 10, &paging) });
+        assert!(paging.has_faulted());
     }
 }

@@ -31,6 +31,7 @@ mod model;
 mod nameless_memory;
 mod numbered_folder;
 mod open_descriptors;
+mod own_memory;
 mod owned_lock;
 mod page_map;
 #[cfg(test)]
@@ -115,6 +116,7 @@ pub use model::{AtomicU64, SetOnce, SharedMapping, SharedWords};
 pub use nameless_memory::{duplicate_at, has_swap, nameless_device, shared_anonymous};
 pub use numbered_folder::numbers_in;
 pub use open_descriptors::OpenDescriptors;
+pub use own_memory::{copies_own_memory, read_own_memory, write_own_memory};
 pub use owned_lock::OwnedLock;
 pub use page_map::{Holding, PageMap, PageRun};
 pub use peer_memory::{Mark, PIECES_MAX, PeerMemory, Witness};

@@ -254,6 +254,7 @@ fn makes_sense(entry: &Entry) -> bool {
         Translation::Device { offset, .. } | Translation::Shadow { offset, .. } => {
             offset.checked_add(entry.length).is_some()
         }
+        Translation::OnDemand { .. } | Translation::Null => true,
     };
     length > 0 && placed && entry.base.0.checked_add(entry.length - 1).is_some()
 }

@@ -13,6 +13,7 @@ const ALLOWED: &[&str] = &[
     "crates/heap",
     "crates/memory/src/adoption/shared_parts.rs",
     "crates/memory/src/adoption/switching.rs",
+    "crates/memory/src/paging.rs",
     "crates/memory/src/own_memory.rs",
     "crates/memory/src/shared_slice.rs",
     "crates/transport/src/reach/kernel_copy.rs",

@@ -61,6 +61,7 @@ fn main() -> ExitCode {
             Pair::run(&Place::prepare(ADOPTED)?.wrapped(words), name, &arguments)?.is_clean()
         });
     }
+    suite.test("without process_vm_readv and process_vm_writev on-demand paging is refused", no_paging);
     suite.test("with files limited to 64 KiB the program is told so and goes on", no_large_files);
     suite.test("without memfd_create the program works or is told what is missing", no_memfd);
     for (mounts, sentence) in [
@@ -89,6 +90,17 @@ fn under(wrapper: &[&str]) -> Verdict {
 fn denied(calls: &str) -> Verdict {
     let words = [compile("deny")?.display().to_string(), calls.into()];
     judge(&Place::prepare(AS_IT_COMES)?.wrapped(words).nonic_run([everyday()?])?.run()?).map(drop)
+}
+
+/// On-demand paging needs the kernel to copy within the process.
+fn no_paging() -> Verdict {
+    let words = [compile("deny")?.display().to_string(), "process_vm".into()];
+    let resources = compile("resources")?.display().to_string();
+    let finished = Place::prepare(AS_IT_COMES)?.wrapped(words).nonic_run([resources])?.run()?;
+    if finished.stdout.contains("ON_DEMAND without that capability is EOPNOTSUPP") {
+        return judge(&finished).map(drop);
+    }
+    failed(format!("it announces on-demand paging\n{}", finished.report()))
 }
 
 /// As under Docker's default profile.

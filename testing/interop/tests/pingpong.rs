@@ -62,6 +62,11 @@ const CASES: &[Case] = &[
     everywhere(case(RC, By::Gid, 4096, 1000, "-c -N")),
     case(RC, By::Gid, 64, 500, "-N"),
     case(RC, By::Gid, 65536, 100, "-c -e -N"),
+    // Memory that is paged on demand: a region, and the whole address space, fetched before.
+    everywhere(case(RC, By::Gid, 4096, 500, "-c -o")),
+    case(RC, By::Gid, 65536, 100, "-c -o -P"),
+    everywhere(case(RC, By::Gid, 4096, 300, "-c -O")),
+    case(RC, By::Gid, 65536, 100, "-c -e -O -P"),
     // Reads completions one by one, with the device's clock.
     everywhere(case(RC, By::Gid, 4096, 500, "-c -t")),
     case(RC, By::Lid, 64, 300, "-t"),

@@ -57,6 +57,11 @@ const CASES: &[Case] = &[
         program: "reregistration",
         one_tier: false,
     },
+    Case {
+        sentence: "paged memory is reached if it is there, a null region is always, and what is missing is an error",
+        program: "paging",
+        one_tier: false,
+    },
     Case { sentence: "every kind of transfer brings its bytes", program: "everyday", one_tier: false },
     Case {
         sentence: "peers that were silent are heard, however a program waits and whatever became of others",

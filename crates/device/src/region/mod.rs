@@ -1,13 +1,16 @@
 //! Registration: making memory reachable by work requests and by peers.
 
 mod placing;
+mod prefetch;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nonic_memory::{Access, AddressRange, Entry, Key, KeyPair, RegionAddress};
+use nonic_memory::{Access, AddressRange, Entry, Key, KeyPair, PlainReason, RegionAddress, Translation};
 
+use self::placing::place_on_demand;
 pub(crate) use self::placing::{Placed, writes};
+pub use self::prefetch::PrefetchError;
 use nonic_sys::UseCount;
 
 use crate::device_memory::DeviceMemory;
@@ -37,6 +40,16 @@ pub enum RegionMemory {
         /// Length in bytes, 1 or more.
         length: usize,
     },
+    /// The program's own, looked for when it is used: nothing needs to be there before (on-demand paging). Copies are the kernel's,
+    /// peers go through this process, and there are no atomics. `u64::MAX` bytes from 0 are the whole address space.
+    OnDemand {
+        /// First byte.
+        address: ProgramAddress,
+        /// Length in bytes, 1 or more.
+        length: u64,
+    },
+    /// None: what is written vanishes, and what is read is zero.
+    Null,
     /// A range of device memory.
     Device {
         /// The device memory.
@@ -55,6 +68,8 @@ pub struct RegionChange {
     pub zone: Option<Arc<Zone>>,
     /// Its memory: the first byte, by whose address requests and peers name it from then on unless it is zero based, and how many.
     pub memory: Option<(ProgramAddress, usize)>,
+    /// Whether it is looked for when it is used.
+    pub on_demand: Option<bool>,
     /// Whether the new memory is named from 0.
     pub zero_based: bool,
     /// Its rights.
@@ -92,7 +107,8 @@ impl Zone {
         }
         let length = match memory {
             RegionMemory::Program { length, .. } => length as u64,
-            RegionMemory::Device { length, .. } => length,
+            RegionMemory::Device { length, .. } | RegionMemory::OnDemand { length, .. } => length,
+            RegionMemory::Null => u64::MAX,
         };
         if length > 0 && base.checked_add(length - 1).is_none() {
             return Err(RegisterError::Wraps);
@@ -100,6 +116,8 @@ impl Zone {
         let mut placed = match memory {
             RegionMemory::Program { address, length } => self.place_program(address.get(), length, access)?,
             RegionMemory::Device { memory, offset, length } => self.place_device(memory, offset, length)?,
+            RegionMemory::OnDemand { address, length } => place_on_demand(address.get(), length)?,
+            RegionMemory::Null => Placed::new(Translation::Null, PlainReason::None),
         };
         placed.writable = AtomicBool::new(writes(access));
         Ok((Arc::new(placed), length))
@@ -190,19 +208,26 @@ impl Region {
         if !Arc::ptr_eq(zone.context(), self.zone.context()) {
             return Err(RegisterError::OtherContext);
         }
-        let is_of_device = |placed: &Arc<Placed>| placed.is_of_device();
-        if self.placed.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(is_of_device) {
-            return Err(RegisterError::OfDevice);
-        }
-        let (placed, base, length) = match change.memory {
-            None => (self.share_place(zone, access)?, self.base, self.length),
-            Some((address, length)) => {
-                let base = if change.zero_based { 0 } else { address.get() as u64 };
-                let memory = RegionMemory::Program { address, length };
-                let (placed, length) = zone.place(RegionRequest { memory, base, access })?;
-                (placed, base, length)
-            }
+        let before = self.placed();
+        let program = before.as_ref().and_then(|placed| placed.program_memory());
+        let (start, was_on_demand) = program.ok_or(RegisterError::OfDevice)?;
+        let on_demand = change.on_demand.unwrap_or(was_on_demand);
+        let anew = |address: ProgramAddress, length: usize, base| {
+            let memory = match on_demand {
+                true => RegionMemory::OnDemand { address, length: length as u64 },
+                false => RegionMemory::Program { address, length },
+            };
+            let (placed, length) = zone.place(RegionRequest { memory, base, access })?;
+            Ok::<_, RegisterError>((placed, base, length))
         };
+        let (placed, base, length) = match change.memory {
+            Some((address, length)) => {
+                anew(address, length, if change.zero_based { 0 } else { address.get() as u64 })
+            }
+            None if on_demand != was_on_demand => anew(start, self.length as usize, self.base),
+            None => Ok((self.share_place(zone, access)?, self.base, self.length)),
+        }?;
+        drop(before);
         let refusal = if !zone.users.acquire() {
             Some(RegisterError::Closed)
         } else if self.users.close().is_err() {

@@ -11,6 +11,7 @@ use nonic_transport::Tier;
 use crate::device_memory::DeviceMemory;
 use crate::engine::Engine;
 use crate::error::RegisterError;
+use crate::program_memory::ProgramAddress;
 use crate::shadow::Shadowed;
 use crate::zone::Zone;
 
@@ -47,8 +48,16 @@ impl Placed {
         placed
     }
 
-    pub(super) fn is_of_device(&self) -> bool {
-        self.device_memory.is_some()
+    /// Where the program's memory begins that it is of, if it is, and whether that is looked for when it is used.
+    pub(super) fn program_memory(&self) -> Option<(ProgramAddress, bool)> {
+        let (address, on_demand) = match self.translation {
+            Translation::Plain { address }
+            | Translation::Adopted { address, .. }
+            | Translation::SharedFile { address, .. } => (address, false),
+            Translation::OnDemand { address } => (address, true),
+            Translation::Device { .. } | Translation::Shadow { .. } | Translation::Null => return None,
+        };
+        Some((ProgramAddress::again(address), on_demand))
     }
 
     /// One region on it goes; with the last everything is given back. `all_left` says whether every peer has left the bytes,
@@ -169,6 +178,20 @@ impl Zone {
         let translation = Translation::Device { device, offset: memory.offset() + offset };
         Ok(Placed { device_memory: Some(memory), ..Placed::new(translation, PlainReason::None) })
     }
+}
+
+/// Memory of the program that is looked for when it is used. A sandbox may forbid this process to have the kernel copy for it.
+pub(super) fn place_on_demand(address: usize, length: u64) -> Result<Placed, RegisterError> {
+    if length == 0 {
+        return Err(RegisterError::Empty);
+    }
+    if usize::try_from(length).ok().and_then(|length| address.checked_add(length)).is_none() {
+        return Err(RegisterError::Wraps);
+    }
+    if !nonic_sys::copies_own_memory() {
+        return Err(RegisterError::NoPaging);
+    }
+    Ok(Placed::new(Translation::OnDemand { address }, PlainReason::None))
 }
 
 /// Whether the program's memory behind a translation may be written to.

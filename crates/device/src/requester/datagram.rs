@@ -11,6 +11,7 @@ use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
 use crate::multicast::{GROUP_NUMBER, group_of};
 use crate::peer_address::PeerAddress;
 use crate::queue_pair::{Inner, Path, QueuePair};
+use crate::requester::gathered;
 
 impl QueuePair {
     pub(crate) fn start_datagram(&self, inner: &mut Inner, number: u64, slot: &Slot) -> Step {
@@ -41,12 +42,20 @@ impl QueuePair {
             let q_key = if own_key { inner.attributes.q_key } else { destination.q_key };
             let mut global =
                 destination.vector.global.map(|route| port.global_header(&route, slot.total as u32));
+            // Before what borrows it.
+            let mut paged;
             let mut payload = ArrayVec::<SharedSlice<'_>, { PIECES_MAX + 1 }>::new();
             let global_header = global.is_some();
             if let Some(bytes) = &mut global {
                 payload.push(SharedSlice::of_private(bytes));
             }
-            payload.extend(source.iter().copied());
+            if source.iter().any(SharedSlice::is_paged) {
+                let Some(bytes) = gathered(source) else { return Step::Failed(Status::LocalProtection) };
+                paged = bytes;
+                payload.push(SharedSlice::of_private(&mut paged));
+            } else {
+                payload.extend(source.iter().copied());
+            }
             let (source_lid, solicited) = (port.lid(), slot.flags.solicited);
             let body = Body::Datagram(Datagram { q_key, source_lid, global_header, immediate, solicited });
             let mut base = inner.base(&self);

@@ -44,7 +44,9 @@ impl QueuePair {
         let own = self.engine().party().memory.enter();
         let mut slices = Slices::new();
         self.local_bytes(inner, &own, number, Access::LOCAL_READ, &mut slices)?;
-        Ok(body(inner, &slices))
+        let result = body(inner, &slices);
+        // Memory that is paged on demand was not there.
+        if own.has_faulted() { Err(AccessError::NotThere) } else { Ok(result) }
     }
 
     /// Whether the local keys of a request let its result be placed.
@@ -67,8 +69,22 @@ impl QueuePair {
             at += slice.length();
         }
         own.memory().device_wrote(&slices);
-        true
+        !own.has_faulted()
     }
+}
+
+/// The bytes of slices of which some are paged, in one buffer, so that nobody is sent what is not there; `None` if it is not, which
+/// the operation remembers.
+#[cold]
+pub(crate) fn gathered(slices: &[SharedSlice<'_>]) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; slices.iter().map(SharedSlice::length).sum()];
+    let mut rest = &mut bytes[..];
+    for slice in slices {
+        let (first, others) = rest.split_at_mut(slice.length());
+        slice.read(first);
+        rest = others;
+    }
+    (!slices.iter().any(SharedSlice::has_faulted)).then_some(bytes)
 }
 
 /// `count` bytes from `offset` of slices that stand one after the other.

@@ -101,6 +101,9 @@ impl QueuePair {
             let target = cut(&target, offset as usize, count as usize);
             let read = access.read(&target);
             own.memory().device_wrote(&target);
+            if own.has_faulted() {
+                return Direct::Failed(Status::LocalProtection);
+            }
             if read.is_err() {
                 return Direct::Fault;
             }
@@ -130,7 +133,7 @@ impl QueuePair {
         let Some(old) = change(word, operation) else { return Direct::Failed(Status::LocalQpOperation) };
         scatter(&target, &old.to_ne_bytes());
         own.memory().device_wrote(&target);
-        Direct::Done
+        if own.has_faulted() { Direct::Failed(Status::LocalProtection) } else { Direct::Done }
     }
 }
 

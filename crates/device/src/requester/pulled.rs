@@ -17,7 +17,9 @@ impl QueuePair {
         let mut pieces =
             inner.send.pieces(number, &self.capabilities).iter().filter(|piece| piece.length > 0);
         let memory = &self.engine().party().memory;
-        slot.total >= PULL_MIN && link.peer_can_reach()
+        slot.total >= PULL_MIN
+            && link.peer_can_reach()
+            && !pieces.clone().any(|piece| memory.is_paged(self.zone.id(), piece.key, range_of(piece)))
             || link.peer_can_map()
                 && pieces.all(|piece| memory.is_mappable(self.zone.id(), piece.key, range_of(piece)))
     }

@@ -7,6 +7,7 @@ use nonic_protocol::{Answer, BaseHeader, Body, Message, QueueName, ReadPushed, R
 use nonic_transport::{Incoming, Link};
 
 use crate::queue_pair::{Inner, QueuePair};
+use crate::requester::gathered;
 
 impl QueuePair {
     /// Answers a reliable request whose queue pair does not exist. Whether there is something in the ring for which its bell
@@ -54,16 +55,21 @@ impl QueuePair {
     ) -> ReadPushed {
         let own = self.engine().party().memory.enter();
         let range = AddressRange::new(from.address, count.into());
-        let mut shadow;
+        let mut buffer;
         let Some(zone) = self.zone_of_queue(queue) else { return ReadPushed::Gone };
         let source = match self.remote_bytes(&own, zone, from.key, range, Access::REMOTE_READ) {
+            Some(source) if source.is_paged() => {
+                let Some(bytes) = gathered(&[source]) else { return ReadPushed::Gone };
+                buffer = bytes;
+                SharedSlice::of_private(&mut buffer)
+            }
             Some(source) => source,
             None => {
                 let Some(found) = self.remote_shadow(&own, zone, from.key, range, Access::REMOTE_READ) else {
                     return ReadPushed::Gone;
                 };
-                shadow = found.read();
-                SharedSlice::of_private(&mut shadow)
+                buffer = found.read();
+                SharedSlice::of_private(&mut buffer)
             }
         };
         if link.push(message, &[source]).is_ok() { ReadPushed::Pushed } else { ReadPushed::NoRoom }

@@ -20,7 +20,7 @@ impl QueuePair {
         } else {
             return false;
         }
-        true
+        !own.has_faulted()
     }
 
     /// Whether a peer may read this.
@@ -44,6 +44,10 @@ impl QueuePair {
         };
         let (key, want) = (remote.key, Access::REMOTE_ATOMIC);
         let old = if let Some(word) = self.remote_bytes(&own, zone, key, range, want) {
+            // Nobody can change a word atomically that may be gone meanwhile.
+            if word.is_paged() {
+                return Err(NotChanged::NotAllowed);
+            }
             word.is_word().then(|| change(word))
         } else if let Some(shadow) = self.remote_shadow(&own, zone, key, range, want) {
             shadow.change(change)

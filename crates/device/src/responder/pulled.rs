@@ -50,6 +50,9 @@ impl QueuePair {
             }
             let pulled = link.pull(sender, &list, offset, &slices);
             own.memory().device_wrote(&slices);
+            if own.has_faulted() {
+                return fail_receive(&mut { self }, &receive, Status::LocalProtection, Refusal::Operation);
+            }
             if pulled.is_err() {
                 return fail_receive(&mut { self }, &receive, Status::General, Refusal::RequesterMemory);
             }

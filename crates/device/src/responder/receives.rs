@@ -79,7 +79,7 @@ impl QueuePair {
             at += slice.length();
         }
         own.memory().device_wrote(&slices);
-        true
+        !own.has_faulted()
     }
 
     #[inline]

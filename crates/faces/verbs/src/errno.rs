@@ -4,8 +4,8 @@ use core::ffi::c_int;
 use std::io;
 
 use nonic_device::{
-    ArenaError, BatchError, Busy, CqOverrun, CreateError, DeviceMemoryError, DomainError, ModifyError,
-    OpenError, PostError, RegisterError,
+    AccessError, ArenaError, BatchError, Busy, CqOverrun, CreateError, DeviceMemoryError, DomainError,
+    ModifyError, OpenError, PostError, PrefetchError, RegisterError,
 };
 
 /// An errno, positive.
@@ -123,9 +123,24 @@ impl From<RegisterError> for Errno {
             | RegisterError::Closed => Self::EINVAL,
             RegisterError::NotMapped { .. } | RegisterError::NotWritable { .. } => Self::EFAULT,
             RegisterError::AlreadyShadow | RegisterError::OfDevice => Self::EINVAL,
+            RegisterError::NoPaging => Self::EOPNOTSUPP,
             RegisterError::Bound => Self::EBUSY,
             RegisterError::TableFull | RegisterError::System(_) | RegisterError::Ledger(_) => Self::ENOMEM,
             RegisterError::Forked => Self::EIO,
+        }
+    }
+}
+
+impl From<PrefetchError> for Errno {
+    fn from(error: PrefetchError) -> Self {
+        match error {
+            PrefetchError::Refused(AccessError::UnknownKey { .. }) => Self::ENOENT,
+            PrefetchError::Refused(AccessError::OtherZone { .. } | AccessError::NotAllowed { .. }) => {
+                Self::EPERM
+            }
+            PrefetchError::Refused(AccessError::OutOfRange { .. } | AccessError::NotThere)
+            | PrefetchError::NotThere => Self::EFAULT,
+            PrefetchError::Forked => Self::EIO,
         }
     }
 }

@@ -5,7 +5,7 @@ use core::ptr;
 
 use crate::abi::{ibv_context, ibv_context_ops, verbs_context};
 use crate::entry::{
-    completion_queue, device_memory, extended_completion_queue, extended_domain, memory_window,
+    completion_queue, device_memory, extended_completion_queue, extended_domain, memory_window, paging,
     parent_domain, posting, query, queue_pair, shared_receive_queue,
 };
 use crate::errno::Errno;
@@ -56,8 +56,8 @@ pub(crate) fn basic() -> ibv_context_ops {
 pub(crate) fn verbs(context: ibv_context) -> verbs_context {
     verbs_context {
         query_port: Some(query::query_port),
-        advise_mr: None,
-        alloc_null_mr: None,
+        advise_mr: Some(paging::advise_mr),
+        alloc_null_mr: Some(paging::alloc_null_mr),
         read_counters: None,
         attach_counters_point_flow: None,
         create_counters: None,

@@ -40,6 +40,14 @@ pub enum Translation {
         /// Offset in bytes.
         offset: u64,
     },
+    /// Private memory of the owner, from this address on, which is looked for when it is used (on-demand paging). Only the owner
+    /// goes there.
+    OnDemand {
+        /// First byte.
+        address: usize,
+    },
+    /// No memory: what is written vanishes, and what is read is zero.
+    Null,
 }
 
 impl Translation {
@@ -53,6 +61,8 @@ impl Translation {
                 Self::SharedFile { file, offset: offset + by, address: address + by as usize }
             }
             Self::Shadow { shadow, offset } => Self::Shadow { shadow, offset: offset + by },
+            Self::OnDemand { address } => Self::OnDemand { address: address.wrapping_add(by as usize) },
+            Self::Null => Self::Null,
         }
     }
 }

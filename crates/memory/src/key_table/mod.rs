@@ -208,6 +208,9 @@ mod tests {
             (Translation::Device { device: 15, offset: 1 << 35 }, PlainReason::None),
             (Translation::SharedFile { file: u32::MAX, offset: 1, address: 2 }, PlainReason::NotOrdinary),
             (Translation::Shadow { shadow: u32::MAX, offset: 1 << 40 }, PlainReason::None),
+            (Translation::OnDemand { address: 0 }, PlainReason::None),
+            (Translation::OnDemand { address: usize::MAX }, PlainReason::None),
+            (Translation::Null, PlainReason::None),
         ] {
             let table = table(64);
             let keys = table.insert(Entry { translation, reason, ..entry() }).unwrap();

@@ -26,6 +26,8 @@ const KIND_DEVICE: u64 = 2;
 const KIND_SHARED_FILE: u64 = 3;
 const KIND_ADOPTED: u64 = 4;
 const KIND_SHADOW: u64 = 5;
+const KIND_ON_DEMAND: u64 = 6;
+const KIND_NULL: u64 = 7;
 const REASON_SHIFT: u32 = 8;
 
 /// The part of an entry that says who may do what, and where the entry is.
@@ -113,6 +115,8 @@ impl KeyTableView {
             KIND_DEVICE => Translation::Device { device: number, offset },
             KIND_SHARED_FILE => Translation::SharedFile { file: number, offset, address: address as usize },
             KIND_SHADOW => Translation::Shadow { shadow: number, offset },
+            KIND_ON_DEMAND => Translation::OnDemand { address: address as usize },
+            KIND_NULL => Translation::Null,
             _ => return None,
         })
     }
@@ -169,6 +173,8 @@ impl KeyTableView {
                 (KIND_SHARED_FILE | u64::from(file) << 32, address as u64, offset)
             }
             Translation::Shadow { shadow, offset } => (KIND_SHADOW | u64::from(shadow) << 32, 0, offset),
+            Translation::OnDemand { address } => (KIND_ON_DEMAND, address as u64, 0),
+            Translation::Null => (KIND_NULL, 0, 0),
         };
         store(BASE, entry.base.0);
         store(LENGTH, entry.length);

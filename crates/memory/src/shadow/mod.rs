@@ -52,7 +52,7 @@ impl Shadow {
             | Translation::Adopted { address, .. }
             | Translation::SharedFile { address, .. } => address as u64,
             Translation::Device { device, offset } => DEVICES + (u64::from(device) << DEVICE) + offset,
-            Translation::Shadow { .. } => return None,
+            Translation::Shadow { .. } | Translation::OnDemand { .. } | Translation::Null => return None,
         };
         start.checked_add(length)?;
         Some(Self { start, length, program })

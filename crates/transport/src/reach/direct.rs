@@ -192,6 +192,8 @@ mod tests {
                 .prop_map(|(device, offset)| Translation::Device { device, offset }),
             1 => Just(Translation::SharedFile { file: 1, offset: 0, address: ADDRESS }),
             1 => Just(Translation::Shadow { shadow: 0, offset: 0 }),
+            1 => Just(Translation::OnDemand { address: ADDRESS }),
+            1 => Just(Translation::Null),
         ]
     }
 

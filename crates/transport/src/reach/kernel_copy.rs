@@ -23,16 +23,19 @@ pub(super) fn copy<'a>(
     local: impl IntoIterator<Item = SharedSlice<'a>>,
     mut address: usize,
 ) -> io::Result<()> {
-    let mut local = local.into_iter();
+    let mut local = local.into_iter().peekable();
     let mut pieces = [Piece { address: 0, length: 0 }; PIECES_MAX];
     loop {
         let (mut count, mut length) = (0, 0);
-        for (piece, slice) in pieces.iter_mut().zip(&mut local) {
-            *piece = Piece { address: slice.address(), length: slice.length() };
+        while let Some(slice) = local.next_if(|slice| count < PIECES_MAX && !slice.is_paged()) {
+            pieces[count] = Piece { address: slice.address(), length: slice.length() };
             (count, length) = (count + 1, length + slice.length());
         }
         if count == 0 {
-            return Ok(());
+            let Some(paged) = local.next() else { return Ok(()) };
+            copy_paged(way, peer, paged, address)?;
+            address += paged.length();
+            continue;
         }
         let copied = match way {
             Way::Out => peer.write(&pieces[..count], address)?,
@@ -44,6 +47,30 @@ pub(super) fn copy<'a>(
         }
         address += length;
     }
+}
+
+/// The same for one local slice of which nobody knows whether it is there, or that is nowhere; its own operation remembers if it was not.
+#[cold]
+fn copy_paged(way: Way, peer: &PeerMemory, local: SharedSlice<'_>, address: usize) -> io::Result<()> {
+    const CHUNK: usize = 4096;
+    let mut buffer = [0; CHUNK];
+    let mut at = 0;
+    while at < local.length() {
+        let bytes = &mut buffer[..CHUNK.min(local.length() - at)];
+        let (part, there) = (local.part(at, bytes.len()), address + at);
+        at += bytes.len();
+        match way {
+            Way::Out => {
+                part.read(bytes);
+                copy(way, peer, [SharedSlice::of_private(bytes)], there)?;
+            }
+            Way::In => {
+                copy(way, peer, [SharedSlice::of_private(bytes)], there)?;
+                part.write(bytes);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What the kernel says of memory that is not there; a copy that ends early ended at such memory.

@@ -30,6 +30,10 @@ impl Reach {
     /// operation slot.
     #[inline]
     pub(super) fn target(&self, control: &impl ControlPath, way: Way, place: &Place) -> Option<Target<'_>> {
+        // What is paged, only its owner looks for: others would pass what the program may not do itself.
+        if matches!(place.translation(), Translation::OnDemand { .. } | Translation::Null) {
+            return None;
+        }
         if self.party.tier < Tier::Mapped {
             return self.by_kernel(way, place);
         }
@@ -54,7 +58,7 @@ impl Reach {
         }
         if self.is_loopback {
             debug_assert!(std::ptr::eq(own.memory(), &self.party.memory), "an operation on another memory");
-            return own.bytes(place);
+            return own.standing_bytes(place);
         }
         mapped_slice(view, place)
     }
@@ -63,7 +67,10 @@ impl Reach {
     fn mapped(&self, control: &impl ControlPath, way: Way, place: &Place) -> Option<Target<'_>> {
         let length = usize::try_from(place.length()).ok()?;
         match place.translation() {
-            Translation::Plain { .. } | Translation::Shadow { .. } => None,
+            Translation::Plain { .. }
+            | Translation::Shadow { .. }
+            | Translation::OnDemand { .. }
+            | Translation::Null => None,
             Translation::Adopted { address, pages } => {
                 let address = address.checked_add(usize::try_from(place.offset()).ok()?)?;
                 if !pages.contain(address, length) {
@@ -127,7 +134,11 @@ fn mapped_slice<'a>(view: &'a PeerView, place: &Place) -> Option<SharedSlice<'a>
             let start = usize::try_from(offset.checked_add(place.offset())?).ok()?;
             SharedSlice::of_mapping(view.arenas.get(device as usize)?, start, length)
         }
-        Translation::Plain { .. } | Translation::SharedFile { .. } | Translation::Shadow { .. } => None,
+        Translation::Plain { .. }
+        | Translation::SharedFile { .. }
+        | Translation::Shadow { .. }
+        | Translation::OnDemand { .. }
+        | Translation::Null => None,
     }
 }
 

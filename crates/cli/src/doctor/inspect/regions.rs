@@ -31,6 +31,10 @@ pub(super) enum Lie {
     SharedFile,
     /// A shadow of memory that is not coherent.
     Shadow,
+    /// In the owner's private memory, looked for when it is used.
+    OnDemand,
+    /// Nowhere.
+    Null,
 }
 
 impl Lie {
@@ -40,6 +44,8 @@ impl Lie {
             Translation::Device { .. } => Self::Device,
             Translation::SharedFile { .. } => Self::SharedFile,
             Translation::Shadow { .. } => Self::Shadow,
+            Translation::OnDemand { .. } => Self::OnDemand,
+            Translation::Null => Self::Null,
             Translation::Adopted { address, pages } if pages.contain(address, entry.length as usize) => {
                 Self::Adopted
             }
@@ -56,6 +62,8 @@ impl Lie {
             Self::Device => "device memory",
             Self::SharedFile => "shared file",
             Self::Shadow => "shadow of non-coherent memory",
+            Self::OnDemand => "paged on demand",
+            Self::Null => "no memory",
         }
     }
 }
@@ -151,11 +159,13 @@ fn region_line(entry: &Entry) -> Line {
     let place = match entry.translation {
         Translation::Plain { address }
         | Translation::Adopted { address, .. }
-        | Translation::SharedFile { address, .. } => {
-            format!("{address:#x}-{:#x}", address as u64 + entry.length)
+        | Translation::SharedFile { address, .. }
+        | Translation::OnDemand { address } => {
+            format!("{address:#x}-{:#x}", (address as u64).saturating_add(entry.length))
         }
         Translation::Device { device, offset } => format!("device {device}, offset {offset:#x}"),
         Translation::Shadow { shadow, offset } => format!("shadow {shadow}, offset {offset:#x}"),
+        Translation::Null => "null".to_owned(),
     };
     let pages = match lie {
         Lie::Adopted | Lie::PartlyAdopted => {
@@ -186,8 +196,11 @@ fn fix(lie: Lie, reason: PlainReason) -> Option<&'static str> {
 fn page_counts(entry: &Entry) -> (u64, u64) {
     let (address, adopted) = match entry.translation {
         Translation::Adopted { address, pages } => (address as u64, (pages.end - pages.start) as u64 / PAGE),
-        Translation::Plain { address } | Translation::SharedFile { address, .. } => (address as u64, 0),
+        Translation::Plain { address }
+        | Translation::SharedFile { address, .. }
+        | Translation::OnDemand { address } => (address as u64, 0),
         Translation::Device { offset, .. } | Translation::Shadow { offset, .. } => (offset, 0),
+        Translation::Null => return (0, 0),
     };
     let end = address.saturating_add(entry.length).div_ceil(PAGE);
     (adopted, end - address / PAGE)

@@ -57,6 +57,18 @@ numbers! {
         IBV_ACCESS_REMOTE_ATOMIC = 1 << 3, IBV_ACCESS_MW_BIND = 1 << 4, IBV_ACCESS_ZERO_BASED = 1 << 5,
         IBV_ACCESS_ON_DEMAND = 1 << 6, IBV_ACCESS_HUGETLB = 1 << 7, IBV_ACCESS_OPTIONAL_RANGE = 0x3ff0_0000,
     }
+    // enum ibv_odp_general_caps, ibv_odp_transport_cap_bits
+    u64 { IBV_ODP_SUPPORT = 1, IBV_ODP_SUPPORT_IMPLICIT = 1 << 1 }
+    u32 {
+        IBV_ODP_SUPPORT_SEND = 1, IBV_ODP_SUPPORT_RECV = 1 << 1, IBV_ODP_SUPPORT_WRITE = 1 << 2, IBV_ODP_SUPPORT_READ = 1 << 3,
+        IBV_ODP_SUPPORT_SRQ_RECV = 1 << 5,
+    }
+    // enum ib_uverbs_advise_mr_advice, ib_uverbs_advise_mr_flag
+    c_int {
+        IBV_ADVISE_MR_ADVICE_PREFETCH = 0, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE = 1,
+        IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT = 2,
+    }
+    u32 { IBV_ADVISE_MR_FLAG_FLUSH = 1 }
     // enum ibv_rereg_mr_flags, ibv_rereg_mr_err_code
     c_int { IBV_REREG_MR_CHANGE_TRANSLATION = 1, IBV_REREG_MR_CHANGE_PD = 1 << 1, IBV_REREG_MR_CHANGE_ACCESS = 1 << 2 }
     c_int { IBV_REREG_MR_ERR_INPUT = -1 }

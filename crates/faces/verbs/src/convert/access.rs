@@ -29,6 +29,8 @@ const _: () = {
 pub(crate) struct Rights {
     pub(crate) access: Access,
     pub(crate) zero_based: bool,
+    /// The memory is looked for when it is used.
+    pub(crate) on_demand: bool,
 }
 
 fn rights(bits: u32, allowed: u32) -> Result<Rights, Errno> {
@@ -39,16 +41,14 @@ fn rights(bits: u32, allowed: u32) -> Result<Rights, Errno> {
         return Err(Errno::EINVAL);
     }
     let access = Access::from_bits(bits & RIGHTS).ok_or(Errno::EINVAL)?;
-    Ok(Rights { access, zero_based: bits & IBV_ACCESS_ZERO_BASED != 0 })
+    let has = |bit| bits & bit != 0;
+    Ok(Rights { access, zero_based: has(IBV_ACCESS_ZERO_BASED), on_demand: has(IBV_ACCESS_ON_DEMAND) })
 }
 
-/// Rights of a region of program memory: unknown bits, and a peer's writes or atomics without local write, are `EINVAL`,
-/// on-demand paging `EOPNOTSUPP`. Huge pages need no preparation here, so that bit is taken and means nothing.
+/// Rights of a region of program memory: unknown bits, and a peer's writes or atomics without local write, are `EINVAL`. Huge pages need no preparation here, so that bit is taken and means nothing.
 pub(crate) fn region_rights(bits: u32) -> Result<Rights, Errno> {
-    let known = rights(bits & !IBV_ACCESS_ON_DEMAND, RIGHTS | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)?;
-    if bits & IBV_ACCESS_ON_DEMAND != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    let of_regions = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+    let known = rights(bits, RIGHTS | of_regions)?;
     if known.access.is_consistent() { Ok(known) } else { Err(Errno::EINVAL) }
 }
 
@@ -82,10 +82,11 @@ mod tests {
     fn unknown_bits_are_refused_and_optional_ones_dropped() {
         assert_eq!(region_rights(1 << 8), Err(Errno::EINVAL));
         assert_eq!(region_rights(1 << 30), Err(Errno::EINVAL));
-        let plain = Rights { access: Access::LOCAL_WRITE, zero_based: false };
+        let plain = Rights { access: Access::LOCAL_WRITE, zero_based: false, on_demand: false };
         assert_eq!(region_rights(1 | 1 << 20 | 1 << 29), Ok(plain));
         assert_eq!(region_rights(1 | IBV_ACCESS_HUGETLB), Ok(plain));
-        assert_eq!(region_rights(IBV_ACCESS_ON_DEMAND), Err(Errno::EOPNOTSUPP));
+        let paged = region_rights(1 | IBV_ACCESS_ON_DEMAND);
+        assert_eq!(paged, Ok(Rights { on_demand: true, ..plain }));
     }
 
     #[test]
@@ -101,8 +102,8 @@ mod tests {
 
     #[test]
     fn a_window_gives_remote_rights_and_no_others() {
-        let read = Rights { access: Access::REMOTE_READ, zero_based: true };
-        let write = Rights { access: Access::REMOTE_WRITE, zero_based: false };
+        let read = Rights { access: Access::REMOTE_READ, zero_based: true, on_demand: false };
+        let write = Rights { access: Access::REMOTE_WRITE, zero_based: false, on_demand: false };
         assert_eq!(window_rights(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED | 1 << 20), Ok(read));
         assert_eq!(window_rights(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE), Ok(write));
         assert_eq!(window_rights(IBV_ACCESS_MW_BIND), Err(Errno::EINVAL));

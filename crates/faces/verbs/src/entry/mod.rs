@@ -20,6 +20,7 @@ pub mod later;
 pub mod memory_window;
 pub mod multicast;
 pub mod oldest;
+pub mod paging;
 pub mod parent_domain;
 pub mod posting;
 pub mod private;

@@ -6,13 +6,14 @@ use nonic_device::{Context, PortAttributes, raw_clock_ns};
 
 use super::device::text;
 use super::gid::{PORT, copy_sized};
+use super::paging;
 use crate::abi::{
     IBV_ATOMIC_GLOB, IBV_DEVICE_BAD_QKEY_CNTR, IBV_DEVICE_CURR_QP_STATE_MOD, IBV_DEVICE_MEM_MGT_EXTENSIONS,
     IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B, IBV_DEVICE_PORT_ACTIVE_EVENT,
     IBV_DEVICE_RC_RNR_NAK_GEN, IBV_DEVICE_SRQ_RESIZE, IBV_DEVICE_SYS_IMAGE_GUID, IBV_DEVICE_XRC,
     IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, IBV_PORT_ACTIVE, IBV_PORT_CM_SUP,
     IBV_PORT_IP_BASED_GIDS, IBV_QPF_GRH_REQUIRED, IBV_VALUES_MASK_RAW_CLOCK, LINK_SPEED_EDR, LINK_WIDTH_4X,
-    PHYSICAL_LINK_UP, ibv_context, ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps,
+    PHYSICAL_LINK_UP, ibv_context, ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex,
     ibv_packet_pacing_caps, ibv_pci_atomic_caps, ibv_port_attr, ibv_port_attr_short,
     ibv_query_device_ex_input, ibv_rss_caps, ibv_tm_caps, ibv_tso_caps, ibv_values_ex,
 };
@@ -102,10 +103,11 @@ fn device_attributes(context: &Context) -> ibv_device_attr {
 
 fn extended_attributes(context: &Context) -> ibv_device_attr_ex {
     let orig_attr = device_attributes(context);
+    let (odp_caps, xrc_odp_caps) = paging::capabilities();
     ibv_device_attr_ex {
         orig_attr,
         comp_mask: 0,
-        odp_caps: ibv_odp_caps { general_caps: 0, rc_odp_caps: 0, uc_odp_caps: 0, ud_odp_caps: 0 },
+        odp_caps,
         completion_timestamp_mask: CLOCK_MASK,
         hca_core_clock: CLOCK_KHZ,
         device_cap_flags_ex: orig_attr.device_cap_flags.into(),
@@ -128,7 +130,7 @@ fn extended_attributes(context: &Context) -> ibv_device_attr_ex {
         cq_mod_caps: ibv_cq_moderation_caps { max_cq_count: u16::MAX, max_cq_period: u16::MAX },
         max_dm_size: context.limits().device_memory_bytes,
         pci_atomic_caps: ibv_pci_atomic_caps { fetch_add: 0, swap: 0, compare_swap: 0 },
-        xrc_odp_caps: 0,
+        xrc_odp_caps,
         phys_port_cnt_ex: PORT,
     }
 }

@@ -24,9 +24,12 @@ versions! {
 
 /// `ibv_reg_mr(3)`: peers name the bytes by their own addresses, or from 0 with `IBV_ACCESS_ZERO_BASED`.
 ///
+/// With `IBV_ACCESS_ON_DEMAND` nothing needs to be mapped before a request uses it, and `SIZE_MAX` bytes from NULL are the whole
+/// address space.
+///
 /// NULL with `EINVAL` (unknown domain or access bits, remote write or atomic without local write, no length,
-/// address and length wrap around), `EFAULT` (not mapped, or not writable where writing is asked for),
-/// `ENOMEM` (no more regions), `EOPNOTSUPP` (on-demand paging).
+/// address and length wrap around, the whole address space under another name than its own), `EFAULT` (not mapped, or not writable where writing is asked for),
+/// `ENOMEM` (no more regions), `EOPNOTSUPP` (on-demand paging where a sandbox forbids what it needs).
 ///
 /// # Safety
 /// The memory stays the program's to describe: it is not read here, and what happens to it later happens
@@ -83,11 +86,12 @@ fn register(
     let rights = convert::region_rights(access)?;
     // SAFETY: the contract of `ibv_reg_mr(3)`: the memory is the program's to keep until it deregisters.
     let first = unsafe { ProgramAddress::new(address.expose_provenance()) };
-    let region = zone.register(RegionRequest {
-        memory: RegionMemory::Program { address: first, length },
-        base: if rights.zero_based { 0 } else { iova },
-        access: rights.access,
-    })?;
+    let memory = match rights.on_demand {
+        true => RegionMemory::OnDemand { address: first, length: length as u64 },
+        false => RegionMemory::Program { address: first, length },
+    };
+    let base = if rights.zero_based { 0 } else { iova };
+    let region = zone.register(RegionRequest { memory, base, access: rights.access })?;
     Ok(publish(pd, address, length, region))
 }
 
@@ -105,7 +109,7 @@ pub(super) fn publish(pd: *mut ibv_pd, addr: *mut c_void, length: usize, region:
 ///
 /// `IBV_REREG_MR_ERR_INPUT`, with `errno`, and the region is as it was: `ENOENT` (unknown or overwritten handle), `EINVAL` (no or
 /// unknown flags, rights without `IBV_REREG_MR_CHANGE_ACCESS`, no address or length with `IBV_REREG_MR_CHANGE_TRANSLATION`, an
-/// unknown domain or one of another context, a region of device memory, and what [`nonic_ibv_reg_mr`] refuses), `EBUSY` (a window
+/// unknown domain or one of another context, a region of device memory or of none, and what [`nonic_ibv_reg_mr`] refuses), `EBUSY` (a window
 /// is bound to it), `EFAULT`, `ENOMEM`, `EOPNOTSUPP` as there. No other code is returned: what fails changes nothing.
 ///
 /// # Safety
@@ -139,6 +143,7 @@ pub unsafe extern "C" fn nonic_ibv_rereg_mr(
         let region = claim.engine().change(RegionChange {
             zone,
             memory,
+            on_demand: rights.map(|rights| rights.on_demand),
             zero_based: rights.is_some_and(|rights| rights.zero_based),
             access: rights.map(|rights| rights.access),
         })?;
