@@ -79,9 +79,6 @@ pub enum CreateError {
 /// Error returned by [`crate::Zone::register`].
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
-    /// No bytes.
-    #[error("a region of no bytes")]
-    Empty,
     /// Address plus length runs over the end of the address space.
     #[error("address plus length runs over the end of the address space")]
     Wraps,

@@ -112,6 +112,9 @@ impl SendQueue {
         if pieces > capabilities.send_pieces as usize {
             return Err(PostError::TooManyPieces { pieces, limit: capabilities.send_pieces });
         }
+        if request.flags.inline && request.operation.writes_locally() {
+            return Err(PostError::InlineResult);
+        }
         if request.flags.inline && bytes_of(request) > u64::from(capabilities.inline_bytes) {
             return Err(PostError::InlineTooLong {
                 length: bytes_of(request),
@@ -123,7 +126,11 @@ impl SendQueue {
             return Err(PostError::QueueFull { capacity });
         }
         let names_destination = match transport {
-            QpType::UnreliableDatagram => matches!(request.destination, Some(Destination::Datagram(_))),
+            // Only a message goes anywhere from there: any other request fails when its turn comes.
+            QpType::UnreliableDatagram => {
+                !matches!(request.operation, Operation::Send { .. })
+                    || matches!(request.destination, Some(Destination::Datagram(_)))
+            }
             QpType::ExtendedSend => matches!(request.destination, Some(Destination::Queue(_))),
             _ => true,
         };

@@ -281,6 +281,9 @@ pub enum PostError {
         /// What the queue takes.
         limit: u32,
     },
+    /// A request that brings bytes has none to be copied when it is posted.
+    #[error("what brings bytes here cannot be inline")]
+    InlineResult,
     /// The queue pair's state takes no such request.
     #[error("a queue pair in state {state:?} takes no such request")]
     WrongState {

@@ -70,7 +70,7 @@ impl From<RegisterError> for Error {
     fn from(error: RegisterError) -> Self {
         Self(match error {
             RegisterError::NotMapped { .. } | RegisterError::NotWritable { .. } => libc::EFAULT,
-            RegisterError::Empty | RegisterError::Wraps => libc::EINVAL,
+            RegisterError::Wraps => libc::EINVAL,
             RegisterError::Forked => libc::ENOENT,
             _ => libc::ENOMEM,
         })

@@ -256,7 +256,7 @@ fn makes_sense(entry: &Entry) -> bool {
         }
         Translation::OnDemand { .. } | Translation::Null => true,
     };
-    length > 0 && placed && entry.base.0.checked_add(entry.length - 1).is_some()
+    placed && entry.base.0.checked_add(entry.length.saturating_sub(1)).is_some()
 }
 
 #[cfg(test)]

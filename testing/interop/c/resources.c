@@ -36,6 +36,9 @@ static void registration_refuses_what_it_cannot_keep(struct node *n)
                    ibv_reg_mr(n->pd, pages, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
 
     REQUIRE(munmap(pages + 2 * 4096, 4096) == 0);
+    struct ibv_mr *empty = ibv_reg_mr(n->pd, pages + 2 * 4096 + 8, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    CHECK("5.1", "a region of no bytes is registered, wherever it is", empty && empty->length == 0 && empty->lkey != empty->rkey);
+    CHECK_EQ("5.1", "and deregistered", empty ? ibv_dereg_mr(empty) : ENOENT, 0);
     CHECK_NULL("5.1", "an unmapped page is EFAULT",
                ibv_reg_mr(n->pd, pages + 2 * 4096, 4096, IBV_ACCESS_LOCAL_WRITE), EFAULT);
     CHECK_NULL("5.1", "a hole in the middle is EFAULT", ibv_reg_mr(n->pd, pages, 4 * 4096, IBV_ACCESS_LOCAL_WRITE),
@@ -496,6 +499,16 @@ static void a_bad_request_stops_the_list_and_keeps_what_came_before(struct node 
     memset(n->buffer, 0, 32);
     CHECK_EQ("7.3", "and is sent", next_completion(n->send_cq).status, IBV_WC_SUCCESS);
     CHECK("7.3", "as it was at the call", filled(target, 32, 9));
+    static const enum ibv_wr_opcode fetching[] = {READ, SWAP, ADD};
+    inlined = piece(n->buffer, 8, n->mr->lkey);
+    for (size_t i = 0; i < sizeof fetching / sizeof *fetching; i++) {
+        wr.opcode = fetching[i];
+        wr.wr.atomic.remote_addr = (uintptr_t)target;
+        wr.wr.atomic.rkey = n->mr->rkey;
+        bad = NULL;
+        CHECK("7.3", "what brings bytes here is not inline", ibv_post_send(n->qp, &wr, &bad) == EINVAL && bad == &wr);
+    }
+    CHECK("7.3", "and nothing of it happens", filled(target, 32, 9) && all_bytes(n->buffer, 32, 0));
 
     struct ibv_srq_init_attr srq_init = {.attr = {.max_wr = 4, .max_sge = 1}};
     struct ibv_srq *srq = ibv_create_srq(n->pd, &srq_init);

@@ -124,7 +124,7 @@ static void reg_mr(void)
         break;
     case 4:
         length = one_in(2) ? 0 : SIZE_MAX - random_below(4096);
-        due = EINVAL;
+        due = length ? EINVAL : 0;
         break;
     case 5:
         at = (unsigned char *)(uintptr_t)(1ull << 63 | random_word() >> 2);

@@ -449,6 +449,8 @@ static int some_request(struct object *o, int state, struct ibv_send_wr *wr, str
         wr->opcode = (int)wild();
     else
         wr->opcode = opcodes[ud && !one_in(6) ? 2 + random_below(2) : random_below(11)];
+    if (ud && (int)wr->opcode >= 0 && wr->opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_SEND_WITH_IMM)
+        wr->opcode = IBV_WR_SEND; // one-sided ones are taken, and fail: see unreliable.c
     wr->send_flags = (one_in(3) ? 0 : IBV_SEND_SIGNALED) | (one_in(6) ? IBV_SEND_FENCE : 0);
     wr->send_flags |= one_in(6) ? IBV_SEND_SOLICITED : 0;
     if (!tame && one_in(40))
@@ -500,6 +502,9 @@ static int some_request(struct object *o, int state, struct ibv_send_wr *wr, str
     bool flags = !(wr->send_flags & ~(uint32_t)(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
                                                 IBV_SEND_INLINE));
     bool list = wr->num_sge == 0 || (wr->num_sge > 0 && wr->num_sge <= (int)o->cap.max_send_sge && wr->sg_list);
+    bool fetches = wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+                   wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    list = list && !(fetches && wr->send_flags & IBV_SEND_INLINE);
     bool right = known && flags && list && state != IBV_QPS_RESET && operation_fits(o->type, wr->opcode) &&
                  total <= (wr->send_flags & IBV_SEND_INLINE ? o->cap.max_inline_data : UINT64_MAX) &&
                  !(ud && !ah);

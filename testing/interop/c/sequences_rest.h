@@ -187,7 +187,7 @@ static void not_there(void)
             wrong("a refused ibv_rereg_mr changed the region");
     }
     next_call("ibv_rereg_mr(%p, %#x)", none_mr, flags);
-    expect(ibv_rereg_mr(none_mr, flags, no_object(PD), open_memory, 1, 0), IBV_REREG_MR_ERR_INPUT);
+    expect(ibv_rereg_mr(none_mr, flags, no_object(PD), open_memory, 1, 0), IBV_REREG_MR_ERR_CMD);
     expect(errno, ENOENT);
 }
 

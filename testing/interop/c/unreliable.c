@@ -144,11 +144,15 @@ static void datagrams_drop_in_silence(struct node *n)
         struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS};
         CHECK_EQ("7.2", "SQE to RTS works", ibv_modify_qp(n->qp, &rts, IBV_QP_STATE), 0);
 
-        int refused = post_one(n, 6, WRITE, 8, theirs.address, theirs.rkey);
-        CHECK("7.3", "a write on UD is EINVAL, or LOC_QP_OP_ERR later",
-              refused == EINVAL || next_completion(n->send_cq).status == IBV_WC_LOC_QP_OP_ERR);
-        if (state_of(n->qp) == IBV_QPS_SQE)
+        static const enum ibv_wr_opcode one_sided[] = {WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, READ, SWAP, ADD};
+        for (size_t i = 0; i < sizeof one_sided / sizeof *one_sided; i++) {
+            CHECK_EQ("7.3", "a one-sided request on UD is taken", post_one(n, 6, one_sided[i], 8, theirs.address, theirs.rkey), 0);
+            CHECK_EQ("7.3", "and is LOC_QP_OP_ERR", next_completion(n->send_cq).status, IBV_WC_LOC_QP_OP_ERR);
+            CHECK_EQ("7.3", "and puts the queue pair into SQE", state_of(n->qp), IBV_QPS_SQE);
             REQUIRE(ibv_modify_qp(n->qp, &rts, IBV_QP_STATE) == 0);
+        }
+        CHECK_EQ("7.3", "what takes a key out of use is not", post_one(n, 6, IBV_WR_SEND_WITH_INV, 8, 0, 0), EINVAL);
+        int refused;
         struct ibv_pd *other = ibv_alloc_pd(n->context);
         struct ibv_ah *foreign = other ? ibv_create_ah(other, &route) : NULL;
         REQUIRE(foreign);

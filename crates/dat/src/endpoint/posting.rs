@@ -35,6 +35,7 @@ fn refusal(error: PostError) -> DatError {
         PostError::HasSharedReceiveQueue => DatError::state(Subtype::State(StateKind::SrqInUse)),
         PostError::WrongState { .. } => DatError::state(Subtype::State(StateKind::EpNotReady)),
         PostError::InlineTooLong { .. }
+        | PostError::InlineResult
         | PostError::WrongOperation { .. }
         | PostError::NoDestination
         | PostError::Forked => DatError::new(Kind::InternalError, Subtype::None),

@@ -373,7 +373,6 @@ impl Registered {
 fn refusal(error: RegisterError) -> DatError {
     let none_left = DatError::resources(Subtype::Resource(Resource::MemoryRegion));
     match error {
-        RegisterError::Empty => LocalRegion::NO_BYTES,
         RegisterError::NotMapped { .. } => DatError::argument(3),
         RegisterError::Wraps => DatError::argument(4),
         RegisterError::NotWritable { .. } => DatError::argument(6),

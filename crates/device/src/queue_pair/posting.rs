@@ -169,6 +169,7 @@ pub(super) fn operation_fits(transport: QpType, request: &SendRequest<'_>) -> bo
         _ if !transport.requests() => false,
         (QpType::ReliableConnection, _) => true,
         (QpType::UnreliableConnection, access) => access.is_none_or(|access| access == Access::REMOTE_WRITE),
-        (_, _) => matches!(request.operation, Operation::Send { .. }),
+        // One-sided requests of a service that has none fail when their turn comes, as on cards.
+        (_, access) => access.is_some() || matches!(request.operation, Operation::Send { .. }),
     }
 }

@@ -37,7 +37,7 @@ pub enum RegionMemory {
     Program {
         /// First byte.
         address: ProgramAddress,
-        /// Length in bytes, 1 or more.
+        /// Length in bytes. With 0 nothing needs to be there, and the region's keys lead to no byte.
         length: usize,
     },
     /// The program's own, looked for when it is used: nothing needs to be there before (on-demand paging). Copies are the kernel's,
@@ -45,7 +45,7 @@ pub enum RegionMemory {
     OnDemand {
         /// First byte.
         address: ProgramAddress,
-        /// Length in bytes, 1 or more.
+        /// Length in bytes.
         length: u64,
     },
     /// None: what is written vanishes, and what is read is zero.
@@ -276,6 +276,11 @@ impl Region {
 
     pub(crate) fn placed(&self) -> Option<Arc<Placed>> {
         self.placed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it is of no memory ([`RegionMemory::Null`]).
+    pub fn is_null(&self) -> bool {
+        self.placed().is_some_and(|placed| placed.translation == Translation::Null)
     }
 
     /// The key for this process's own work requests.

@@ -113,7 +113,7 @@ impl Zone {
         access: Access,
     ) -> Result<Placed, RegisterError> {
         if length == 0 {
-            return Err(RegisterError::Empty);
+            return Ok(Placed::plain(address, PlainReason::None));
         }
         let end = address.checked_add(length).ok_or(RegisterError::Wraps)?;
         let write = writes(access);
@@ -182,9 +182,6 @@ impl Zone {
 
 /// Memory of the program that is looked for when it is used. A sandbox may forbid this process to have the kernel copy for it.
 pub(super) fn place_on_demand(address: usize, length: u64) -> Result<Placed, RegisterError> {
-    if length == 0 {
-        return Err(RegisterError::Empty);
-    }
     if usize::try_from(length).ok().and_then(|length| address.checked_add(length)).is_none() {
         return Err(RegisterError::Wraps);
     }
@@ -202,6 +199,9 @@ fn check_writable(translation: Translation, length: usize) -> Result<(), Registe
     else {
         return Ok(());
     };
+    if length == 0 {
+        return Ok(());
+    }
     match walk(address, address + length, true)? {
         Ok(_) => Ok(()),
         Err(_) => touch_pages(address, length, true).map_err(|_| RegisterError::NotWritable { address }),

@@ -16,6 +16,9 @@ use crate::requester::gathered;
 impl QueuePair {
     pub(crate) fn start_datagram(&self, inner: &mut Inner, number: u64, slot: &Slot) -> Step {
         const TOP_BIT: u32 = 1 << 31;
+        let Operation::Send { immediate } = slot.operation else {
+            return Step::Failed(Status::LocalQpOperation);
+        };
         let Some(destination) = inner.send.datagram_destination(number) else {
             return Step::Failed(Status::LocalQpOperation);
         };
@@ -32,10 +35,6 @@ impl QueuePair {
             Some(_) => None,
             None => PeerAddress::of(port, &destination.vector, destination.qp_number)
                 .and_then(|address| self.datagram_link(inner, address)),
-        };
-        let immediate = match slot.operation {
-            Operation::Send { immediate } => immediate,
-            _ => return Step::Failed(Status::LocalQpOperation),
         };
         let step = self.with_source(inner, number, slot, |inner, source| {
             let own_key = destination.q_key & TOP_BIT != 0;

@@ -116,8 +116,7 @@ impl From<DomainError> for Errno {
 impl From<RegisterError> for Errno {
     fn from(error: RegisterError) -> Self {
         match error {
-            RegisterError::Empty
-            | RegisterError::Wraps
+            RegisterError::Wraps
             | RegisterError::BeyondDeviceMemory
             | RegisterError::OtherContext
             | RegisterError::Closed => Self::EINVAL,
@@ -175,6 +174,7 @@ impl From<PostError> for Errno {
             PostError::QueueFull { .. } => Self::ENOMEM,
             PostError::TooManyPieces { .. }
             | PostError::InlineTooLong { .. }
+            | PostError::InlineResult
             | PostError::WrongState { .. }
             | PostError::WrongOperation { .. }
             | PostError::HasSharedReceiveQueue

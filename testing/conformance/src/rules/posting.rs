@@ -174,26 +174,28 @@ pub(crate) fn of_a_list_everything_before_the_first_request_not_taken_is_posted(
 }
 
 pub(crate) fn an_operation_the_service_does_not_have_is_refused(pair: &mut Pair) {
-    for options in [UNRELIABLE, DATAGRAM] {
-        let scene = pair.scene(&options);
-        let destination = pair.server_as_destination(&scene.client, &scene.server, options.q_key);
-        let piece = scene.near.piece(0, 8);
-        let far = scene.far.remote(0);
-        let mut wrong = vec![read(&[piece], far), fetch_add(piece, far, 1)];
-        if options.transport == DATAGRAM.transport {
-            wrong.push(write(&[piece], far));
-            let nowhere = Command::PostSend { pair: scene.client.pair, requests: vec![send(&[piece])] };
-            pair.client.refuses(nowhere, "NoDestination");
-        }
-        for request in wrong {
-            let requests = vec![request.to(destination)];
-            pair.client.refuses(Command::PostSend { pair: scene.client.pair, requests }, "WrongOperation");
-        }
-        pair.client.assert_quiet(scene.client.send_queue);
-        pair.assert_nothing_moved(&scene);
-        assert_eq!(pair.client.state(&scene.client), QpState::ReadyToSend);
-        pair.reset();
+    let scene = pair.scene(&UNRELIABLE);
+    let (piece, far) = (scene.near.piece(0, 8), scene.far.remote(0));
+    for request in [read(&[piece], far), fetch_add(piece, far, 1)] {
+        let wrong = Command::PostSend { pair: scene.client.pair, requests: vec![request] };
+        pair.client.refuses(wrong, "WrongOperation");
     }
+    pair.client.assert_quiet(scene.client.send_queue);
+    pair.assert_nothing_moved(&scene);
+    assert_eq!(pair.client.state(&scene.client), QpState::ReadyToSend);
+}
+
+pub(crate) fn a_one_sided_request_of_datagrams_is_taken_and_fails(pair: &mut Pair) {
+    let scene = pair.scene(&DATAGRAM);
+    let (piece, far) = (scene.near.piece(0, 8), scene.far.remote(0));
+    let nowhere = Command::PostSend { pair: scene.client.pair, requests: vec![send(&[piece])] };
+    pair.client.refuses(nowhere, "NoDestination");
+    for request in [read(&[piece], far), fetch_add(piece, far, 1), write(&[piece], far)] {
+        assert_eq!(pair.client.carry_out(&scene.client, request), Status::LocalQpOperation);
+        assert_eq!(pair.client.state(&scene.client), QpState::SendQueueError);
+        pair.client.move_to(&scene.client, QpState::ReadyToSend);
+    }
+    pair.assert_nothing_moved(&scene);
 }
 
 pub(crate) fn in_reset_nothing_is_taken(pair: &mut Pair) {

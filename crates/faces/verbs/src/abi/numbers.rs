@@ -71,7 +71,7 @@ numbers! {
     u32 { IBV_ADVISE_MR_FLAG_FLUSH = 1 }
     // enum ibv_rereg_mr_flags, ibv_rereg_mr_err_code
     c_int { IBV_REREG_MR_CHANGE_TRANSLATION = 1, IBV_REREG_MR_CHANGE_PD = 1 << 1, IBV_REREG_MR_CHANGE_ACCESS = 1 << 2 }
-    c_int { IBV_REREG_MR_ERR_INPUT = -1 }
+    c_int { IBV_REREG_MR_ERR_INPUT = -1, IBV_REREG_MR_ERR_CMD = -4 }
     // enum ibv_dm_mask
     u32 { IBV_DM_MASK_HANDLE = 1 }
     // enum ibv_mw_type

@@ -76,7 +76,11 @@ pub(crate) unsafe fn send_request<'a>(
             pieces: pieces((*request).sg_list, (*request).num_sge)?,
             destination: match addressing {
                 Addressing::Peer => None,
-                Addressing::Datagram => destination(request)?,
+                // Where a message has an address handle, others have an address.
+                Addressing::Datagram if matches!((*request).opcode, IBV_WR_SEND | IBV_WR_SEND_WITH_IMM) => {
+                    destination(request)?
+                }
+                Addressing::Datagram => None,
                 Addressing::Queue => Some(Destination::Queue(SrqNumber::masked((*request).remote_srqn))),
             },
         })

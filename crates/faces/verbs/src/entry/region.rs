@@ -7,7 +7,7 @@ use nonic_device::{ProgramAddress, Region, RegionChange, RegionMemory, RegionReq
 
 use crate::abi::{
     IBV_REREG_MR_CHANGE_ACCESS, IBV_REREG_MR_CHANGE_PD, IBV_REREG_MR_CHANGE_TRANSLATION,
-    IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd,
+    IBV_REREG_MR_ERR_CMD, IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd,
 };
 use crate::convert;
 use crate::errno::Errno;
@@ -27,7 +27,7 @@ versions! {
 /// With `IBV_ACCESS_ON_DEMAND` nothing needs to be mapped before a request uses it, and `SIZE_MAX` bytes from NULL are the whole
 /// address space.
 ///
-/// NULL with `EINVAL` (unknown domain or access bits, remote write or atomic without local write, no length,
+/// NULL with `EINVAL` (unknown domain or access bits, remote write or atomic without local write,
 /// address and length wrap around, the whole address space under another name than its own), `EFAULT` (not mapped, or not writable where writing is asked for),
 /// `ENOMEM` (no more regions), `EOPNOTSUPP` (on-demand paging where a sandbox forbids what it needs).
 ///
@@ -107,10 +107,11 @@ pub(super) fn publish(pd: *mut ibv_pd, addr: *mut c_void, length: usize, region:
 /// named by its own addresses. The keys stay, but for one case, so a program reads them again: a peer was stopped in the middle of
 /// an operation.
 ///
-/// `IBV_REREG_MR_ERR_INPUT`, with `errno`, and the region is as it was: `ENOENT` (unknown or overwritten handle), `EINVAL` (no or
-/// unknown flags, rights without `IBV_REREG_MR_CHANGE_ACCESS`, no address or length with `IBV_REREG_MR_CHANGE_TRANSLATION`, an
-/// unknown domain or one of another context, a region of device memory or of none, and what [`nonic_ibv_reg_mr`] refuses), `EBUSY` (a window
-/// is bound to it), `EFAULT`, `ENOMEM`, `EOPNOTSUPP` as there. No other code is returned: what fails changes nothing.
+/// What the libraries of cards refuse is `IBV_REREG_MR_ERR_INPUT`, with `errno` `EINVAL`: unknown flags, rights without
+/// `IBV_REREG_MR_CHANGE_ACCESS`, no address or length with `IBV_REREG_MR_CHANGE_TRANSLATION`, a null region, no domain with
+/// `IBV_REREG_MR_CHANGE_PD`. What their kernels refuse is `IBV_REREG_MR_ERR_CMD`, with `errno`: `ENOENT` (unknown or overwritten
+/// handle), `EINVAL` (no flags, a domain of another context, a region of device memory, and what [`nonic_ibv_reg_mr`] refuses),
+/// `EBUSY` (a window is bound to it), `EFAULT`, `ENOMEM`, `EOPNOTSUPP` as there. The region is as it was after either.
 ///
 /// # Safety
 /// As for [`nonic_ibv_reg_mr`].
@@ -123,16 +124,22 @@ pub unsafe extern "C" fn nonic_ibv_rereg_mr(
     length: usize,
     access: c_int,
 ) -> c_int {
+    let mut refused = IBV_REREG_MR_ERR_CMD;
     let done = guard::caught(|| {
         let claim = REGIONS.claim(mr)?;
         let all = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
         let changes = |flag: c_int| flags & flag != 0;
         let moves = changes(IBV_REREG_MR_CHANGE_TRANSLATION);
         if flags & !all != 0
-            || flags == 0
             || (moves && (address.is_null() || length == 0))
             || (access != 0 && !changes(IBV_REREG_MR_CHANGE_ACCESS))
+            || (changes(IBV_REREG_MR_CHANGE_PD) && pd.is_null())
+            || claim.engine().is_null()
         {
+            refused = IBV_REREG_MR_ERR_INPUT;
+            return Err(Errno::EINVAL);
+        }
+        if flags == 0 {
             return Err(Errno::EINVAL);
         }
         let rights =
@@ -162,7 +169,7 @@ pub unsafe extern "C" fn nonic_ibv_rereg_mr(
     });
     done.unwrap_or_else(|errno| {
         errno.set();
-        IBV_REREG_MR_ERR_INPUT
+        refused
     })
 }
 
