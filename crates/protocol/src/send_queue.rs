@@ -115,6 +115,11 @@ impl SendQueue {
         if request.flags.inline && request.operation.writes_locally() {
             return Err(PostError::InlineResult);
         }
+        if let Operation::AtomicWrite { remote } = request.operation
+            && (bytes_of(request) != 8 || !remote.address.is_multiple_of(8))
+        {
+            return Err(PostError::NoWord);
+        }
         if request.flags.inline && bytes_of(request) > u64::from(capabilities.inline_bytes) {
             return Err(PostError::InlineTooLong {
                 length: bytes_of(request),

@@ -52,6 +52,11 @@ pub enum Operation {
         /// What is added, host order.
         add: u64,
     },
+    /// Atomic write of 8 bytes (annex A19.4.2): a write of an aligned word, which nobody sees in parts.
+    AtomicWrite {
+        /// The word.
+        remote: RemoteRange,
+    },
     /// A send that takes a key of the receiver's out of use: that of a type 2 window bound through the receiving queue pair.
     SendInvalidate {
         /// The key.
@@ -92,7 +97,7 @@ impl Operation {
             Self::Send { .. } | Self::SendInvalidate { .. } | Self::Bind { .. } | Self::Invalidate { .. } => {
                 None
             }
-            Self::Write { .. } => Some(Access::REMOTE_WRITE),
+            Self::Write { .. } | Self::AtomicWrite { .. } => Some(Access::REMOTE_WRITE),
             Self::Read { .. } => Some(Access::REMOTE_READ),
             Self::CompareSwap { .. } | Self::FetchAdd { .. } => Some(Access::REMOTE_ATOMIC),
         }
@@ -105,6 +110,7 @@ impl Operation {
                 None
             }
             Self::Write { remote, .. }
+            | Self::AtomicWrite { remote }
             | Self::Read { remote }
             | Self::CompareSwap { remote, .. }
             | Self::FetchAdd { remote, .. } => Some(remote),
@@ -130,6 +136,7 @@ impl Operation {
             Self::Read { .. } => CompletionOpcode::RdmaRead,
             Self::CompareSwap { .. } => CompletionOpcode::CompareSwap,
             Self::FetchAdd { .. } => CompletionOpcode::FetchAdd,
+            Self::AtomicWrite { .. } => CompletionOpcode::AtomicWrite,
             Self::Bind { .. } => CompletionOpcode::Bind,
             Self::Invalidate { .. } => CompletionOpcode::Invalidate,
         }
@@ -154,6 +161,8 @@ pub enum CompletionOpcode {
     Bind = 5,
     /// A key taken out of use by its owner.
     Invalidate = 6,
+    /// An atomic write.
+    AtomicWrite = 9,
     /// A receive filled by a send.
     Receive = 128,
     /// A receive consumed by an RDMA Write with immediate.
@@ -284,6 +293,9 @@ pub enum PostError {
     /// A request that brings bytes has none to be copied when it is posted.
     #[error("what brings bytes here cannot be inline")]
     InlineResult,
+    /// An atomic write of something else than an aligned word of 8 bytes.
+    #[error("an atomic write is of 8 bytes, at a multiple of 8")]
+    NoWord,
     /// The queue pair's state takes no such request.
     #[error("a queue pair in state {state:?} takes no such request")]
     WrongState {

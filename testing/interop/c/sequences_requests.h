@@ -451,6 +451,8 @@ static int some_request(struct object *o, int state, struct ibv_send_wr *wr, str
         wr->opcode = opcodes[ud && !one_in(6) ? 2 + random_below(2) : random_below(11)];
     if (ud && (int)wr->opcode >= 0 && wr->opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_SEND_WITH_IMM)
         wr->opcode = IBV_WR_SEND; // one-sided ones are taken, and fail: see unreliable.c
+    if (wr->opcode == IBV_WR_ATOMIC_WRITE)
+        wr->opcode = IBV_WR_SEND; // see wr_calls.c
     wr->send_flags = (one_in(3) ? 0 : IBV_SEND_SIGNALED) | (one_in(6) ? IBV_SEND_FENCE : 0);
     wr->send_flags |= one_in(6) ? IBV_SEND_SOLICITED : 0;
     if (!tame && one_in(40))
@@ -496,7 +498,7 @@ static int some_request(struct object *o, int state, struct ibv_send_wr *wr, str
         wr->bind_mw.bind_info = some_bind(mw, bound);
         due = bind_is_due(mw, IBV_MW_TYPE_2, &wr->bind_mw.bind_info);
     }
-    if (due == 0 && (wr->opcode == IBV_WR_TSO || (int)wr->opcode == 15))
+    if (due == 0 && (wr->opcode == IBV_WR_TSO || (int)wr->opcode == 14))
         due = EOPNOTSUPP;
     bool known = wr->opcode <= IBV_WR_TSO && wr->opcode != IBV_WR_DRIVER1;
     bool flags = !(wr->send_flags & ~(uint32_t)(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
@@ -662,7 +664,7 @@ static uint64_t operations_of(int type)
         return datagrams;
     return type == IBV_QPT_UC ? unreliable
                               : unreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE;
 }
 
 // What is due for what only ibv_create_qp_ex has.
@@ -671,7 +673,7 @@ static int extended_is_due(const struct ibv_qp_init_attr_ex *init)
     uint32_t refused = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
     uint32_t known = refused | IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
                      IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    uint64_t all = operations_of(IBV_QPT_RC) | IBV_QP_EX_WITH_TSO | 1 << 12;
+    uint64_t all = operations_of(IBV_QPT_RC) | IBV_QP_EX_WITH_TSO | 1 << 11;
     if (init->comp_mask & ~known)
         return EINVAL;
     if (init->comp_mask & refused)

@@ -180,6 +180,51 @@ static void every_operation_does_what_its_opcode_does(struct node *n)
     CHECK("7.3", "in its order", done(n, 11, IBV_WC_RDMA_WRITE) && done(n, 12, IBV_WC_RDMA_WRITE));
 }
 
+// Built or posted, a word arrives as one, and what is no word is refused and moves nothing.
+static void an_atomic_write_is_of_a_word(struct node *n)
+{
+    struct ibv_device_attr_ex attr;
+    REQUIRE(ibv_query_device_ex(n->context, NULL, &attr) == 0);
+    CHECK("7.3", "atomic writes are announced", attr.device_cap_flags_ex >> 40 & 1);
+    struct ibv_qp_ex *qp = to_itself(n, EVERY_RC | IBV_QP_EX_WITH_ATOMIC_WRITE);
+    wipe(n);
+    uint64_t word = 0x0123456789abcdef;
+    ibv_wr_start(qp);
+    qp->wr_id = 1;
+    ibv_wr_atomic_write(qp, n->mr->rkey, far_address(n) + 8, &word);
+    word = 0;
+    CHECK_EQ("7.3", "an atomic write is built", ibv_wr_complete(qp), 0);
+    CHECK("7.3", "and carried out", done(n, 1, IBV_WC_ATOMIC_WRITE));
+    memcpy(&word, far_end(n) + 8, 8);
+    CHECK("7.3", "with the word as it was at the call", word == 0x0123456789abcdef);
+    REQUIRE(post(n->qp, 2, IBV_WR_ATOMIC_WRITE, piece(n->buffer, 8, n->mr->lkey), far_address(n) + 16, n->mr->rkey) == 0);
+    CHECK("7.3", "one is posted", done(n, 2, IBV_WC_ATOMIC_WRITE) && memcmp(far_end(n) + 16, n->buffer, 8) == 0);
+    CHECK("7.3", "and nothing beside it is written", all_bytes(far_end(n), 8, UNTOUCHED) && all_bytes(far_end(n) + 24, 64, UNTOUCHED));
+
+    wipe(n);
+    const struct { const char *sentence; uint32_t length, off; } wrong[] = {
+        {"an atomic write of 4 bytes is refused", 4, 0}, {"of 16 bytes", 16, 0}, {"of none", 0, 0}, {"of a word at no multiple of 8", 8, 4},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK_EQ("7.3", wrong[i].sentence,
+                 post(n->qp, 3, IBV_WR_ATOMIC_WRITE, piece(n->buffer, wrong[i].length, n->mr->lkey), far_address(n) + wrong[i].off, n->mr->rkey), EINVAL);
+    ibv_wr_start(qp);
+    build_write(n, qp, 4, 1);
+    ibv_wr_atomic_write(qp, n->mr->rkey, far_address(n) + 4, &word);
+    CHECK_EQ("7.3", "also when it is built", ibv_wr_complete(qp), EINVAL);
+    ibv_wr_start(qp);
+    ibv_wr_atomic_write(qp, n->mr->rkey, far_address(n), &word);
+    ibv_wr_set_sge(qp, n->mr->lkey, (uintptr_t)n->buffer, 8);
+    CHECK_EQ("7.3", "it takes no other data", ibv_wr_complete(qp), EINVAL);
+    CHECK("7.3", "nothing of these moved", nothing_moved(n));
+    n->type = IBV_QPT_UC;
+    struct ibv_qp_init_attr_ex init = wanted(n, IBV_QP_EX_WITH_ATOMIC_WRITE);
+    CHECK_NULL("7.1", "an unreliable queue pair has none", ibv_create_qp_ex(n->context, &init), EOPNOTSUPP);
+    init = wanted(n, 1 << 11);
+    n->type = IBV_QPT_RC;
+    CHECK_NULL("7.1", "and no queue pair flushes", ibv_create_qp_ex(n->context, &init), EOPNOTSUPP);
+}
+
 // What a mistake is, between a good request and another.
 enum mistake {
     TOO_MANY_PIECES, TOO_MUCH_INLINE, TOO_MUCH_IN_A_LIST, NO_LIST, A_SECOND_SETTER, INLINE_READ, DATA_OF_AN_INVALIDATION,
@@ -612,6 +657,7 @@ int main(void)
     self.active = true;
     struct node n = open_node();
     every_operation_does_what_its_opcode_does(&n);
+    an_atomic_write_is_of_a_word(&n);
     after_a_mistake_nothing_is_posted(&n);
     a_batch_fits_or_is_refused(&n);
     windows_are_bound_and_invalidated(&n);

@@ -22,10 +22,6 @@ const OF_OTHERS: [&str; 3] = ["test_mlx5", "test_efa", "test_cuda"];
 const SKIPS: &[(&str, &str)] = &[
     ("skip RoCE test", "the port is an InfiniBand port unless told otherwise"),
     ("Extended CQ is not supported", "no completion queue knows of tags"),
-    (
-        "Extended QP is not supported",
-        "it writes with ibv_wr_atomic_write, which is newer than the operations there are",
-    ),
     ("Some object imports are not supported", "objects are not imported through a descriptor"),
     ("Importing a device is not supported", "objects are not imported through a descriptor"),
     ("by root on Ethernet link layer", "raw packets and flow rules are not there"),
@@ -49,7 +45,8 @@ const COMPLETE: [&str; 7] = [
 ];
 
 /// Tests of other classes that may not be skipped.
-const NEEDED: [&str; 3] = [
+const NEEDED: [&str; 4] = [
+    "test_qpex.QpExTestCase.test_qp_ex_rc_atomic_write",
     "test_odp.OdpTestCase.test_odp_rc_rdma_write",
     "test_odp.OdpTestCase.test_odp_implicit_sync_prefetch_rc_traffic",
     "test_odp.OdpTestCase.test_odp_xrc_traffic",

@@ -36,6 +36,7 @@ fn refusal(error: PostError) -> DatError {
         PostError::WrongState { .. } => DatError::state(Subtype::State(StateKind::EpNotReady)),
         PostError::InlineTooLong { .. }
         | PostError::InlineResult
+        | PostError::NoWord
         | PostError::WrongOperation { .. }
         | PostError::NoDestination
         | PostError::Forked => DatError::new(Kind::InternalError, Subtype::None),

@@ -168,6 +168,9 @@ pub(super) fn operation_fits(transport: QpType, request: &SendRequest<'_>) -> bo
     match (transport.service(), request.operation.remote_access()) {
         _ if !transport.requests() => false,
         (QpType::ReliableConnection, _) => true,
+        (QpType::UnreliableConnection, _) if matches!(request.operation, Operation::AtomicWrite { .. }) => {
+            false
+        }
         (QpType::UnreliableConnection, access) => access.is_none_or(|access| access == Access::REMOTE_WRITE),
         // One-sided requests of a service that has none fail when their turn comes, as on cards.
         (_, access) => access.is_some() || matches!(request.operation, Operation::Send { .. }),

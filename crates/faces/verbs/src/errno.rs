@@ -175,6 +175,7 @@ impl From<PostError> for Errno {
             PostError::TooManyPieces { .. }
             | PostError::InlineTooLong { .. }
             | PostError::InlineResult
+            | PostError::NoWord
             | PostError::WrongState { .. }
             | PostError::WrongOperation { .. }
             | PostError::HasSharedReceiveQueue

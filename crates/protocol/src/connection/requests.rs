@@ -85,6 +85,8 @@ impl<P, T: Moment> Connection<P, T> {
             Operation::Write { remote, immediate } => {
                 self.start_write(around, path, number, slot, remote, immediate)
             }
+            // The last aligned word of what is written is stored at once, and this is no more than that.
+            Operation::AtomicWrite { remote } => self.start_write(around, path, number, slot, remote, None),
             Operation::Read { remote } => self.start_read(around, path, number, slot, remote),
             Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
                 self.start_atomic(around, path, number, slot, remote)

@@ -21,6 +21,8 @@ numbers! {
         IBV_DEVICE_SRQ_RESIZE = 1 << 13, IBV_DEVICE_XRC = 1 << 20,
         IBV_DEVICE_MEM_WINDOW = 1 << 17, IBV_DEVICE_MEM_MGT_EXTENSIONS = 1 << 21, IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24,
     }
+    // enum ib_uverbs_device_cap_flags, of those beyond 32 bits
+    u64 { IB_UVERBS_DEVICE_ATOMIC_WRITE = 1 << 40 }
     // enum ibv_atomic_cap
     c_int { IBV_ATOMIC_GLOB = 2 }
     // enum ibv_port_state, physical states of IBTA vol. 1, link layers
@@ -102,7 +104,7 @@ numbers! {
         IBV_QP_EX_WITH_SEND_WITH_IMM = 1 << 3, IBV_QP_EX_WITH_RDMA_READ = 1 << 4,
         IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP = 1 << 5, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD = 1 << 6,
         IBV_QP_EX_WITH_LOCAL_INV = 1 << 7, IBV_QP_EX_WITH_BIND_MW = 1 << 8, IBV_QP_EX_WITH_SEND_WITH_INV = 1 << 9,
-        IBV_QP_EX_WITH_TSO = 1 << 10, IBV_QP_EX_WITH_ATOMIC_WRITE = 1 << 12,
+        IBV_QP_EX_WITH_TSO = 1 << 10, IBV_QP_EX_WITH_FLUSH = 1 << 11, IBV_QP_EX_WITH_ATOMIC_WRITE = 1 << 12,
     }
     // enum ibv_qp_attr_mask
     c_int { IBV_QP_STATE = 1 }
@@ -110,7 +112,7 @@ numbers! {
     c_int {
         IBV_WR_RDMA_WRITE = 0, IBV_WR_RDMA_WRITE_WITH_IMM = 1, IBV_WR_SEND = 2, IBV_WR_SEND_WITH_IMM = 3,
         IBV_WR_RDMA_READ = 4, IBV_WR_ATOMIC_CMP_AND_SWP = 5, IBV_WR_ATOMIC_FETCH_AND_ADD = 6, IBV_WR_LOCAL_INV = 7,
-        IBV_WR_BIND_MW = 8, IBV_WR_SEND_WITH_INV = 9, IBV_WR_TSO = 10, IBV_WR_ATOMIC_WRITE = 15,
+        IBV_WR_BIND_MW = 8, IBV_WR_SEND_WITH_INV = 9, IBV_WR_TSO = 10, IBV_WR_FLUSH = 14, IBV_WR_ATOMIC_WRITE = 15,
     }
     // enum ibv_send_flags
     u32 { IBV_SEND_FENCE = 1, IBV_SEND_SIGNALED = 2, IBV_SEND_SOLICITED = 4, IBV_SEND_INLINE = 8 }

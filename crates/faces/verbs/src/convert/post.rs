@@ -11,9 +11,9 @@ use nonic_device::{
 
 use crate::abi::{
     IBV_SEND_FENCE, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WR_ATOMIC_CMP_AND_SWP,
-    IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE, IBV_WR_BIND_MW, IBV_WR_LOCAL_INV, IBV_WR_RDMA_READ,
-    IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV,
-    IBV_WR_TSO, ibv_ah, ibv_recv_wr, ibv_send_wr, ibv_sge,
+    IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE, IBV_WR_BIND_MW, IBV_WR_FLUSH, IBV_WR_LOCAL_INV,
+    IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+    IBV_WR_SEND_WITH_INV, IBV_WR_TSO, ibv_ah, ibv_recv_wr, ibv_send_wr, ibv_sge,
 };
 use crate::errno::Errno;
 use crate::objects::{AddressHandleParts, Addressing};
@@ -123,7 +123,8 @@ unsafe fn operation(request: *const ibv_send_wr) -> Result<Operation, Errno> {
         IBV_WR_LOCAL_INV => Operation::Invalidate { key: Key(immediate) },
         // SAFETY: the caller vouches for the request.
         IBV_WR_BIND_MW => unsafe { super::bind_request(request) }?,
-        IBV_WR_TSO | IBV_WR_ATOMIC_WRITE => return Err(Errno::EOPNOTSUPP),
+        IBV_WR_ATOMIC_WRITE => Operation::AtomicWrite { remote },
+        IBV_WR_TSO | IBV_WR_FLUSH => return Err(Errno::EOPNOTSUPP),
         _ => return Err(Errno::EINVAL),
     })
 }
@@ -205,6 +206,9 @@ mod tests {
             Ok(Operation::CompareSwap { remote, compare: 3, swap: 4 })
         );
         assert_eq!(converted(IBV_WR_ATOMIC_FETCH_AND_ADD, 0), Ok(Operation::FetchAdd { remote, add: 3 }));
+        // (Its key stands where that of a write does.)
+        let word = RemoteRange { key: Key(3), ..remote };
+        assert_eq!(converted(IBV_WR_ATOMIC_WRITE, 0), Ok(Operation::AtomicWrite { remote: word }));
         assert_eq!(converted(IBV_WR_SEND_WITH_INV, 0), Ok(Operation::SendInvalidate { key: Key(77) }));
         assert_eq!(converted(IBV_WR_LOCAL_INV, 0), Ok(Operation::Invalidate { key: Key(77) }));
     }
@@ -215,6 +219,7 @@ mod tests {
         assert_eq!(converted(-1, 0), Err(Errno::EINVAL));
         assert_eq!(converted(IBV_WR_SEND, 1 << 9), Err(Errno::EINVAL));
         assert_eq!(converted(IBV_WR_TSO, 0), Err(Errno::EOPNOTSUPP));
+        assert_eq!(converted(IBV_WR_FLUSH, 0), Err(Errno::EOPNOTSUPP));
         // (No window.)
         assert_eq!(converted(IBV_WR_BIND_MW, 0), Err(Errno::EINVAL));
     }

@@ -7,10 +7,11 @@ use nonic_device::{AttributeMask, Capabilities, QpAttributes, QpNumber, QpState,
 use super::{from_vector, int, queue_pair_access, to_vector};
 use crate::abi::{
     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_WRITE,
-    IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_LOCAL_INV, IBV_QP_EX_WITH_RDMA_READ, IBV_QP_EX_WITH_RDMA_WRITE,
-    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_SEND, IBV_QP_EX_WITH_SEND_WITH_IMM,
-    IBV_QP_EX_WITH_SEND_WITH_INV, IBV_QP_EX_WITH_TSO, IBV_QPT_DRIVER, IBV_QPT_RAW_PACKET, IBV_QPT_RC,
-    IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_qp_attr, ibv_qp_cap,
+    IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_FLUSH, IBV_QP_EX_WITH_LOCAL_INV, IBV_QP_EX_WITH_RDMA_READ,
+    IBV_QP_EX_WITH_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_SEND,
+    IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_INV, IBV_QP_EX_WITH_TSO, IBV_QPT_DRIVER,
+    IBV_QPT_RAW_PACKET, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_qp_attr,
+    ibv_qp_cap,
 };
 use crate::errno::Errno;
 
@@ -41,14 +42,15 @@ pub(crate) fn send_operations(flags: u64, transport: QpType) -> Result<u64, Errn
     let all = unreliable
         | IBV_QP_EX_WITH_RDMA_READ
         | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
-        | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+        | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
+        | IBV_QP_EX_WITH_ATOMIC_WRITE;
     let offered = match transport {
         QpType::ReliableConnection | QpType::ExtendedSend => all,
         QpType::ExtendedReceive => 0,
         QpType::UnreliableConnection => unreliable,
         QpType::UnreliableDatagram => datagrams,
     };
-    if flags & !(all | IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_ATOMIC_WRITE) != 0 {
+    if flags & !(all | IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_FLUSH) != 0 {
         return Err(Errno::EINVAL);
     }
     if flags & !offered != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(flags) }
@@ -178,11 +180,12 @@ mod tests {
     fn each_type_has_its_operations() {
         use QpType::{ReliableConnection as Rc, UnreliableConnection as Uc, UnreliableDatagram as Ud};
         assert_eq!(send_operations(0, Ud), Ok(0));
-        assert_eq!(send_operations(0x3ff, Rc), Ok(0x3ff));
+        assert_eq!(send_operations(0x13ff, Rc), Ok(0x13ff));
         assert_eq!(send_operations(IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_RDMA_WRITE, Uc), Ok(0x101));
         let refused = [
             (IBV_QP_EX_WITH_TSO, Rc),
-            (IBV_QP_EX_WITH_ATOMIC_WRITE, Rc),
+            (IBV_QP_EX_WITH_FLUSH, Rc),
+            (IBV_QP_EX_WITH_ATOMIC_WRITE, Uc),
             (IBV_QP_EX_WITH_RDMA_READ, Uc),
             (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE, Ud),
         ];

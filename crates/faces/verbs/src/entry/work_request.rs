@@ -9,8 +9,8 @@ use nonic_device::{
 };
 
 use crate::abi::{
-    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_BIND_MW,
-    IBV_QP_EX_WITH_LOCAL_INV, IBV_QP_EX_WITH_RDMA_READ, IBV_QP_EX_WITH_RDMA_WRITE,
+    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_WRITE,
+    IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_LOCAL_INV, IBV_QP_EX_WITH_RDMA_READ, IBV_QP_EX_WITH_RDMA_WRITE,
     IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_SEND, IBV_QP_EX_WITH_SEND_WITH_IMM,
     IBV_QP_EX_WITH_SEND_WITH_INV, ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp, ibv_qp_ex, ibv_sge,
 };
@@ -240,18 +240,22 @@ unsafe extern "C" fn send_tso(
     unsafe { with(qp, |batch| batch.refuse(Errno::EOPNOTSUPP)) }
 }
 
-/// There is no such operation: `EOPNOTSUPP`.
+/// Writes the 8 bytes at `word`, which are taken now; it has no setter of data.
 ///
 /// # Safety
-/// `qp` came from this library.
+/// `qp` came from this library; `word` is readable.
 unsafe extern "C" fn atomic_write(
     qp: *mut ibv_qp_ex,
-    _rkey: u32,
-    _address: u64,
-    _word: *const core::ffi::c_void,
+    rkey: u32,
+    address: u64,
+    word: *const core::ffi::c_void,
 ) {
+    let operation = Operation::AtomicWrite { remote: at(address, rkey) };
     // SAFETY: the caller's promise is the same.
-    unsafe { with(qp, |batch| batch.refuse(Errno::EOPNOTSUPP)) }
+    unsafe {
+        add(qp, IBV_QP_EX_WITH_ATOMIC_WRITE, operation);
+        set_inline_data(qp, word.cast_mut(), 8);
+    }
 }
 
 // Setters.
