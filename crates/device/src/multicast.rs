@@ -1,6 +1,7 @@
 //! Multicast groups of queue pairs.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use nonic_protocol::{AddressVector, QpNumber, QpType};
 use nonic_transport::{GroupAddress, GroupName};
@@ -63,6 +64,11 @@ impl QueuePair {
     pub fn detach_multicast(&self, gid: [u8; 16], lid: u16) -> Result<(), GroupError> {
         let group = self.group(gid, lid)?;
         if self.engine().groups.detach(self.number(), group) { Ok(()) } else { Err(GroupError::NotAttached) }
+    }
+
+    /// From now on it does not receive what it sends itself to a group it is in (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`).
+    pub fn skip_own_multicast(&self) {
+        self.skips_own_multicast.store(true, Ordering::Relaxed);
     }
 
     fn group(&self, gid: [u8; 16], lid: u16) -> Result<GroupAddress, GroupError> {

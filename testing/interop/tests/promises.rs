@@ -27,6 +27,11 @@ const CASES: &[Case] = &[
         one_tier: true,
     },
     Case {
+        sentence: "families that are not there say so, and keys and flags keep datagrams apart",
+        program: "beyond",
+        one_tier: true,
+    },
+    Case {
         sentence: "parent domains are protection domains by another name, and kept as long as they are used",
         program: "domains",
         one_tier: true,

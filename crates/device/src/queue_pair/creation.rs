@@ -113,6 +113,7 @@ impl Zone {
                 inner: BiasedMutex::new(Inner::new(&capabilities)),
                 async_events: EventAccount::default(),
                 destroyed: AtomicBool::new(false),
+                skips_own_multicast: AtomicBool::new(false),
                 witness,
             })
         });

@@ -95,6 +95,8 @@ pub struct QueuePair {
     inner: BiasedMutex<Inner>,
     async_events: EventAccount,
     destroyed: AtomicBool,
+    /// What it sends to a group it does not receive itself.
+    pub(crate) skips_own_multicast: AtomicBool,
     pub(crate) witness: Witness,
 }
 

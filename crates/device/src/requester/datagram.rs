@@ -1,6 +1,7 @@
 //! Datagrams: sent into the ring of whoever owns the destination, and forgotten.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
@@ -78,7 +79,8 @@ impl QueuePair {
 
     /// Sends a datagram to each member of a group that has room for it.
     fn send_to_group(&self, group: GroupName, message: Message, payload: &[SharedSlice<'_>]) {
-        for member in self.engine().groups.members(group).iter() {
+        let skipped = self.skips_own_multicast.load(Ordering::Relaxed).then_some(self.number);
+        for member in self.engine().groups.members(group).iter().filter(|member| Some(**member) != skipped) {
             let Some(link) = self.engine().link_to(PeerAddress::ThisHost(*member)) else { continue };
             let mut base = message.base;
             base.destination = *member;

@@ -98,6 +98,8 @@ numbers! {
         IBV_QP_INIT_ATTR_MAX_TSO_HEADER = 1 << 3, IBV_QP_INIT_ATTR_IND_TABLE = 1 << 4,
         IBV_QP_INIT_ATTR_RX_HASH = 1 << 5, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS = 1 << 6,
     }
+    // enum ibv_qp_create_flags
+    u32 { IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1 << 1 }
     // enum ibv_qp_create_send_ops_flags
     u64 {
         IBV_QP_EX_WITH_RDMA_WRITE = 1, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM = 1 << 1, IBV_QP_EX_WITH_SEND = 1 << 2,

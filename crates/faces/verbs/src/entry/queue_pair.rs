@@ -8,10 +8,11 @@ use nonic_device::{AttributeMask, Capabilities, QpAttributes, QpNumber, QpState,
 
 use super::work_request;
 use crate::abi::{
-    IBV_QP_INIT_ATTR_CREATE_FLAGS, IBV_QP_INIT_ATTR_IND_TABLE, IBV_QP_INIT_ATTR_MAX_TSO_HEADER,
-    IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_RX_HASH, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, IBV_QP_INIT_ATTR_XRCD,
-    IBV_QP_STATE, IBV_QPT_XRC_RECV, Synchronization, ibv_context, ibv_ece, ibv_pd, ibv_qp, ibv_qp_attr,
-    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_xrcd,
+    IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, IBV_QP_INIT_ATTR_CREATE_FLAGS, IBV_QP_INIT_ATTR_IND_TABLE,
+    IBV_QP_INIT_ATTR_MAX_TSO_HEADER, IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_RX_HASH,
+    IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, IBV_QP_INIT_ATTR_XRCD, IBV_QP_STATE, IBV_QPT_XRC_RECV, Synchronization,
+    ibv_context, ibv_ece, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex,
+    ibv_xrcd,
 };
 use crate::convert;
 use crate::errno::Errno;
@@ -40,23 +41,28 @@ versions! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     // SAFETY: the caller's promise is the same.
-    guard::or_null(|| unsafe { create(pd, init, None) })
+    guard::or_null(|| unsafe { create(pd, init, Wanted::default()) })
 }
 
-/// With the builder calls, if there are `send_ops_flags`.
+/// What only `ibv_create_qp_ex(3)` can ask for.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    /// The builder calls, with these operations.
+    operations: Option<u64>,
+    /// What it sends to a group it does not receive itself.
+    skips_own_multicast: bool,
+}
+
+/// As both calls do.
 ///
 /// # Safety
 /// `init` is readable and writable.
-unsafe fn create(
-    pd: *mut ibv_pd,
-    init: *mut ibv_qp_init_attr,
-    send_ops_flags: Option<u64>,
-) -> Result<*mut ibv_qp, Errno> {
+unsafe fn create(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr, wanted: Wanted) -> Result<*mut ibv_qp, Errno> {
     let zone = ZONES.parent(pd)?;
     // SAFETY: the caller's attributes are readable.
     let asked = unsafe { init.read() };
     let transport = convert::transport_from_c(asked.qp_type)?;
-    let operations = send_ops_flags.map(|flags| convert::send_operations(flags, transport)).transpose()?;
+    let operations = wanted.operations.map(|flags| convert::send_operations(flags, transport)).transpose()?;
     let shared_receive_queue =
         if asked.srq.is_null() { None } else { Some(SHARED_RECEIVE_QUEUES.parent(asked.srq)?) };
     if transport == QpType::ExtendedReceive {
@@ -77,6 +83,9 @@ unsafe fn create(
         cookie: reservation.cookie(),
         observer: None,
     })?;
+    if wanted.skips_own_multicast {
+        engine.skip_own_multicast();
+    }
     // SAFETY: the attributes are writable; the domain is in use by the queue pair and so cannot be destroyed.
     let context = unsafe {
         (*init).cap = convert::capabilities_to_c(&engine.capabilities());
@@ -102,8 +111,8 @@ unsafe fn create(
 }
 
 /// `ibv_create_qp_ex(3)`, for what the header does not turn into [`nonic_ibv_create_qp`] itself. What asks
-/// for nothing beyond that function works, and so do `send_ops_flags`, the operations of the builder calls, and the type
-/// `IBV_QPT_XRC_RECV`; creation flags, offloads, and operations that the type does not have are not in this release
+/// for nothing beyond that function works, and so do `send_ops_flags`, the operations of the builder calls, the flag
+/// `IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`, and the type `IBV_QPT_XRC_RECV`; other creation flags, offloads, and operations that the type does not have are not in this release
 /// (`EOPNOTSUPP`); unknown bits, or no domain (an XRC domain for `IBV_QPT_XRC_RECV`, a protection domain for all others), are
 /// `EINVAL`.
 ///
@@ -128,12 +137,12 @@ pub unsafe fn create_extended(
     // SAFETY: the caller's attributes are readable, and begin with the plain ones; only a domain that was
     // found is followed.
     unsafe {
-        let (pd, xrcd, send_ops_flags) = extended_attributes(init)?;
+        let (pd, xrcd, wanted) = extended_attributes(init)?;
         if (*init).qp_type == IBV_QPT_XRC_RECV {
-            return create_target(context, xrcd, init, send_ops_flags);
+            return create_target(context, xrcd, init, wanted.operations);
         }
         ZONES.parent(pd)?;
-        if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast(), send_ops_flags) }
+        if (*pd).context != context { Err(Errno::EINVAL) } else { create(pd, init.cast(), wanted) }
     }
 }
 
@@ -180,15 +189,15 @@ unsafe fn create_target(
     }))
 }
 
-/// The domain, and what the builder calls are to do, if nothing else out of the ordinary is asked for.
+/// The domain, and what is wanted out of the ordinary, if that can be had.
 ///
 /// # Safety
 /// `init` is readable.
 unsafe fn extended_attributes(
     init: *const ibv_qp_init_attr_ex,
-) -> Result<(*mut ibv_pd, *mut ibv_xrcd, Option<u64>), Errno> {
-    /// `enum ibv_qp_create_flags`: what others understand and this release does not.
-    const CREATE_FLAGS: u32 = 1 << 1 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11;
+) -> Result<(*mut ibv_pd, *mut ibv_xrcd, Wanted), Errno> {
+    /// `enum ibv_qp_create_flags`: what others understand, and this release only the first of.
+    const CREATE_FLAGS: u32 = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11;
     // SAFETY: the caller says so. Members count only where the mask names them.
     let (mask, create_flags, tso, operations, pd) = unsafe {
         ((*init).comp_mask, (*init).create_flags, (*init).max_tso_header, (*init).send_ops_flags, (*init).pd)
@@ -205,17 +214,21 @@ unsafe fn extended_attributes(
         return Err(Errno::EINVAL);
     }
     if has(refused)
-        || (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && create_flags != 0)
+        || (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && create_flags & !IBV_QP_CREATE_BLOCK_SELF_MCAST_LB != 0)
         || (has(IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && tso != 0)
     {
         return Err(Errno::EOPNOTSUPP);
     }
-    let operations = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS).then_some(operations);
+    let wanted = Wanted {
+        operations: has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS).then_some(operations),
+        skips_own_multicast: has(IBV_QP_INIT_ATTR_CREATE_FLAGS)
+            && create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB != 0,
+    };
     // SAFETY: as above.
     let (kind, xrcd) = unsafe { ((*init).qp_type, (*init).xrcd) };
     // A domain of the one kind means nothing to a queue pair that is in one of the other.
     let needed = if kind == IBV_QPT_XRC_RECV { IBV_QP_INIT_ATTR_XRCD } else { IBV_QP_INIT_ATTR_PD };
-    if has(needed) { Ok((pd, xrcd, operations)) } else { Err(Errno::EINVAL) }
+    if has(needed) { Ok((pd, xrcd, wanted)) } else { Err(Errno::EINVAL) }
 }
 
 /// `ibv_modify_qp(3)`: 0, `ENOENT` (unknown or overwritten handle), `EINVAL` (no such move, an attribute

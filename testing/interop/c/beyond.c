@@ -1,0 +1,172 @@
+// What a device without silicon answers: families that it does not have are refused and change nothing, what needs no silicon works.
+// And what keeps datagrams apart: keys of queues and of partitions, and a sender that does not want to hear itself. One process.
+//
+// proves: verbs-abi 4, 7.1, 7.2, 7.4, 7.5
+
+#include "common.h"
+
+static const union ibv_gid group = {.raw = {0xff, 0x12, 0x40, 0x01, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0x0e, 7, 7, 7}};
+#define GROUP_LID 0xc0de
+
+static void families_that_are_not_there_say_so(struct node *n)
+{
+    struct ibv_counters_init_attr counters = {0};
+    CHECK_NULL("4", "there are no counters", ibv_create_counters(n->context, &counters), EOPNOTSUPP);
+    struct ibv_wq_init_attr wq = {.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = n->pd, .cq = n->recv_cq};
+    CHECK_NULL("4", "no work queues", ibv_create_wq(n->context, &wq), EOPNOTSUPP);
+    struct ibv_rwq_ind_table_init_attr table = {0};
+    CHECK_NULL("4", "no indirection tables", ibv_create_rwq_ind_table(n->context, &table), EOPNOTSUPP);
+    struct ibv_flow_action_esp_attr esp = {0};
+    CHECK_NULL("4", "no flow actions", ibv_create_flow_action_esp(n->context, &esp), EOPNOTSUPP);
+    struct ibv_qp_cap cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+    struct ibv_qp_init_attr init = {.send_cq = n->send_cq, .recv_cq = n->recv_cq, .cap = cap, .qp_type = IBV_QPT_RC};
+    struct ibv_qp *qp = ibv_create_qp(n->pd, &init);
+    REQUIRE(qp);
+    struct ibv_flow_attr flow = {.size = sizeof flow, .port = PORT};
+    CHECK_NULL("4", "no flow steering", ibv_create_flow(qp, &flow), EOPNOTSUPP);
+    struct ibv_qp_rate_limit_attr rate = {.rate_limit = 1000};
+    CHECK_EQ("4", "no packet pacing", ibv_modify_qp_rate_limit(qp, &rate), EOPNOTSUPP);
+    struct ibv_device_attr_ex attr;
+    REQUIRE(ibv_query_device_ex(n->context, NULL, &attr) == 0);
+    CHECK("4", "and none is announced", attr.packet_pacing_caps.qp_rate_limit_max == 0 && attr.packet_pacing_caps.supported_qpts == 0 &&
+                                            attr.max_wq_type_rq == 0 && attr.rss_caps.supported_qpts == 0 && attr.tm_caps.max_num_tags == 0);
+    struct ibv_ece ece = {.vendor_id = 1};
+    CHECK_EQ("4", "no enhanced connection options are told", ibv_query_ece(qp, &ece), EOPNOTSUPP);
+    CHECK_EQ("4", "and none are taken", ibv_set_ece(qp, &ece), EOPNOTSUPP);
+    CHECK_NULL("4", "no memory of other devices", ibv_reg_dmabuf_mr(n->pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE), EOPNOTSUPP);
+    CHECK_NULL("4", "nothing is imported", ibv_import_device(n->context->cmd_fd), EOPNOTSUPP);
+    CHECK_NULL("4", "no domain", ibv_import_pd(n->context, n->pd->handle), EOPNOTSUPP);
+    CHECK_NULL("4", "no region", ibv_import_mr(n->pd, n->mr->handle), EOPNOTSUPP);
+    CHECK_NULL("4", "no device memory", ibv_import_dm(n->context, 1), EOPNOTSUPP);
+    ibv_unimport_mr(n->mr);
+    ibv_unimport_pd(n->pd);
+    CHECK("4", "what was not imported stays when it is given back", ibv_query_device_ex(n->context, NULL, &attr) == 0 && state_of(qp) == IBV_QPS_RESET);
+    struct ibv_ah_attr path = {.port_num = PORT};
+    uint8_t mac[6];
+    uint16_t vlan;
+    errno = 0;
+    CHECK("4", "no Ethernet address is resolved", ibv_resolve_eth_l2_from_gid(n->context, &path, mac, &vlan) == -1 && errno == EOPNOTSUPP);
+    CHECK_EQ("4", "children need no preparation", ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+    CHECK_EQ("4", "a queue pair that was refused much is destroyed", ibv_destroy_qp(qp), 0);
+}
+
+// A queue pair of datagrams that can send and receive.
+static struct ibv_qp *datagrams(struct node *n, uint32_t create_flags, uint32_t qkey)
+{
+    struct ibv_qp_init_attr_ex init = {.send_cq = n->send_cq, .recv_cq = n->recv_cq, .cap = n->cap, .qp_type = IBV_QPT_UD, .pd = n->pd,
+                                       .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS, .create_flags = create_flags};
+    struct ibv_qp *qp = ibv_create_qp_ex(n->context, &init);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = qkey};
+    REQUIRE(qp);
+    attr.pkey_index = 1;
+    CHECK_EQ("7.2", "there is one partition", ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), EINVAL);
+    attr.pkey_index = 0;
+    REQUIRE(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
+    attr.qp_state = IBV_QPS_RTR;
+    REQUIRE(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+    attr.qp_state = IBV_QPS_RTS;
+    REQUIRE(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
+    return qp;
+}
+
+static void send_to(struct node *n, struct ibv_qp *from, struct ibv_ah *ah, uint32_t number, uint32_t qkey, unsigned char value)
+{
+    memset(n->buffer, value, 8);
+    struct ibv_sge sge = piece(n->buffer, 8, n->mr->lkey);
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    wr.wr.ud.ah = ah;
+    wr.wr.ud.remote_qpn = number;
+    wr.wr.ud.remote_qkey = qkey;
+    REQUIRE(ibv_post_send(from, &wr, &bad) == 0 && next_completion(n->send_cq).status == IBV_WC_SUCCESS);
+}
+
+// The next datagram that comes, and to whom.
+static bool comes(struct node *n, struct ibv_qp *to, unsigned char value)
+{
+    struct ibv_wc wc = next_completion(n->recv_cq);
+    return wc.status == IBV_WC_SUCCESS && wc.qp_num == to->qp_num && wc.byte_len == 48 && wc.pkey_index == 0 &&
+           n->buffer[4096 + 64 * wc.wr_id + 40] == value;
+}
+
+static void give_receives(struct node *n, struct ibv_qp *qp, unsigned first)
+{
+    for (unsigned i = first; i < first + 4; i++)
+        REQUIRE(post_receive(qp, i, piece(n->buffer + 4096 + 64 * i, 64, n->mr->lkey)) == 0);
+}
+
+static uint32_t violations(struct node *n)
+{
+    struct ibv_port_attr port;
+    REQUIRE(ibv_query_port(n->context, PORT, &port) == 0);
+    return port.qkey_viol_cntr;
+}
+
+static void keys_keep_datagrams_apart(struct node *n)
+{
+    uint16_t pkey;
+    CHECK("4", "the partition is the default one", ibv_query_pkey(n->context, PORT, 0, &pkey) == 0 && pkey == 0xffff);
+    CHECK_EQ("4", "and there is no other", ibv_query_pkey(n->context, PORT, 1, &pkey), -1);
+    struct ibv_qp *one = datagrams(n, 0, 0x1234), *other = datagrams(n, 0, 0x5678);
+    struct card here = card_of(n);
+    struct ibv_ah_attr route = route_to(&here);
+    struct ibv_ah *ah = ibv_create_ah(n->pd, &route);
+    REQUIRE(ah);
+    give_receives(n, one, 0);
+    give_receives(n, other, 4);
+    uint32_t before = violations(n);
+    send_to(n, one, ah, other->qp_num, 0x1234, 1);
+    send_to(n, one, ah, other->qp_num, 0x5678, 2);
+    CHECK("7.4", "a datagram with another Q_Key does not come, the next does", comes(n, other, 2));
+    CHECK_EQ("7.4", "and is counted", violations(n), before + 1);
+    // The highest bit says: the sender's own.
+    send_to(n, one, ah, one->qp_num, 0x80005678, 3);
+    CHECK("7.4", "a Q_Key with its highest bit means that of the sender", comes(n, one, 3));
+    send_to(n, one, ah, other->qp_num, 0x80005678, 4);
+    send_to(n, other, ah, one->qp_num, 0x1234, 5);
+    CHECK("7.4", "whatever else it says", comes(n, one, 5));
+    CHECK_EQ("7.4", "so one more was wrong", violations(n), before + 2);
+    REQUIRE(ibv_destroy_ah(ah) == 0 && ibv_destroy_qp(one) == 0 && ibv_destroy_qp(other) == 0);
+}
+
+static void a_sender_need_not_hear_itself(struct node *n)
+{
+    struct ibv_qp *deaf = datagrams(n, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, 0x1234), *hears = datagrams(n, 0, 0x1234);
+    struct card here = card_of(n);
+    struct ibv_ah_attr to_group = {.is_global = 1, .dlid = GROUP_LID, .port_num = PORT, .grh = {.dgid = group, .sgid_index = GID_INDEX, .hop_limit = 1}};
+    struct ibv_ah_attr route = route_to(&here);
+    struct ibv_ah *all = ibv_create_ah(n->pd, &to_group), *ah = ibv_create_ah(n->pd, &route);
+    REQUIRE(all && ah && ibv_attach_mcast(deaf, &group, GROUP_LID) == 0 && ibv_attach_mcast(hears, &group, GROUP_LID) == 0);
+    give_receives(n, deaf, 0);
+    give_receives(n, hears, 4);
+    send_to(n, deaf, all, 0xffffff, 0x1234, 1);
+    CHECK("7.5", "what a sender says to its group comes to others", comes(n, hears, 1));
+    send_to(n, deaf, ah, deaf->qp_num, 0x1234, 2);
+    CHECK("7.5", "and not to itself, where it asked for that", comes(n, deaf, 2));
+    send_to(n, hears, all, 0xffffff, 0x1234, 3);
+    struct ibv_wc two[2] = {next_completion(n->recv_cq), next_completion(n->recv_cq)};
+    bool both = (two[0].qp_num == deaf->qp_num && two[1].qp_num == hears->qp_num) ||
+                (two[1].qp_num == deaf->qp_num && two[0].qp_num == hears->qp_num);
+    for (int i = 0; i < 2; i++)
+        both = both && two[i].status == IBV_WC_SUCCESS && n->buffer[4096 + 64 * two[i].wr_id + 40] == 3;
+    CHECK("7.5", "others it hears, and who did not ask hears itself", both);
+    CHECK("7.5", "the groups are left", ibv_detach_mcast(deaf, &group, GROUP_LID) == 0 && ibv_detach_mcast(hears, &group, GROUP_LID) == 0);
+    struct ibv_qp_init_attr_ex init = {.send_cq = n->send_cq, .recv_cq = n->recv_cq, .cap = n->cap, .qp_type = IBV_QPT_UD, .pd = n->pd,
+                                       .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS};
+    init.create_flags = IBV_QP_CREATE_SCATTER_FCS;
+    CHECK_NULL("7.1", "a flag of silicon is not there", ibv_create_qp_ex(n->context, &init), EOPNOTSUPP);
+    init.create_flags = 1 << 30;
+    CHECK_NULL("7.1", "and nobody knows this one", ibv_create_qp_ex(n->context, &init), EINVAL);
+    REQUIRE(ibv_destroy_ah(all) == 0 && ibv_destroy_ah(ah) == 0 && ibv_destroy_qp(deaf) == 0 && ibv_destroy_qp(hears) == 0);
+}
+
+int main(void)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    self.active = true;
+    struct node n = open_node();
+    families_that_are_not_there_say_so(&n);
+    keys_keep_datagrams_apart(&n);
+    a_sender_need_not_hear_itself(&n);
+    close_node(&n);
+    return finish_alone();
+}
