@@ -5,6 +5,8 @@
 
 #include "common.h"
 
+#include <dlfcn.h>
+
 static const union ibv_gid group = {.raw = {0xff, 0x12, 0x40, 0x01, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0x0e, 7, 7, 7}};
 #define GROUP_LID 0xc0de
 
@@ -48,6 +50,68 @@ static void families_that_are_not_there_say_so(struct node *n)
     CHECK("4", "no Ethernet address is resolved", ibv_resolve_eth_l2_from_gid(n->context, &path, mac, &vlan) == -1 && errno == EOPNOTSUPP);
     CHECK_EQ("4", "children need no preparation", ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
     CHECK_EQ("4", "a queue pair that was refused much is destroyed", ibv_destroy_qp(qp), 0);
+}
+
+// What a header of release 60 has; this one has it not.
+struct mr_init_attr {
+    size_t length;
+    int access;
+    uint64_t comp_mask;
+    uint64_t iova;
+    void *addr;
+    int fd;
+    uint64_t fd_offset;
+    void *dmah;
+};
+
+static void *symbol(const char *name, const char *version)
+{
+    void *found = dlvsym(RTLD_DEFAULT, name, version);
+    REQUIRE(found);
+    return found;
+}
+
+static void calls_of_later_releases_do_what_they_can(struct node *n)
+{
+    enum { IOVA = 1, ADDR = 2, FD = 4, OFFSET = 8, HINTS = 16, BUFFER_HANDLE = 32 };
+    struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *, struct mr_init_attr *) = symbol("ibv_reg_mr_ex", "IBVERBS_1.15");
+    int (*query_speed)(struct ibv_context *, uint32_t, uint64_t *) = symbol("ibv_query_port_speed", "IBVERBS_1.16");
+    uint64_t speed = 7;
+    CHECK("4", "a port tells its speed", query_speed(n->context, PORT, &speed) == 0 && speed == 1000);
+    speed = 7;
+    CHECK("4", "one that is not there does not",
+          query_speed(n->context, 2, &speed) == EINVAL && query_speed(n->context, 257, &speed) == EINVAL && speed == 7);
+
+    struct mr_init_attr attr = {.length = 4096, .access = ALL_REMOTE, .comp_mask = ADDR, .addr = n->buffer, .fd = -1};
+    struct ibv_mr *plain = reg_mr_ex(n->pd, &attr);
+    attr.comp_mask = ADDR | IOVA;
+    attr.iova = 0x10000;
+    struct ibv_mr *named = reg_mr_ex(n->pd, &attr);
+    REQUIRE(plain && named);
+    CHECK("5.1", "a region is what was asked for", plain->addr == n->buffer && plain->length == 4096 && named->pd == n->pd);
+    struct ibv_qp_init_attr init = {.send_cq = n->send_cq, .recv_cq = n->recv_cq, .cap = n->cap, .qp_type = IBV_QPT_RC};
+    REQUIRE(n->qp = ibv_create_qp(n->pd, &init));
+    struct card here = card_of(n);
+    REQUIRE(to_init(n) == 0 && to_rtr(n, &here) == 0 && to_rts(n, here.psn) == 0);
+    fill(n->buffer, 64, 3);
+    struct ibv_sge from = {.addr = (uintptr_t)n->buffer, .length = 64, .lkey = plain->lkey};
+    REQUIRE(post(n->qp, 1, WRITE, from, 0x10000 + 128, named->rkey) == 0);
+    CHECK("5.1", "and is reached by its name", next_completion(n->send_cq).status == IBV_WC_SUCCESS && filled(n->buffer + 128, 64, 3));
+    drop_qp(n);
+    CHECK("5.1", "and deregistered", ibv_dereg_mr(plain) == 0 && ibv_dereg_mr(named) == 0);
+    const struct { const char *sentence; uint64_t mask; int error; } wrong[] = {
+        {"no address is refused", IOVA, EINVAL}, {"so are bits that nobody knows", ADDR | 1ull << 40, EINVAL},
+        {"memory of others is not there", FD | IOVA | OFFSET, EOPNOTSUPP}, {"nor are hints", ADDR | HINTS, EOPNOTSUPP},
+        {"nor buffers of a provider", ADDR | BUFFER_HANDLE, EOPNOTSUPP},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        attr.comp_mask = wrong[i].mask;
+        CHECK_NULL("5.1", wrong[i].sentence, reg_mr_ex(n->pd, &attr), wrong[i].error);
+    }
+    attr.comp_mask = ADDR;
+    attr.access = IBV_ACCESS_REMOTE_WRITE;
+    CHECK_NULL("5.1", "rights are judged as ever", reg_mr_ex(n->pd, &attr), EINVAL);
+    CHECK_NULL("5.1", "and so are domains", reg_mr_ex(NULL, &attr), EINVAL);
 }
 
 // A queue pair of datagrams that can send and receive.
@@ -165,6 +229,7 @@ int main(void)
     self.active = true;
     struct node n = open_node();
     families_that_are_not_there_say_so(&n);
+    calls_of_later_releases_do_what_they_can(&n);
     keys_keep_datagrams_apart(&n);
     a_sender_need_not_hear_itself(&n);
     close_node(&n);

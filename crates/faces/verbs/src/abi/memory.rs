@@ -42,6 +42,19 @@ pub struct ibv_mr {
     pub rkey: u32,
 }
 
+/// What `ibv_reg_mr_ex(3)` is asked for; later releases have more behind it.
+#[repr(C)]
+pub struct ibv_mr_init_attr {
+    pub length: usize,
+    pub access: c_int,
+    pub comp_mask: u64,
+    pub iova: u64,
+    pub addr: *mut c_void,
+    pub fd: c_int,
+    pub fd_offset: u64,
+    pub dmah: *mut c_void,
+}
+
 #[repr(C)]
 pub struct ibv_mw {
     pub context: *mut ibv_context,
@@ -89,6 +102,9 @@ layout! {
     ibv_td: 8 { context @ 0 }
     ibv_parent_domain_init_attr: 48 { pd @ 0, td @ 8, comp_mask @ 16, alloc @ 24, free @ 32, pd_context @ 40 }
     ibv_mr: 48 { context @ 0, pd @ 8, addr @ 16, length @ 24, handle @ 32, lkey @ 36, rkey @ 40 }
+    ibv_mr_init_attr: 64 {
+        length @ 0, access @ 8, comp_mask @ 16, iova @ 24, addr @ 32, fd @ 40, fd_offset @ 48, dmah @ 56,
+    }
     ibv_mw: 32 { context @ 0, pd @ 8, rkey @ 16, handle @ 20, r#type @ 24 }
     ibv_mw_bind_info: 32 { mr @ 0, addr @ 8, length @ 16, mw_access_flags @ 24 }
     ibv_mw_bind: 48 { wr_id @ 0, send_flags @ 8, bind_info @ 16 }

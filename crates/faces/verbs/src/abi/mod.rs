@@ -54,8 +54,8 @@ pub use kernel::{
     ib_user_path_rec, ib_uverbs_ah_attr, ib_uverbs_global_route, ib_uverbs_qp_attr, ibv_sa_path_rec,
 };
 pub use memory::{
-    ibv_alloc_dm_attr, ibv_dm, ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_parent_domain_init_attr,
-    ibv_pd, ibv_td, ibv_td_init_attr,
+    ibv_alloc_dm_attr, ibv_dm, ibv_mr, ibv_mr_init_attr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info,
+    ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr,
 };
 pub use numbers::*;
 pub use port::{ibv_port_attr, ibv_port_attr_short};

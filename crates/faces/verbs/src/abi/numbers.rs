@@ -71,6 +71,11 @@ numbers! {
         IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT = 2,
     }
     u32 { IBV_ADVISE_MR_FLAG_FLUSH = 1 }
+    // enum ibv_mr_init_attr_mask (release 60)
+    u64 {
+        IBV_REG_MR_MASK_IOVA = 1, IBV_REG_MR_MASK_ADDR = 1 << 1, IBV_REG_MR_MASK_FD = 1 << 2,
+        IBV_REG_MR_MASK_FD_OFFSET = 1 << 3, IBV_REG_MR_MASK_DMAH = 1 << 4, IBV_REG_MR_MASK_BUF = 1 << 5,
+    }
     // enum ibv_rereg_mr_flags, ibv_rereg_mr_err_code
     c_int { IBV_REREG_MR_CHANGE_TRANSLATION = 1, IBV_REREG_MR_CHANGE_PD = 1 << 1, IBV_REREG_MR_CHANGE_ACCESS = 1 << 2 }
     c_int { IBV_REREG_MR_ERR_INPUT = -1, IBV_REREG_MR_ERR_CMD = -4 }

@@ -17,10 +17,8 @@ versions! {
     nonic_ibv_unimport_dm => "ibv_unimport_dm@@IBVERBS_1.13";
     nonic_ibv_reg_dmabuf_mr => "ibv_reg_dmabuf_mr@@IBVERBS_1.12";
     nonic_later_null =>
-        "ibv_alloc_dmah@@IBVERBS_1.15", "ibv_reg_mr_ex@@IBVERBS_1.15", "ibv_alloc_buf@@IBVERBS_1.17",
-        "ibv_reg_buf_mr@@IBVERBS_1.17";
-    nonic_later_errno =>
-        "ibv_dealloc_dmah@@IBVERBS_1.15", "ibv_query_port_speed@@IBVERBS_1.16";
+        "ibv_alloc_dmah@@IBVERBS_1.15", "ibv_alloc_buf@@IBVERBS_1.17", "ibv_reg_buf_mr@@IBVERBS_1.17";
+    nonic_later_errno => "ibv_dealloc_dmah@@IBVERBS_1.15";
     nonic_later_nothing => "ibv_free_buf@@IBVERBS_1.17";
     nonic_later_minus_one => "ibv_dm_export_dmabuf_fd@@IBVERBS_1.16";
 }

@@ -26,6 +26,7 @@ use crate::objects::CONTEXTS;
 versions! {
     nonic_ibv_query_device => "ibv_query_device@@IBVERBS_1.1";
     nonic_ibv_query_port => "ibv_query_port@@IBVERBS_1.1";
+    nonic_ibv_query_port_speed => "ibv_query_port_speed@@IBVERBS_1.16";
 }
 
 /// Who made the device. Vendors are named by their block of Ethernet addresses; this one spells "non" and has
@@ -38,6 +39,9 @@ const PAGE_SIZES: u64 = 0xffff_f000;
 /// Exponent of the longest time an answer takes, 4.096 µs · 2^15: an agent thread of a busy process may sleep
 /// that long.
 const ACK_DELAY: u8 = 15;
+
+/// Four lanes of 25 Gb/s ([`LINK_WIDTH_4X`], [`LINK_SPEED_EDR`]), in units of 100 Mb/s.
+const PORT_SPEED: u64 = 4 * 250;
 
 /// The device's clock counts nanoseconds.
 const CLOCK_KHZ: u64 = 1_000_000;
@@ -242,6 +246,25 @@ pub(crate) unsafe extern "C" fn query_rt_values(
             // SAFETY: the caller's structure is writable.
             unsafe { (*values).raw_clock = libc::timespec { tv_sec: 0, tv_nsec: clock } };
         }
+        Ok(())
+    })
+}
+
+/// `ibv_query_port_speed(3)`: 0, and the speed that width and speed of the port say, in 100 Mb/s; `EINVAL` (not an open device, or no
+/// such port).
+///
+/// # Safety
+/// `speed` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_query_port_speed(
+    context: *mut ibv_context,
+    port: u32,
+    speed: *mut u64,
+) -> c_int {
+    guard::status(|| {
+        port_of(context, u8::try_from(port).map_err(|_| Errno::EINVAL)?)?;
+        // SAFETY: the caller's place is writable.
+        unsafe { speed.write(PORT_SPEED) };
         Ok(())
     })
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use nonic_device::{ProgramAddress, Region, RegionChange, RegionMemory, RegionRequest};
 
 use crate::abi::{
-    IBV_REREG_MR_CHANGE_ACCESS, IBV_REREG_MR_CHANGE_PD, IBV_REREG_MR_CHANGE_TRANSLATION,
-    IBV_REREG_MR_ERR_CMD, IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd,
+    IBV_REG_MR_MASK_ADDR, IBV_REG_MR_MASK_BUF, IBV_REG_MR_MASK_DMAH, IBV_REG_MR_MASK_FD,
+    IBV_REG_MR_MASK_FD_OFFSET, IBV_REG_MR_MASK_IOVA, IBV_REREG_MR_CHANGE_ACCESS, IBV_REREG_MR_CHANGE_PD,
+    IBV_REREG_MR_CHANGE_TRANSLATION, IBV_REREG_MR_ERR_CMD, IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_mr_init_attr,
+    ibv_pd,
 };
 use crate::convert;
 use crate::errno::Errno;
@@ -18,6 +20,7 @@ versions! {
     nonic_ibv_reg_mr => "ibv_reg_mr@@IBVERBS_1.1";
     nonic_ibv_reg_mr_iova => "ibv_reg_mr_iova@@IBVERBS_1.7";
     nonic_ibv_reg_mr_iova2 => "ibv_reg_mr_iova2@@IBVERBS_1.8";
+    nonic_ibv_reg_mr_ex => "ibv_reg_mr_ex@@IBVERBS_1.15";
     nonic_ibv_rereg_mr => "ibv_rereg_mr@@IBVERBS_1.1";
     nonic_ibv_dereg_mr => "ibv_dereg_mr@@IBVERBS_1.1";
 }
@@ -73,6 +76,36 @@ pub unsafe extern "C" fn nonic_ibv_reg_mr_iova2(
     access: u32,
 ) -> *mut ibv_mr {
     guard::or_null(|| register(pd, address, length, iova, access))
+}
+
+/// `ibv_reg_mr_ex(3)` of release 60: as [`nonic_ibv_reg_mr_iova2`], with the address that `IBV_REG_MR_MASK_ADDR` announces, named by
+/// `iova` if `IBV_REG_MR_MASK_IOVA` does. Besides what that refuses: `EINVAL` (no address, unknown bits), `EOPNOTSUPP` (memory of
+/// other devices, hints, buffers of a provider).
+///
+/// # Safety
+/// As for [`nonic_ibv_reg_mr`]; `attr` is readable, as far as its mask says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nonic_ibv_reg_mr_ex(pd: *mut ibv_pd, attr: *const ibv_mr_init_attr) -> *mut ibv_mr {
+    guard::or_null(|| {
+        ZONES.parent(pd)?;
+        // SAFETY: the caller says that they are readable, and members count only where the mask names them.
+        let (mask, length, access, iova, address) =
+            unsafe { ((*attr).comp_mask, (*attr).length, (*attr).access, (*attr).iova, (*attr).addr) };
+        let lacking =
+            IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_DMAH | IBV_REG_MR_MASK_BUF;
+        let has = |bit| mask & bit != 0;
+        if mask & !(lacking | IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_IOVA) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if has(lacking) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if !has(IBV_REG_MR_MASK_ADDR) {
+            return Err(Errno::EINVAL);
+        }
+        let iova = if has(IBV_REG_MR_MASK_IOVA) { iova } else { address.addr() as u64 };
+        register(pd, address, length, iova, access as u32)
+    })
 }
 
 fn register(
