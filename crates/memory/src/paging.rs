@@ -23,7 +23,7 @@ pub struct Paging {
 impl Paging {
     /// Of the program's memory.
     #[inline]
-    pub(crate) const fn on_demand() -> Self {
+    pub const fn on_demand() -> Self {
         Self { kind: Kind::OnDemand, faulted: Cell::new(false) }
     }
 
