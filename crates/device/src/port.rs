@@ -155,6 +155,10 @@ impl Port {
         self.lid
     }
 
+    pub(crate) fn is_ethernet(&self) -> bool {
+        self.ethernet
+    }
+
     /// Whether a path is one this port can have (`ibv_modify_qp(3)`, `ibv_create_ah(3)`).
     pub(crate) fn accepts(&self, path: &AddressVector) -> Result<(), (&'static str, u64)> {
         if path.port != 1 {

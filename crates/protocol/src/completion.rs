@@ -68,7 +68,7 @@ pub struct Completion {
     pub has_global_header: bool,
     /// Local identifier of a datagram's sender.
     pub source_lid: u16,
-    /// Service level of a datagram.
+    /// Service level of a datagram; on Ethernet the kind of its packet.
     pub service_level: u8,
 }
 

@@ -44,6 +44,7 @@ impl QueuePair {
             inner.fail(&mut { self });
             return Delivery::Filled;
         }
+        let service_level = self.packet_type(&datagram, &payload);
         self.witness.sees(Happening::Taken { psn: base.psn, bytes: length as u32, receive: true });
         self.receive_is_over();
         self.receive_completions.push(SendCredit::NONE, datagram.solicited, |completion| {
@@ -53,8 +54,23 @@ impl QueuePair {
             completion.source_qp = base.source;
             completion.has_global_header = datagram.global_header;
             completion.source_lid = datagram.source_lid;
+            completion.service_level = service_level;
         });
         Delivery::Filled
+    }
+
+    /// What stands in the place of the service level: on Ethernet the kind of the packet (IBTA vol. 1, A17.4.5.1: the completion says
+    /// whether it was IPv4 or IPv6), as cards put it there: 8 for UDP, with 2 for an IPv4 header and 1 for IPv6.
+    fn packet_type(&self, datagram: &Datagram, payload: &SharedSlice<'_>) -> u8 {
+        const OVER_UDP: u8 = 8;
+        const IPV6: u8 = 1;
+        const IPV4: u8 = 2;
+        if !datagram.global_header || !self.context().port_state().is_ethernet() {
+            return 0;
+        }
+        let mut first = [0];
+        payload.part(0, 1).read(&mut first);
+        OVER_UDP | if first[0] >> 4 == 6 { IPV6 } else { IPV4 }
     }
 }
 
