@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, ValueEnum};
 use nonic_transport::TrustedUsers;
 
-use crate::{dat_options, scif_options};
+use crate::{dat_options, scif_options, view_options};
 
 /// Most devices a process can have.
 const DEVICES_MAX: u32 = 16;
@@ -185,6 +185,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
             (!["any", "default", ""].contains(&value)).then(|| "must be any or default".to_owned())
         }
         "NONIC_TRUST" => parse_users(value).err(),
+        _ if view_options::is_variable(name) => view_options::complaint_about(value),
         _ if scif_options::is_variable(name) => scif_options::complaint_about(name, value),
         _ if dat_options::is_variable(name) => dat_options::complaint_about(name, value),
         _ => Some("is no variable of nonic; a typing error?".to_owned()),

@@ -18,6 +18,7 @@ mod doctor;
 mod env;
 mod holders;
 mod library;
+mod preload;
 #[allow(unsafe_code)] // As `verbs`.
 mod rdmacm;
 mod run;
@@ -29,6 +30,7 @@ mod style;
 mod system;
 #[allow(unsafe_code)] // The C interface; the module's own text says where it ends.
 mod verbs;
+mod view_options;
 
 use std::process::ExitCode;
 

@@ -22,6 +22,9 @@ const DAT_LIBRARY: &str = "libdat.so.1";
 /// The library that leads TCP connections over RDMA.
 const SOCKETS_LIBRARY: &str = "libnonic-sockets.so";
 
+/// The library that shows programs the devices' files.
+const VIEW_LIBRARY: &str = "libnonic-view.so";
+
 /// The folder that holds the C libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LibraryFolder {
@@ -105,6 +108,11 @@ impl LibraryFolder {
     /// The library in it that leads TCP connections over RDMA.
     pub(crate) fn sockets_library(&self) -> PathBuf {
         self.path.join(SOCKETS_LIBRARY)
+    }
+
+    /// The library in it that shows programs the devices' files.
+    pub(crate) fn view_library(&self) -> PathBuf {
+        self.path.join(VIEW_LIBRARY)
     }
 
     /// Names of the libraries in it, which a program must find here and nowhere else.

@@ -78,9 +78,31 @@ fn a_folder_with_quotes_and_blanks_in_its_name_is_one_word() {
 #[test]
 fn a_ci_file_gets_names_and_values() {
     let folder = stub_folder();
-    let outcome = env(&folder, &["--github", "--devices", "2"]).exits(0);
-    assert_eq!(outcome.output, format!("LD_LIBRARY_PATH={}\nNONIC_DEVICES=2\n", folder.display()));
-    assert_eq!(outcome.errors, "");
+    let outcome = env(&folder, &["--github", "--devices", "2", "--view", "off"]).exits(0);
+    let lines = format!("LD_LIBRARY_PATH={}\nNONIC_VIEW=off\nNONIC_DEVICES=2\n", folder.display());
+    assert_eq!((outcome.output, outcome.errors), (lines, String::new()));
+}
+
+#[test]
+fn the_library_for_files_is_loaded_in_front_once_and_what_was_loaded_before_stays() {
+    let folder = stub_folder();
+    env(&folder, &[]).exits(0).complains_of(&["libnonic-view.so", "--view off"]);
+    let library = folder.join("libnonic-view.so");
+    std::fs::write(&library, "").unwrap();
+    let told = |before: &str, arguments: &[&str]| {
+        let mut command = nonic();
+        command.env("NONIC_LIB_DIR", &*folder).env("LD_PRELOAD", before).arg("env").args(arguments);
+        let outcome = run(&mut command).exits(0);
+        outcome.output.lines().find(|line| line.contains("LD_PRELOAD")).map(str::to_owned)
+    };
+    let library = library.display();
+    let both = format!("{library}:/usr/lib/none.so");
+    assert_eq!(told("/usr/lib/none.so", &[]), Some(format!("export LD_PRELOAD='{both}'")));
+    assert_eq!(told(&both, &[]), Some(format!("export LD_PRELOAD='{both}'")));
+    assert_eq!(told(&both, &["--off"]), Some("export LD_PRELOAD='/usr/lib/none.so'".to_owned()));
+    assert_eq!(told(&both, &["--view", "off"]), Some("export LD_PRELOAD='/usr/lib/none.so'".to_owned()));
+    assert_eq!(told(&library.to_string(), &["--off"]), Some("unset LD_PRELOAD".to_owned()));
+    assert_eq!(told("/usr/lib/none.so", &["--off"]), None);
 }
 
 #[test]

@@ -10,12 +10,13 @@ use std::process::Command;
 use support::{run, scratch, skip, works, wrapped};
 
 /// Files that everything below a prefix is useless without.
-const FILES: [&str; 20] = [
+const FILES: [&str; 22] = [
     "bin/nonic",
     "lib/TRIPLET/nonic/libibverbs.so.1",
     "lib/TRIPLET/nonic/libnonic.so",
     "lib/TRIPLET/nonic/librdmacm.so.1",
     "lib/TRIPLET/nonic/libnonic-sockets.so",
+    "lib/TRIPLET/nonic/libnonic-view.so",
     "lib/TRIPLET/nonic/libdaplnonic.so.2",
     "lib/TRIPLET/nonic/dat.conf",
     // What programs are compiled with.
@@ -30,6 +31,7 @@ const FILES: [&str; 20] = [
     "share/man/man3/dat_rmr_bind.3.gz",
     "share/man/man5/dat.conf.5nonic.gz",
     "share/man/man7/rdmacm-nonic.7.gz",
+    "share/man/man7/nonic-view.7.gz",
     "share/bash-completion/completions/nonic",
     "share/doc/nonic/copyright",
 ];

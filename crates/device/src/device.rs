@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::engine::EngineOwner;
 use crate::error::OpenError;
+use crate::port::{GidEntry, Port, PortAttributes};
 use crate::{port, process};
 
 /// A device that can be opened. Costs nothing until then.
@@ -61,6 +62,12 @@ impl Device {
     /// Its GUID, host order, never 0; the same in every process of one host and network namespace.
     pub fn guid(&self) -> u64 {
         self.guid
+    }
+
+    /// Its port and the entries of the GID table, as a context that is opened now would show them.
+    pub fn port(&self) -> (PortAttributes, Vec<GidEntry>) {
+        let port = Port::new(&self.config, self.index);
+        (port.attributes(), port.gids().to_vec())
     }
 
     /// The settings it follows.

@@ -12,6 +12,7 @@ mod completion_channel;
 mod completion_queue;
 mod config;
 mod context;
+mod counted;
 mod device;
 mod device_memory;
 mod engine;
@@ -52,6 +53,7 @@ pub use completion_queue::{
 };
 pub use config::{Config, RestPolicy};
 pub use context::Context;
+pub use counted::counters_of_user;
 pub use device::{Device, devices, devices_with};
 pub use device_memory::DeviceMemory;
 pub use engine_handle::EngineHandle;

@@ -10,6 +10,7 @@ pub use nonic_rdmacm_face as rdmacm;
 pub use nonic_scif_face as scif;
 pub use nonic_sockets_face as sockets;
 pub use nonic_verbs as verbs;
+pub use nonic_view_face as view;
 
 /// What the engine allocates is not in the program's heap.
 #[global_allocator]

@@ -111,6 +111,15 @@ impl Counters {
     pub fn get(&self, counter: Counter) -> u64 {
         self.0[counter as usize]
     }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        for (sum, count) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.wrapping_add(count);
+        }
+        self
+    }
 }
 
 impl FromIterator<(Counter, u64)> for Counters {

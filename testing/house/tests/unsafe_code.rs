@@ -35,6 +35,8 @@ const ALLOWED: &[&str] = &[
     "crates/faces/rdmacm-library",
     "crates/faces/sockets",
     "crates/faces/sockets-library",
+    "crates/faces/view",
+    "crates/faces/view-library",
     "crates/faces/dat",
     "crates/faces/dat-library",
     "crates/faces/dat-provider",

@@ -73,6 +73,21 @@ pub fn compile_rdmacm(name: &str) -> Verdict<PathBuf> {
     remember(&program("gcc")?, &source, &["-std=gnu11".into()], &["-lrdmacm", "-libverbs"])
 }
 
+/// Compiles `c/<name>.c` by the distribution's compiler for MPI.
+pub fn compile_mpi(name: &str) -> Verdict<PathBuf> {
+    let source = package().join("c").join(format!("{name}.c"));
+    remember(&program("mpicc")?, &source, &["-std=gnu11".into()], &[])
+}
+
+/// Compiles an example that the distribution's package of UCX brings.
+pub fn compile_ucx_example(name: &str) -> Verdict<PathBuf> {
+    let source = Path::new("/usr/share/doc/libucx-dev/examples").join(format!("{name}.c"));
+    if !source.exists() {
+        return failed(format!("{} is missing: run ci/install, which installs libucx-dev", source.display()));
+    }
+    remember(&program("gcc")?, &source, &["-w".into()], &["-lucp", "-lucs"])
+}
+
 /// Compiles a program of the folder `examples/c`.
 pub fn compile_example(name: &str) -> Verdict<PathBuf> {
     compile_source(&package().join("../../examples/c").join(format!("{name}.c")), &[])

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::ask_helper;
 use super::report::Line;
+use super::view;
 use crate::device_options::complaint_about;
 use crate::library::LibraryFolder;
 use crate::verbs::{Library, Session};
@@ -33,6 +34,9 @@ pub(super) fn examine() -> (Vec<Line>, bool) {
             let found = loaded(&folder);
             loads = found.is_ok();
             lines.extend(found.unwrap_or_else(|problem| vec![problem]));
+            if loads {
+                lines.push(view::examine(&folder));
+            }
         }
         Err(error) => lines.push(Line::problem(
             "library folder",

@@ -14,6 +14,7 @@ mod report;
 mod scif;
 mod services;
 mod tiers;
+mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! Small processes that the doctor starts to try things out between processes, as two programs would.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
-use super::{adoption, dat, library, reach, scif};
+use super::{adoption, dat, library, reach, scif, view};
 use crate::library::own_program;
 use crate::system;
 
@@ -35,6 +35,8 @@ pub(crate) struct PeerArguments {
 enum Role {
     /// Load the library, open a device, say what was seen.
     Library { file: PathBuf },
+    /// Look for the device's files, say what was seen.
+    View,
     /// Load the SCIF library, connect two endpoints, say what was seen.
     Scif { file: PathBuf },
     /// Load the library of uDAPL, connect two endpoints, say what was seen.
@@ -56,6 +58,7 @@ enum Role {
 pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
     match &arguments.role {
         Role::Library { file } => library::load_and_tell(file),
+        Role::View => view::look_and_tell(),
         Role::Scif { file } => scif::load_and_tell(file),
         Role::Dat { file } => dat::load_and_tell(file),
         Role::DatProvider { library, registry } => dat::load_provider_and_tell(library, registry.as_deref()),
@@ -67,8 +70,16 @@ pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
 
 /// Runs a helper to its end and takes what it prints.
 pub(super) fn ask_helper<T: DeserializeOwned>(role: &[&OsStr]) -> io::Result<T> {
+    ask_helper_with(role, None)
+}
+
+/// The same of one that has a variable more.
+pub(super) fn ask_helper_with<T: DeserializeOwned>(
+    role: &[&OsStr],
+    variable: Option<(&str, OsString)>,
+) -> io::Result<T> {
     let mut command = Command::new(own_program()?);
-    command.arg("doctor-peer").args(role).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.envs(variable).arg("doctor-peer").args(role).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn()?;
     let mut answer = String::new();
     let mut output = child.stdout.take().expect("stdout was asked to be a pipe");

@@ -14,8 +14,10 @@ use crate::EXIT_REFUSED;
 use crate::dat_options::DatOptions;
 use crate::device_options::DeviceOptions;
 use crate::library::LibraryFolder;
+use crate::preload;
 use crate::scif_options::ScifOptions;
 use crate::style::print;
+use crate::view_options::ViewOptions;
 use lines::{Change, Form};
 
 const SEARCH_PATH: &str = "LD_LIBRARY_PATH";
@@ -36,9 +38,12 @@ pub(crate) struct EnvArguments {
     #[arg(long, conflicts_with = "shell")]
     github: bool,
 
-    /// Take it back: nonic's folder leaves LD_LIBRARY_PATH, and every variable of nonic's is unset
+    /// Take it back: nonic's folder leaves LD_LIBRARY_PATH, its library LD_PRELOAD, and every variable of nonic's is unset
     #[arg(long, conflicts_with = "github")]
     off: bool,
+
+    #[command(flatten)]
+    view: ViewOptions,
 
     #[command(flatten)]
     device: DeviceOptions,
@@ -61,6 +66,7 @@ Examples:
 Environment:
   NONIC_LIB_DIR    folder with the libraries; default: beside this command
   LD_LIBRARY_PATH  kept, behind nonic's folder, which stands there once
+  LD_PRELOAD       kept, behind nonic's library for files, which stands there once; without it with --view off
   DAT_OVERRIDE     kept; else set to nonic's dat.conf
   NONIC_*          set by the flags that nonic run has, too; others stay as they are, but for --off
 
@@ -92,6 +98,8 @@ fn lines_for(arguments: &EnvArguments) -> Result<String, String> {
         let before = now.get(OsStr::new(SEARCH_PATH)).map(OsString::as_os_str);
         let mut changes =
             vec![Change::set(SEARCH_PATH, folder.search_path(without(before, folder.path()).as_deref()))];
+        changes.extend(preloading(&arguments.view, &folder, &now));
+        changes.extend(arguments.view.environment().into_iter().map(set));
         changes.extend(arguments.dat.environment(folder.path()).into_iter().map(set));
         changes.extend(arguments.device.environment().into_iter().map(set));
         changes.extend(arguments.scif.environment().into_iter().map(set));
@@ -99,6 +107,34 @@ fn lines_for(arguments: &EnvArguments) -> Result<String, String> {
     };
     let form = if arguments.github { Form::Github } else { arguments.shell };
     form.write(&changes)
+}
+
+/// What becomes of the libraries to put in front: the one that shows files is there once, or not at all, where it cannot be.
+fn preloading(
+    view: &ViewOptions,
+    folder: &LibraryFolder,
+    now: &BTreeMap<OsString, OsString>,
+) -> Option<Change> {
+    let before = now.get(OsStr::new(preload::VARIABLE)).map(OsString::as_os_str);
+    let Some(library) = view.library(folder) else { return leaving(folder, now) };
+    match preload::check(&library, "nonic env --view off") {
+        Ok(()) => Some(Change::set(preload::VARIABLE, preload::in_front(&library, before))),
+        Err(error) => {
+            eprintln!("nonic: the device's files are not shown: {error}");
+            leaving(folder, now)
+        }
+    }
+}
+
+/// The change that takes that library out, if it is there.
+fn leaving(folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Option<Change> {
+    let before = now.get(OsStr::new(preload::VARIABLE))?;
+    let left = preload::without(Some(before), &folder.view_library());
+    match left {
+        Some(left) if left == *before => None,
+        Some(left) => Some(Change::set(preload::VARIABLE, left)),
+        None => Some(Change::unset(preload::VARIABLE)),
+    }
 }
 
 /// A search path without a folder; `None` if nothing is left.
@@ -120,6 +156,7 @@ fn taking_back(folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Ve
             None => Change::unset(SEARCH_PATH),
         });
     }
+    changes.extend(leaving(folder, now));
     let own = folder.path().join("dat.conf");
     if now.get(OsStr::new(DAT_OVERRIDE)).is_some_and(|value| Path::new(value) == own) {
         changes.push(Change::unset(DAT_OVERRIDE));

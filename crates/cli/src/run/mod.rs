@@ -2,7 +2,6 @@
 
 mod elf;
 mod program;
-mod sockets;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -15,12 +14,18 @@ use crate::EXIT_REFUSED;
 use crate::dat_options::DatOptions;
 use crate::device_options::DeviceOptions;
 use crate::library::{FindError, LibraryFolder};
+use crate::preload;
 use crate::scif_options::ScifOptions;
+use crate::view_options::ViewOptions;
 use program::LookupError;
 pub(crate) use program::find as find_program;
 
 const EXIT_NOT_EXECUTABLE: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;
+
+/// The way bytes of TCP connections take, unless the user says which: each write of a stream comes with a message that tells of it,
+/// and those that take the ring as well do not wait for the message before.
+const SOCKETS_TIER: (&str, &str) = ("NONIC_TIER", "ring");
 
 /// Run a program on the software RDMA device
 ///
@@ -46,6 +51,9 @@ pub(crate) struct RunArguments {
     program: Vec<OsString>,
 
     #[command(flatten)]
+    view: ViewOptions,
+
+    #[command(flatten)]
     device: DeviceOptions,
 
     #[command(flatten)]
@@ -65,6 +73,7 @@ Examples:
   nonic run -- rping -s                       rdma_cm: a server; its client: rping -c -a localhost
   nonic run --sockets -- redis-server         TCP over RDMA; its client: nonic run --sockets -- redis-cli
   nonic run --devices 2 --device-name mlx5_ -- ibv_devices
+  nonic run -- cat /sys/class/infiniband/nonic0/ports/1/rate
   nonic run --node 0 -- ./host_program        SCIF: the host; then, in another terminal:
   nonic run --node 1 -- ./card_program        its card
   nonic run --scif-port-min 40 -- ./daemon    one that binds ports kept for root
@@ -72,6 +81,7 @@ Examples:
   nonic run --noncoherent -- ./dat_program    uDAPL: does it call dat_lmr_sync_rdma_write?
 
 Environment, each set by the flag that names it, else passed on as it is:
+  NONIC_VIEW           on, or off: programs do not see the devices' files; default on
   NONIC_DEVICES        number of devices, 1 to 16; default 1
   NONIC_DEVICE_NAME    their names without the index; default nonic
   NONIC_LINK_LAYER     infiniband or ethernet; default infiniband
@@ -98,7 +108,8 @@ Environment of SCIF without a flag, passed on as it is:
 Environment read by this command:
   NONIC_LIB_DIR        folder with the libraries; default: beside this command
   LD_LIBRARY_PATH      kept, behind nonic's folder
-  LD_PRELOAD           with --sockets, kept behind nonic's library
+  LD_PRELOAD           kept, behind nonic's libraries for files and for --sockets
+  XDG_RUNTIME_DIR      folder in which the devices' files are put up; default /dev/shm, else /tmp
   DAT_OVERRIDE         kept; else set to nonic's dat.conf
 
 Exit status:
@@ -115,9 +126,9 @@ pub(crate) struct Checked {
     /// What the loader would put in front of the program's libraries.
     search_path: OsString,
     /// The folder with the libraries.
-    libraries: PathBuf,
-    /// The one of them that leads TCP connections over RDMA.
-    sockets: PathBuf,
+    libraries: LibraryFolder,
+    /// Whether libraries can be put in front of its own.
+    takes_preloads: bool,
     /// The program as the user named it, with the interpreter that does the work when it is a script.
     pub(crate) subject: String,
     /// Why it would not use the libraries, if so.
@@ -163,24 +174,45 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
         return refuse(&words, EXIT_REFUSED);
     }
     let mut command = Command::new(&checked.file);
-    if arguments.sockets && std::env::var_os(sockets::TIER_VARIABLE).is_none() {
-        command.env(sockets::TIER_VARIABLE, sockets::TIER);
+    if arguments.sockets && std::env::var_os(SOCKETS_TIER.0).is_none() {
+        command.env(SOCKETS_TIER.0, SOCKETS_TIER.1);
     }
     command
         .arg0(name)
         .args(rest)
         .envs(arguments.device.environment())
         .envs(arguments.scif.environment())
-        .envs(arguments.dat.environment(&checked.libraries))
+        .envs(arguments.view.environment())
+        .envs(arguments.dat.environment(checked.libraries.path()))
         .env("LD_LIBRARY_PATH", &checked.search_path);
-    if arguments.sockets {
-        match sockets::preload(checked.sockets, std::env::var_os(sockets::VARIABLE).as_deref()) {
-            Ok(preload) => drop(command.env(sockets::VARIABLE, preload)),
-            Err(error) => return refuse(&error.to_string(), EXIT_REFUSED),
-        }
+    match preloads(arguments, &checked) {
+        Ok(Some(preload)) => drop(command.env(preload::VARIABLE, preload)),
+        Ok(None) => {}
+        Err(error) => return refuse(&error.to_string(), EXIT_REFUSED),
     }
     let error = command.exec();
     refuse(&format!("{}: cannot be executed: {error}", checked.file.display()), EXIT_NOT_EXECUTABLE)
+}
+
+/// What the loader is to put in front, if anything: what was asked for has to be there, what is shown unasked need not.
+fn preloads(arguments: &RunArguments, checked: &Checked) -> Result<Option<OsString>, preload::PreloadError> {
+    let mut value = None;
+    let mut put = |library: &Path| {
+        let before = value.take().or_else(|| std::env::var_os(preload::VARIABLE));
+        value = Some(preload::in_front(library, before.as_deref()));
+    };
+    if arguments.sockets {
+        let library = checked.libraries.sockets_library();
+        preload::check(&library, "without --sockets")?;
+        put(&library);
+    }
+    if let Some(library) = arguments.view.library(&checked.libraries).filter(|_| checked.takes_preloads) {
+        match preload::check(&library, "with --view off") {
+            Ok(()) => put(&library),
+            Err(error) => eprintln!("nonic: the device's files are not shown: {error}"),
+        }
+    }
+    Ok(value)
 }
 
 /// Whether a program would use the libraries, without running it; the error is a sentence.
@@ -195,12 +227,12 @@ fn examine(name: &OsStr) -> Result<Checked, CheckError> {
     let findings = program::inspect(&file, &folder.library_names(), folder.path(), path.as_deref());
     Ok(Checked {
         search_path: folder.search_path(std::env::var_os("LD_LIBRARY_PATH").as_deref()),
-        libraries: folder.path().to_path_buf(),
-        sockets: folder.sockets_library(),
+        takes_preloads: findings.takes_preloads,
         subject: subject(name, &file, &findings.loaded),
         unsuitable: findings.unsuitable,
         warnings: findings.warnings,
         file,
+        libraries: folder,
     })
 }
 

@@ -48,12 +48,14 @@ pub(crate) enum Unsuitable {
 }
 
 /// What was found out about a program.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Findings {
     /// The file that is loaded in the end: the program, or the interpreter of the script it is.
     pub(super) loaded: PathBuf,
     /// Why it would not use the libraries, if so.
     pub(super) unsuitable: Option<Unsuitable>,
+    /// Whether libraries for glibc can be put in front of its own.
+    pub(super) takes_preloads: bool,
     /// What may surprise, without being a reason to refuse.
     pub(super) warnings: Vec<String>,
 }
@@ -110,7 +112,8 @@ pub(super) fn inspect(
     library_folder: &Path,
     path: Option<&OsStr>,
 ) -> Findings {
-    let mut findings = Findings { loaded: file.to_owned(), ..Findings::default() };
+    let mut findings =
+        Findings { loaded: file.to_owned(), unsuitable: None, takes_preloads: true, warnings: Vec::new() };
     for _ in 0..SCRIPTS_MAX {
         let Some(opened) = open(&mut findings) else { return findings };
         let mut start = [0; FIRST_LINE_MAX];
@@ -160,6 +163,7 @@ fn judge(opened: &File, libraries: &[OsString], library_folder: &Path, findings:
             findings.unsuitable =
                 metadata.and_then(|metadata| privilege(opened, &findings.loaded, &metadata));
             if interpreter.as_bytes().windows(7).any(|window| window == b"ld-musl") {
+                findings.takes_preloads = false;
                 findings
                     .warnings
                     .push("it uses musl; the libraries here need glibc and may not load".to_owned());

@@ -19,6 +19,7 @@ pub mod convert;
 pub mod entry;
 pub mod errno;
 pub mod guard;
+pub mod identity;
 mod objects;
 mod operations;
 mod reader;

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use nonic_device::{Context, PortAttributes, raw_clock_ns};
+use nonic_device::{Context, raw_clock_ns};
 
 use super::device::text;
 use super::gid::{PORT, copy_sized};
@@ -11,9 +11,7 @@ use crate::abi::{
     IB_UVERBS_DEVICE_ATOMIC_WRITE, IBV_ATOMIC_GLOB, IBV_DEVICE_BAD_QKEY_CNTR, IBV_DEVICE_CURR_QP_STATE_MOD,
     IBV_DEVICE_MEM_MGT_EXTENSIONS, IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B,
     IBV_DEVICE_PORT_ACTIVE_EVENT, IBV_DEVICE_RC_RNR_NAK_GEN, IBV_DEVICE_SRQ_RESIZE,
-    IBV_DEVICE_SYS_IMAGE_GUID, IBV_DEVICE_XRC, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND,
-    IBV_PORT_ACTIVE, IBV_PORT_CM_SUP, IBV_PORT_IP_BASED_GIDS, IBV_QPF_GRH_REQUIRED,
-    IBV_VALUES_MASK_RAW_CLOCK, LINK_SPEED_EDR, LINK_WIDTH_4X, PHYSICAL_LINK_UP, ibv_context,
+    IBV_DEVICE_SYS_IMAGE_GUID, IBV_DEVICE_XRC, IBV_VALUES_MASK_RAW_CLOCK, ibv_context,
     ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_packet_pacing_caps, ibv_pci_atomic_caps,
     ibv_port_attr, ibv_port_attr_short, ibv_query_device_ex_input, ibv_rss_caps, ibv_tm_caps, ibv_tso_caps,
     ibv_values_ex,
@@ -21,6 +19,7 @@ use crate::abi::{
 use crate::convert::int;
 use crate::errno::Errno;
 use crate::guard;
+use crate::identity::{FIRMWARE, HARDWARE, PART, VENDOR, port_attributes};
 use crate::objects::CONTEXTS;
 
 versions! {
@@ -29,10 +28,6 @@ versions! {
     nonic_ibv_query_port_speed => "ibv_query_port_speed@@IBVERBS_1.16";
 }
 
-/// Who made the device. Vendors are named by their block of Ethernet addresses; this one spells "non" and has
-/// the bit of locally chosen addresses, so no maker can own it.
-const VENDOR: u32 = 0x6e_6f_6e;
-
 /// Any page size from 4 KiB up: nothing depends on one.
 const PAGE_SIZES: u64 = 0xffff_f000;
 
@@ -40,7 +35,7 @@ const PAGE_SIZES: u64 = 0xffff_f000;
 /// that long.
 const ACK_DELAY: u8 = 15;
 
-/// Four lanes of 25 Gb/s ([`LINK_WIDTH_4X`], [`LINK_SPEED_EDR`]), in units of 100 Mb/s.
+/// Four lanes of 25 Gb/s ([`crate::abi::LINK_WIDTH_4X`], [`crate::abi::LINK_SPEED_EDR`]), in units of 100 Mb/s.
 const PORT_SPEED: u64 = 4 * 250;
 
 /// The device's clock counts nanoseconds.
@@ -54,14 +49,14 @@ fn device_attributes(context: &Context) -> ibv_device_attr {
     let guid = context.device().guid().to_be();
     let per_queue_pair = int(limits.read_atomic_per_queue_pair);
     ibv_device_attr {
-        fw_ver: text(env!("CARGO_PKG_VERSION")),
+        fw_ver: text(FIRMWARE),
         node_guid: guid,
         sys_image_guid: guid,
         max_mr_size: limits.region_bytes,
         page_size_cap: PAGE_SIZES,
         vendor_id: VENDOR,
-        vendor_part_id: 1,
-        hw_ver: 1,
+        vendor_part_id: PART,
+        hw_ver: HARDWARE,
         max_qp: int(limits.queue_pairs),
         max_qp_wr: int(limits.work_requests),
         device_cap_flags: IBV_DEVICE_BAD_QKEY_CNTR
@@ -137,36 +132,6 @@ fn extended_attributes(context: &Context) -> ibv_device_attr_ex {
         pci_atomic_caps: ibv_pci_atomic_caps { fetch_add: 0, swap: 0, compare_swap: 0 },
         xrc_odp_caps,
         phys_port_cnt_ex: PORT,
-    }
-}
-
-/// What programs read as the port. Width and speed are those of a common 100 Gb/s link: programs only
-/// multiply them.
-fn port_attributes(port: &PortAttributes) -> ibv_port_attr {
-    let ethernet = port.ethernet;
-    ibv_port_attr {
-        state: IBV_PORT_ACTIVE,
-        max_mtu: int(port.max_mtu),
-        active_mtu: int(port.active_mtu),
-        gid_tbl_len: int(port.gid_count),
-        port_cap_flags: IBV_PORT_CM_SUP | if ethernet { IBV_PORT_IP_BASED_GIDS } else { 0 },
-        max_msg_sz: port.message_bytes,
-        bad_pkey_cntr: 0,
-        qkey_viol_cntr: port.qkey_violations,
-        pkey_tbl_len: port.pkey_count,
-        lid: port.lid,
-        sm_lid: port.subnet_manager_lid,
-        lmc: port.lid_mask,
-        max_vl_num: 1,
-        sm_sl: 0,
-        subnet_timeout: 0,
-        init_type_reply: 0,
-        active_width: LINK_WIDTH_4X,
-        active_speed: LINK_SPEED_EDR,
-        phys_state: PHYSICAL_LINK_UP,
-        link_layer: if ethernet { IBV_LINK_LAYER_ETHERNET } else { IBV_LINK_LAYER_INFINIBAND },
-        flags: if ethernet { IBV_QPF_GRH_REQUIRED } else { 0 },
-        port_cap_flags2: 0,
     }
 }
 

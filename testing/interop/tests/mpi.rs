@@ -1,0 +1,75 @@
+//! Open MPI of the distribution, three ranks on this host: over UCX's transports, and over its own for verbs. The program checks
+//! every byte.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use nonic_interop::c_program::compile_mpi;
+use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place};
+use nonic_interop::suite::{Suite, Verdict, everything, failed};
+use nonic_interop::toolbox::{program, scratch};
+
+/// What it goes over, by options of `mpirun`. `openib` finds its peers on InfiniBand ports only, as the distribution builds it.
+const WAYS: [(&str, Link, bool, &str); 6] = [
+    (
+        "UCX's rc",
+        Link::InfiniBand,
+        true,
+        "--mca pml ucx --mca osc ucx -x UCX_TLS=rc_v,self -x UCX_NET_DEVICES=nonic0:1",
+    ),
+    (
+        "UCX's ud",
+        Link::InfiniBand,
+        true,
+        "--mca pml ucx --mca osc ucx -x UCX_TLS=ud_v,self -x UCX_NET_DEVICES=nonic0:1",
+    ),
+    (
+        "openib",
+        Link::InfiniBand,
+        true,
+        "--mca pml ob1 --mca osc rdma --mca btl openib,self --mca btl_openib_allow_ib 1",
+    ),
+    (
+        "openib without one-sided",
+        Link::InfiniBand,
+        false,
+        "--mca pml ob1 --mca osc pt2pt --mca btl openib,self --mca btl_openib_allow_ib 1",
+    ),
+    (
+        "UCX's rc on Ethernet",
+        Link::Ethernet,
+        false,
+        "--mca pml ucx --mca osc ucx -x UCX_TLS=rc_v,self -x UCX_NET_DEVICES=nonic0:1",
+    ),
+    (
+        "UCX's ud on Ethernet",
+        Link::Ethernet,
+        false,
+        "--mca pml ucx --mca osc ucx -x UCX_TLS=ud_v,self -x UCX_NET_DEVICES=nonic0:1",
+    ),
+];
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for (name, link, always, options) in WAYS {
+        if always || everything() {
+            suite.test(format!("three ranks of Open MPI over {name}"), move || ranks(link, options));
+        }
+    }
+    suite.run()
+}
+
+fn ranks(link: Link, options: &str) -> Verdict {
+    let place = Place::prepare(Environment { link: Some(link), ..AS_IT_COMES })?
+        .variable("HOME", &scratch().display().to_string())
+        // This device is in no list of those that Open MPI knows by their makers.
+        .variable("OMPI_MCA_btl_openib_warn_no_device_params_found", "0");
+    let mut words = vec![program("mpirun")?.display().to_string()];
+    words.extend("--oversubscribe -n 3".split(' ').chain(options.split(' ')).map(String::from));
+    words.push(compile_mpi("mpi")?.display().to_string());
+    let finished = place.nonic_run(words)?.run()?;
+    match finished.succeeded() && finished.stdout.contains("3 ranks: all that was sent has come") {
+        true => Ok(()),
+        false => failed(format!("it failed\n{}", finished.report())),
+    }
+}
