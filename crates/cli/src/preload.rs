@@ -52,9 +52,42 @@ pub(crate) fn without(value: Option<&OsStr>, library: &Path) -> Option<OsString>
     (!kept.is_empty()).then(|| OsString::from_vec(kept.join(&b':')))
 }
 
+/// What AddressSanitizer reads. Unless told so, a program built with it ends at once where a library stands in front of its own.
+pub(crate) const SANITIZER_VARIABLE: &str = "ASAN_OPTIONS";
+const SANITIZER_OPTION: &str = "verify_asan_link_order=0";
+
+/// That variable's value with the option; `None` if it says something of this already.
+pub(crate) fn with_sanitizer_option(before: Option<&OsStr>) -> Option<OsString> {
+    let before = before.map(OsStr::as_bytes).unwrap_or_default();
+    let name = SANITIZER_OPTION.split('=').next().unwrap_or_default().as_bytes();
+    if before.windows(name.len()).any(|at| at == name) {
+        return None;
+    }
+    let between: &[u8] = if before.is_empty() { b"" } else { b":" };
+    Some(OsString::from_vec([before, between, SANITIZER_OPTION.as_bytes()].concat()))
+}
+
+/// That variable's value without the option; `None` if nothing is left.
+pub(crate) fn without_sanitizer_option(value: &OsStr) -> Option<OsString> {
+    let options = value.as_bytes().split(|byte| *byte == b':');
+    let kept: Vec<_> = options.filter(|option| *option != SANITIZER_OPTION.as_bytes()).collect();
+    (!kept.is_empty()).then(|| OsString::from_vec(kept.join(&b':')))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sanitizers_option_is_added_once_and_taken_back_alone() {
+        let with = |before: Option<&str>| with_sanitizer_option(before.map(OsStr::new));
+        assert_eq!(with(None), Some(SANITIZER_OPTION.into()));
+        assert_eq!(with(Some("a=1")), Some("a=1:verify_asan_link_order=0".into()));
+        assert_eq!(with(Some("verify_asan_link_order=1")), None);
+        let without = |value: &str| without_sanitizer_option(OsStr::new(value));
+        assert_eq!(without("a=1:verify_asan_link_order=0:b=2"), Some("a=1:b=2".into()));
+        assert_eq!(without(SANITIZER_OPTION), None);
+    }
 
     #[test]
     fn what_was_preloaded_stays_behind_the_library_which_stands_there_once() {

@@ -67,6 +67,7 @@ Environment:
   NONIC_LIB_DIR    folder with the libraries; default: beside this command
   LD_LIBRARY_PATH  kept, behind nonic's folder, which stands there once
   LD_PRELOAD       kept, behind nonic's library for files, which stands there once; without it with --view off
+  ASAN_OPTIONS     verify_asan_link_order=0 behind what is there, with that library
   DAT_OVERRIDE     kept; else set to nonic's dat.conf
   NONIC_*          set by the flags that nonic run has, too; others stay as they are, but for --off
 
@@ -110,15 +111,17 @@ fn lines_for(arguments: &EnvArguments) -> Result<String, String> {
 }
 
 /// What becomes of the libraries to put in front: the one that shows files is there once, or not at all, where it cannot be.
-fn preloading(
-    view: &ViewOptions,
-    folder: &LibraryFolder,
-    now: &BTreeMap<OsString, OsString>,
-) -> Option<Change> {
+fn preloading(view: &ViewOptions, folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Vec<Change> {
     let before = now.get(OsStr::new(preload::VARIABLE)).map(OsString::as_os_str);
     let Some(library) = view.library(folder) else { return leaving(folder, now) };
     match preload::check(&library, "nonic env --view off") {
-        Ok(()) => Some(Change::set(preload::VARIABLE, preload::in_front(&library, before))),
+        Ok(()) => {
+            let options = now.get(OsStr::new(preload::SANITIZER_VARIABLE)).map(OsString::as_os_str);
+            let options = preload::with_sanitizer_option(options);
+            let set = options.map(|options| Change::set(preload::SANITIZER_VARIABLE, options));
+            let front = Change::set(preload::VARIABLE, preload::in_front(&library, before));
+            [front].into_iter().chain(set).collect()
+        }
         Err(error) => {
             eprintln!("nonic: the device's files are not shown: {error}");
             leaving(folder, now)
@@ -126,15 +129,20 @@ fn preloading(
     }
 }
 
-/// The change that takes that library out, if it is there.
-fn leaving(folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Option<Change> {
-    let before = now.get(OsStr::new(preload::VARIABLE))?;
-    let left = preload::without(Some(before), &folder.view_library());
-    match left {
-        Some(left) if left == *before => None,
-        Some(left) => Some(Change::set(preload::VARIABLE, left)),
-        None => Some(Change::unset(preload::VARIABLE)),
-    }
+/// The changes that take that library out, and what was set for it, if it is there.
+fn leaving(folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut leave = |name: &str, left: &dyn Fn(&OsStr) -> Option<OsString>| {
+        let Some(value) = now.get(OsStr::new(name)) else { return };
+        match left(value) {
+            Some(left) if left == *value => {}
+            Some(left) => changes.push(Change::set(name, left)),
+            None => changes.push(Change::unset(name)),
+        }
+    };
+    leave(preload::VARIABLE, &|value| preload::without(Some(value), &folder.view_library()));
+    leave(preload::SANITIZER_VARIABLE, &preload::without_sanitizer_option);
+    changes
 }
 
 /// A search path without a folder; `None` if nothing is left.

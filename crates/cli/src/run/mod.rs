@@ -109,6 +109,7 @@ Environment read by this command:
   NONIC_LIB_DIR        folder with the libraries; default: beside this command
   LD_LIBRARY_PATH      kept, behind nonic's folder
   LD_PRELOAD           kept, behind nonic's libraries for files and for --sockets
+  ASAN_OPTIONS         verify_asan_link_order=0 behind what is there, since libraries stand in front
   XDG_RUNTIME_DIR      folder in which the devices' files are put up; default /dev/shm, else /tmp
   DAT_OVERRIDE         kept; else set to nonic's dat.conf
 
@@ -186,7 +187,12 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
         .envs(arguments.dat.environment(checked.libraries.path()))
         .env("LD_LIBRARY_PATH", &checked.search_path);
     match preloads(arguments, &checked) {
-        Ok(Some(preload)) => drop(command.env(preload::VARIABLE, preload)),
+        Ok(Some(preload)) => {
+            let options = std::env::var_os(preload::SANITIZER_VARIABLE);
+            let options = preload::with_sanitizer_option(options.as_deref());
+            command.env(preload::VARIABLE, preload);
+            command.envs(options.map(|options| (preload::SANITIZER_VARIABLE, options)));
+        }
         Ok(None) => {}
         Err(error) => return refuse(&error.to_string(), EXIT_REFUSED),
     }
