@@ -66,7 +66,8 @@ fn found() -> &'static ViewTable {
     ENGINE.table()
 }
 
-/// Waits for the thread that looks, as the loader would have it wait; not for ever: that thread may have been lost in a `fork`.
+/// Waits for the thread that looks, as the loader would have it wait; not for ever: that thread may have been lost in a `fork`, and
+/// then there is no engine here.
 fn wait() {
     const LOOKS: usize = 1000;
     for _ in 0..LOOKS {
@@ -77,6 +78,7 @@ fn wait() {
         // SAFETY: a time to sleep; what is left of it is not asked for.
         unsafe { libc::nanosleep(&raw const nap, core::ptr::null_mut()) };
     }
+    FOUND.store(LOOKED, Ordering::Release);
 }
 
 /// Whether this process has looked at the view: from then on relative paths may begin in it.

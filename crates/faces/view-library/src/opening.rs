@@ -38,7 +38,7 @@ pub(crate) fn open_place(place: &Place, flags: c_int) -> c_int {
         && flags & libc::O_DIRECTORY == 0
         && let Some(number) = place.counter()
     {
-        if flags & libc::O_CLOEXEC == 0 {
+        if number >= 0 && flags & libc::O_CLOEXEC == 0 {
             // SAFETY: this process's own, just opened.
             unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
         }

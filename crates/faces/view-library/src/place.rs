@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::engine::{errno, inside, is_inside, is_used, set_errno, use_it};
+use crate::engine::{errno, fail, inside, is_inside, is_used, set_errno, use_it};
 use crate::path::{self, Buffer, MARKS};
 use crate::real;
 
@@ -119,6 +119,10 @@ impl Place {
         }
         use_it();
         self.node = path::node(self.public.bytes());
+        if self.node.is_some() && self.exists() {
+            self.actual.end_at(0);
+            return self.actual.push(b"/dev/null");
+        }
         true
     }
 
@@ -143,14 +147,19 @@ impl Place {
         found
     }
 
-    /// A descriptor of the present value of the counter that stands there.
+    /// A descriptor of the present value of the counter that stands there, or -1 with the reason in `errno`; `None` if there is none.
     pub(crate) fn counter(&self) -> Option<c_int> {
         if !path::is_below_counters(self.public.bytes()) {
             return None;
         }
+        const NO_COUNTER: c_int = -libc::ENOENT;
         // SAFETY: a path that ends.
         let number = inside(|table| unsafe { (table.counter)(self.public.as_ptr()) });
-        (number >= 0).then_some(number)
+        match number {
+            NO_COUNTER => None,
+            failed if failed < 0 => Some(fail(-failed)),
+            number => Some(number),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nonic_sys::{effective_user, is_still_at};
+use nonic_sys::{effective_user, is_still_at, own_user};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::calls::FOLDER;
@@ -47,8 +47,8 @@ impl Standing {
     pub(crate) fn put_up(tree: &Tree) -> io::Result<Self> {
         let mut why = io::Error::from(io::ErrorKind::NotFound);
         for base in bases() {
-            for name in 0..NAMES {
-                match put_up_in(&home(&base, name), tree) {
+            for home in homes(&base) {
+                match put_up_in(&home, tree) {
                     Ok(standing) => return Ok(standing),
                     Err(error) => why = error,
                 }
@@ -83,10 +83,21 @@ fn bases() -> Vec<PathBuf> {
     own.into_iter().chain(["/dev/shm", "/tmp"].map(PathBuf::from)).collect()
 }
 
-/// The folder of this user's trees.
-fn home(base: &Path, name: u32) -> PathBuf {
+/// The folders for this user's trees, the best first. Where this user's number stands for others, too (a user namespace that does not
+/// map it), a folder that is there already may be theirs: then a process has one of its own.
+fn homes(base: &Path) -> Vec<PathBuf> {
     let user = effective_user();
-    base.join(if name == 0 { format!("{FOLDER}{user}") } else { format!("{FOLDER}{user}.{name}") })
+    if own_user().is_none() {
+        let now = nonic_sys::raw_clock_ns();
+        let own = base.join(format!("{FOLDER}{user}.{}.{now}", std::process::id()));
+        let made = DirBuilder::new().mode(OPEN_FOLDER_MODE).create(&own);
+        return made.map(|()| own).into_iter().collect();
+    }
+    let name = |number| match number {
+        0 => format!("{FOLDER}{user}"),
+        number => format!("{FOLDER}{user}.{number}"),
+    };
+    (0..NAMES).map(|number| base.join(name(number))).collect()
 }
 
 /// What tells trees apart.
