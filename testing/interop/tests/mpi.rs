@@ -2,7 +2,10 @@
 //! every byte.
 #![forbid(unsafe_code)]
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use nonic_interop::c_program::compile_mpi;
 use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place};
@@ -59,9 +62,21 @@ fn main() -> ExitCode {
     suite.run()
 }
 
+/// A folder of a run's own, which every user may write to.
+fn folder() -> Verdict<String> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let path = scratch().join(format!("run-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    let made =
+        fs::create_dir(&path).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o777)));
+    made.map(|()| path.display().to_string()).or_else(|error| failed(format!("{}: {error}", path.display())))
+}
+
 fn ranks(link: Link, options: &str) -> Verdict {
+    let folder = folder()?;
     let place = Place::prepare(Environment { link: Some(link), ..AS_IT_COMES })?
-        .variable("HOME", &scratch().display().to_string())
+        .variable("HOME", &folder)
+        // Where mpirun keeps what its processes share; two that start at once would make one folder.
+        .variable("TMPDIR", &folder)
         // This device is in no list of those that Open MPI knows by their makers.
         .variable("OMPI_MCA_btl_openib_warn_no_device_params_found", "0");
     let mut words = vec![program("mpirun")?.display().to_string()];
