@@ -69,6 +69,16 @@ impl Standing {
             && self.path.to_str().is_some_and(|path| is_still_at(self.lock.as_fd(), path))
     }
 
+    /// Takes a tree away that this process has no more, unless it is the one that it has now, or somebody else has it.
+    pub(crate) fn clear(&self, now: &Self) {
+        if self.path != now.path
+            && let Ok(folder) = open_folder(&self.path)
+            && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            take_away(&self.path);
+        }
+    }
+
     /// Takes the tree away if nobody else has it.
     pub(crate) fn leave(&self) {
         if self.is_there() && flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok() {

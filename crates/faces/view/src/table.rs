@@ -39,7 +39,8 @@ fn guarded(work: impl FnOnce() -> c_int) -> c_int {
 }
 
 fn found() -> Option<&'static Standing> {
-    if let Some(standing) = standing().filter(|standing| standing.is_there()) {
+    let before = standing();
+    if let Some(standing) = before.filter(|standing| standing.is_there()) {
         return Some(standing);
     }
     let facts: Vec<_> = nonic_device::devices().iter().map(DeviceFacts::now).collect();
@@ -47,6 +48,9 @@ fn found() -> Option<&'static Standing> {
         Ok(new) => {
             let new: &'static Standing = Box::leak(Box::new(new));
             STANDING.store(ptr::from_ref(new).cast_mut(), Ordering::Release);
+            if let Some(before) = before {
+                before.clear(new);
+            }
             Some(new)
         }
         Err(error) => {
