@@ -1,0 +1,133 @@
+//! The invariant CRC behind every packet (IBTA vol. 1, 7.8.1; annex A17, 17.3.3).
+//!
+//! It is the CRC-32 of Ethernet over what no router changes: the addresses, the lengths and the ports of the headers before the
+//! packet, and all of the packet; what may change counts as ones. Of IPv4 the identification counts, too: whoever sends has to
+//! know which one the packet will have.
+
+use crc32fast::Hasher;
+
+/// The UDP port of the protocol (annex A17, 17.3.1.1).
+pub const PORT: u16 = 4791;
+
+/// Bytes of the check at the end of a packet.
+pub const ICRC_LENGTH: usize = 4;
+
+const UDP_LENGTH: usize = 8;
+const UDP: u8 = 17;
+const DONT_FRAGMENT: u16 = 0x4000;
+/// Eight bytes of ones for the local routing header, which is not there, and the longest headers of IP and UDP.
+const PREFIX_MAX: usize = 8 + 40 + UDP_LENGTH;
+/// Where the byte stands in the base transport header that routers may change: FECN, BECN.
+const VARIANT: usize = 4;
+/// What of a packet is masked is in its first bytes.
+const HEAD: usize = VARIANT + 1;
+
+/// The headers before a packet, as far as they count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Between which hosts.
+    pub route: Route,
+    /// UDP port of the sender; that of the receiver is [`PORT`].
+    pub source_port: u16,
+}
+
+/// Between which hosts a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// By IPv4, with a header of 20 bytes and no fragments.
+    V4 {
+        /// Address of the sender.
+        source: [u8; 4],
+        /// Address of the receiver.
+        destination: [u8; 4],
+        /// Identification of the datagram.
+        identification: u16,
+        /// Whether its header forbids fragments.
+        dont_fragment: bool,
+    },
+    /// By IPv6, without extension headers.
+    V6 {
+        /// Address of the sender.
+        source: [u8; 16],
+        /// Address of the receiver.
+        destination: [u8; 16],
+    },
+}
+
+impl Envelope {
+    /// What counts of the headers before a packet of `length` bytes, which include the check; how much of the array.
+    fn prefix(&self, length: usize) -> ([u8; PREFIX_MAX], usize) {
+        let mut bytes = [0xff; PREFIX_MAX];
+        // A packet is no longer than a datagram of IP; one that is has no check that anybody would accept.
+        let udp_length = (UDP_LENGTH + length) as u16;
+        let ip = match self.route {
+            Route::V4 { source, destination, identification, dont_fragment } => {
+                let flags = if dont_fragment { DONT_FRAGMENT } else { 0 };
+                let header = &mut bytes[8..28];
+                header[0] = 0x45;
+                header[2..4].copy_from_slice(&udp_length.wrapping_add(20).to_be_bytes());
+                header[4..6].copy_from_slice(&identification.to_be_bytes());
+                header[6..8].copy_from_slice(&flags.to_be_bytes());
+                header[9] = UDP;
+                header[12..16].copy_from_slice(&source);
+                header[16..20].copy_from_slice(&destination);
+                20
+            }
+            Route::V6 { source, destination } => {
+                let header = &mut bytes[8..48];
+                // The version; traffic class and flow label are ones.
+                header[0] = 0x6f;
+                header[4..6].copy_from_slice(&udp_length.to_be_bytes());
+                header[6] = UDP;
+                header[8..24].copy_from_slice(&source);
+                header[24..40].copy_from_slice(&destination);
+                40
+            }
+        };
+        let udp = &mut bytes[8 + ip..][..UDP_LENGTH];
+        udp[0..2].copy_from_slice(&self.source_port.to_be_bytes());
+        udp[2..4].copy_from_slice(&PORT.to_be_bytes());
+        udp[4..6].copy_from_slice(&udp_length.to_be_bytes());
+        (bytes, 8 + ip + UDP_LENGTH)
+    }
+}
+
+/// The check of one packet, as its bytes come.
+#[derive(Clone, Debug)]
+pub struct Icrc(Hasher);
+
+impl Icrc {
+    /// Begins with the headers of a packet (all of them, up to the payload); `length` bytes has the whole packet, from its base
+    /// transport header to its padding.
+    ///
+    /// # Panics
+    /// If `headers` are shorter than a base transport header.
+    pub fn begin(envelope: &Envelope, length: usize, headers: &[u8]) -> Self {
+        let (prefix, count) = envelope.prefix(length + ICRC_LENGTH);
+        let mut hasher = Hasher::new();
+        hasher.update(&prefix[..count]);
+        let mut head = [0xff; HEAD];
+        head[..VARIANT].copy_from_slice(&headers[..VARIANT]);
+        hasher.update(&head);
+        hasher.update(&headers[HEAD..]);
+        Self(hasher)
+    }
+
+    /// Goes on with bytes that follow.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The check, as it stands behind the packet.
+    pub fn finish(self) -> [u8; ICRC_LENGTH] {
+        self.0.finalize().to_le_bytes()
+    }
+
+    /// The check of a packet that lies in one piece, from its base transport header to its padding.
+    ///
+    /// # Panics
+    /// If it is shorter than a base transport header.
+    pub fn of(envelope: &Envelope, packet: &[u8]) -> [u8; ICRC_LENGTH] {
+        Self::begin(envelope, packet.len(), packet).finish()
+    }
+}

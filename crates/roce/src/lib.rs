@@ -1,0 +1,22 @@
+//! RoCEv2: packets, their check, and queue pairs as machines that speak in them (IBTA vol. 1, chapter 9; annex A17).
+//!
+//! Nothing here knows a socket, a lock or a clock: the crate is built without the standard library, so the compiler proves it.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod icrc;
+mod malformed;
+mod packet;
+mod path_mtu;
+
+pub use icrc::{Envelope, ICRC_LENGTH, Icrc, PORT, Route};
+pub use malformed::Malformed;
+pub use packet::{
+    Aeth, Answer, Base, Body, Credits, DEFAULT_P_KEY, Datagram, FiveBits, HEADERS_MAX, Headers, Msn, Nak,
+    Packet, Part, ReadPart, Request, Reth, Syndrome, Tail, UnreliableRequest,
+};
+pub use path_mtu::PathMtu;
