@@ -43,7 +43,7 @@ pub use message::{
 pub use number::{Psn, QpNumber, QueueName, RemoteRange, SrqNumber};
 pub use receive_queue::{Pieces, Receive, ReceiveQueue};
 pub use refusal::Refusal;
-pub use requester::{Requester, WaitReason};
+pub use requester::{PATIENT_REPEAT, Requester, WaitReason};
 pub use responder::{AffiliatedError, MESSAGE_MAX, Outcome, OwedRefusal, Responder, Response};
 pub use ring::Ring;
 pub use send_queue::{SendQueue, Slot};
@@ -51,5 +51,5 @@ pub use state::{AttributeMask, QpState, QpType, TransitionError, check_transitio
 pub use surroundings::{
     Arrived, Delivery, Direct, Event, LocalTurn, NotChanged, ReadPushed, Step, Surroundings,
 };
-pub use timer::Moment;
+pub use timer::{Moment, ack_timeout, rnr_wait};
 pub use work_request::*;

@@ -95,6 +95,18 @@ impl Psn {
         Self(self.0.wrapping_sub(1) & QpNumber::MASK)
     }
 
+    /// The number `count` after this one.
+    #[inline]
+    pub fn plus(self, count: u32) -> Self {
+        Self(self.0.wrapping_add(count) & QpNumber::MASK)
+    }
+
+    /// How many numbers there are from `other` up to this one, which is not before it.
+    #[inline]
+    pub fn distance_from(self, other: Self) -> u32 {
+        self.0.wrapping_sub(other.0) & QpNumber::MASK
+    }
+
     /// How far this number is ahead of `other`: negative if behind (IBTA vol. 1, 9.7.2: half the space each way).
     #[inline]
     pub fn ahead_of(self, other: Self) -> i32 {
@@ -122,5 +134,8 @@ mod tests {
         assert_eq!(Psn(1).ahead_of(Psn(0xff_ffff)), 2);
         assert_eq!(Psn(0xff_ffff).ahead_of(Psn(1)), -2);
         assert_eq!(Psn(5).ahead_of(Psn(5)), 0);
+        assert_eq!(Psn(0xff_fffe).plus(5), Psn(3));
+        assert_eq!(Psn(3).distance_from(Psn(0xff_fffe)), 5);
+        assert_eq!(Psn(2).distance_from(Psn(3)), 0xff_ffff);
     }
 }

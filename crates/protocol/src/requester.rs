@@ -7,7 +7,7 @@ use crate::number::Psn;
 use crate::timer::Moment;
 
 /// How often a request is repeated whose queue pair has no timeout: the specification leaves it to wait for ever.
-pub(crate) const PATIENT_REPEAT: Duration = Duration::from_millis(100);
+pub const PATIENT_REPEAT: Duration = Duration::from_millis(100);
 
 /// How long a copy that failed waits for the end of the peer's process to show. A process loses its memory before its
 /// sockets when it is killed.

@@ -9,12 +9,12 @@ pub trait Moment: Copy + Ord + Add<Duration, Output = Self> {}
 impl<T: Copy + Ord + Add<Duration, Output = T>> Moment for T {}
 
 /// How long an answer may take: 4.096 µs · 2^exponent (IBTA vol. 1, 9.9.2.1); 0 is for ever.
-pub(crate) fn ack_timeout(exponent: u8) -> Option<Duration> {
+pub fn ack_timeout(exponent: u8) -> Option<Duration> {
     (exponent > 0).then(|| Duration::from_nanos(4096 << exponent.min(31)))
 }
 
 /// How long to wait after RNR: the 32 values of IBTA vol. 1, table 45, in units of 10 µs.
-pub(crate) fn rnr_wait(code: u8) -> Duration {
+pub fn rnr_wait(code: u8) -> Duration {
     const TENS_OF_US: [u64; 32] = [
         65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
         3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,

@@ -5,14 +5,20 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod congestion;
+mod connection;
 mod icrc;
 mod malformed;
 mod packet;
 mod path_mtu;
+mod surroundings;
 
+pub use congestion::CongestionCounts;
+pub use connection::Connection;
 pub use icrc::{Envelope, ICRC_LENGTH, Icrc, PORT, Route};
 pub use malformed::Malformed;
 pub use packet::{
@@ -20,3 +26,4 @@ pub use packet::{
     Packet, Part, ReadPart, Request, Reth, Syndrome, Tail, UnreliableRequest,
 };
 pub use path_mtu::PathMtu;
+pub use surroundings::{Payload, Sent, Surroundings};

@@ -13,7 +13,7 @@ struct Crate {
     back: &'static [(&'static str, &'static str)],
 }
 
-const CRATES: [Crate; 7] = [
+const CRATES: [Crate; 8] = [
     Crate { folder: "crates/memory", back: &[] },
     Crate { folder: "crates/transport", back: &[] },
     Crate {
@@ -84,6 +84,7 @@ const CRATES: [Crate; 7] = [
             ("registry", "fork"),
         ],
     },
+    Crate { folder: "crates/roce", back: &[] },
     Crate { folder: "crates/cli", back: &[] },
 ];
 

@@ -9,6 +9,8 @@
 //! All that is left to chance goes through [`Chance`], which writes down what it chose. So a run that fails is repeated from its
 //! seed to the same step, and then made shorter ([`shrink()`]) by leaving choices out.
 //!
+//! Queue pairs of RoCEv2 have a wire of their own ([`wire`]).
+//!
 //! What drives the queue pairs is the protocol's crate, as in the device; what they find around them (`around`) is this crate's own,
 //! and so are the express ways (`pair`), of which the device has its own, too.
 
@@ -23,8 +25,9 @@ mod node;
 mod pair;
 mod scene;
 mod shrink;
+pub mod wire;
 mod world;
 
 pub use chance::Chance;
-pub use shrink::{Failure, Shrunk, shrink, tell_choices, try_choices, try_seed};
+pub use shrink::{Failure, Scenario, Shrunk, shrink, tell_choices, try_choices, try_seed};
 pub use world::World;

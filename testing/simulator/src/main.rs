@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use nonic_simulator::{shrink, tell_choices, try_seed};
+use nonic_simulator::wire::Wire;
+use nonic_simulator::{Scenario, World, shrink, tell_choices, try_seed};
 
 /// Runs pairs of queue pairs on virtual carriers, until one fails
 #[derive(Debug, Parser)]
@@ -21,13 +22,20 @@ struct Options {
     /// The choices of a run that failed, divided by commas, to run it once more and print its steps
     #[arg(long, value_delimiter = ',')]
     choices: Vec<u32>,
+    /// Pairs of RoCEv2 on a wire, in place of pairs within one host
+    #[arg(long)]
+    wire: bool,
 }
 
 fn main() -> ExitCode {
-    let Options { steps, seed, choices } = Options::parse();
+    let options = Options::parse();
+    if options.wire { run::<Wire>(options) } else { run::<World>(options) }
+}
+
+fn run<S: Scenario>(Options { steps, seed, choices, wire }: Options) -> ExitCode {
     let began = Instant::now();
     if !choices.is_empty() {
-        return match tell_choices(choices, steps) {
+        return match tell_choices::<S>(choices, steps) {
             Ok(_) => ExitCode::SUCCESS,
             Err(failure) => {
                 println!("step {}: {}", failure.step, failure.message);
@@ -45,17 +53,18 @@ fn main() -> ExitCode {
             );
             break;
         }
-        match try_seed(seed) {
+        match try_seed::<S>(seed) {
             Ok(count) => taken += count,
             Err(failure) => {
                 println!("seed {seed} failed at step {}: {}", failure.step, failure.message);
-                let short = shrink(&failure);
+                let short = shrink::<S>(&failure);
                 let choices: Vec<String> = short.failure.choices.iter().map(u32::to_string).collect();
                 println!(
                     "after {} shorter runs, step {}: {}",
                     short.tried, short.failure.step, short.failure.message
                 );
-                println!("    simulate {} --choices {}", short.failure.step, choices.join(","));
+                let kind = if wire { " --wire" } else { "" };
+                println!("    simulate{kind} {} --choices {}", short.failure.step, choices.join(","));
                 return ExitCode::FAILURE;
             }
         }

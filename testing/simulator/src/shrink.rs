@@ -4,7 +4,26 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 use crate::chance::Chance;
-use crate::world::{STEPS, World};
+
+/// Steps of a run before it ends.
+pub(crate) const STEPS: u64 = 400;
+
+/// What is run: it begins with nothing but a source of choices.
+pub trait Scenario {
+    /// One in which nothing has happened yet.
+    fn new(chance: Chance) -> Self;
+    /// Prints every step from now on.
+    fn tell(&mut self);
+    /// How many steps were taken.
+    fn step(&self) -> u64;
+    /// What was chosen so far.
+    fn choices(&self) -> &[u32];
+    /// So many steps, and the end.
+    ///
+    /// # Panics
+    /// If something happens that may not.
+    fn run(&mut self, steps: u64);
+}
 
 /// A run that failed.
 #[derive(Clone, Debug)]
@@ -27,23 +46,23 @@ pub struct Shrunk {
 }
 
 /// One run from a seed; the steps it took.
-pub fn try_seed(seed: u64) -> Result<u64, Failure> {
-    try_run(World::new(Chance::of_seed(seed)), STEPS)
+pub fn try_seed<S: Scenario>(seed: u64) -> Result<u64, Failure> {
+    try_run(S::new(Chance::of_seed(seed)), STEPS)
 }
 
 /// The run of these choices, of so many steps.
-pub fn try_choices(choices: Vec<u32>, steps: u64) -> Result<u64, Failure> {
-    try_run(World::new(Chance::of_choices(choices)), steps)
+pub fn try_choices<S: Scenario>(choices: Vec<u32>, steps: u64) -> Result<u64, Failure> {
+    try_run(S::new(Chance::of_choices(choices)), steps)
 }
 
 /// The same, and every step is printed.
-pub fn tell_choices(choices: Vec<u32>, steps: u64) -> Result<u64, Failure> {
-    let mut world = World::new(Chance::of_choices(choices));
+pub fn tell_choices<S: Scenario>(choices: Vec<u32>, steps: u64) -> Result<u64, Failure> {
+    let mut world = S::new(Chance::of_choices(choices));
     world.tell();
     try_run(world, steps)
 }
 
-fn try_run(mut world: World, steps: u64) -> Result<u64, Failure> {
+fn try_run(mut world: impl Scenario, steps: u64) -> Result<u64, Failure> {
     tell_no_panics();
     panic::catch_unwind(AssertUnwindSafe(|| world.run(steps))).map(|()| steps).map_err(|cause| {
         let text = cause.downcast_ref::<String>().cloned();
@@ -62,7 +81,9 @@ fn tell_no_panics() {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             let here = info.location().is_some_and(|at| {
-                at.file().contains("testing/simulator/src") || at.file().contains("crates/protocol/src")
+                ["testing/simulator/src", "crates/protocol/src", "crates/roce/src"]
+                    .iter()
+                    .any(|folder| at.file().contains(folder))
             });
             if !here {
                 others(info);
@@ -73,8 +94,8 @@ fn tell_no_panics() {
 
 /// Makes a run shorter as long as it fails in the same way: takes fewer steps, leaves choices out, and takes the first of what
 /// there is in place of others.
-pub fn shrink(failure: &Failure) -> Shrunk {
-    shrink_by(failure, try_choices)
+pub fn shrink<S: Scenario>(failure: &Failure) -> Shrunk {
+    shrink_by(failure, try_choices::<S>)
 }
 
 fn shrink_by(failure: &Failure, run: impl Fn(Vec<u32>, u64) -> Result<u64, Failure>) -> Shrunk {
@@ -114,6 +135,7 @@ fn is_shorter(run: &Failure, other: &Failure) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::World;
 
     /// Fails at the step in which a 9 comes somewhere behind a 7; two choices a step.
     fn toy(choices: Vec<u32>, steps: u64) -> Result<u64, Failure> {

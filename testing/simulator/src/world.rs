@@ -5,9 +5,7 @@ use std::time::Duration;
 use crate::chance::Chance;
 use crate::node::{Gone, begin_to_send};
 use crate::pair::{Pair, Side};
-
-/// Steps of a run before it ends.
-pub(crate) const STEPS: u64 = 400;
+use crate::shrink::Scenario;
 
 /// Everything there is in a run.
 #[derive(Debug)]
@@ -19,34 +17,26 @@ pub struct World {
     tells: bool,
 }
 
-impl World {
-    /// A world in which nothing has happened yet.
-    pub fn new(mut chance: Chance) -> Self {
+impl Scenario for World {
+    fn new(mut chance: Chance) -> Self {
         let count = 1 + chance.below(3);
         let pairs = (0..count).map(|_| Pair::new(&mut chance)).collect();
         Self { chance, now: Duration::ZERO, pairs, step: 0, tells: false }
     }
 
-    /// Prints every step from now on.
-    pub fn tell(&mut self) {
+    fn tell(&mut self) {
         self.tells = true;
     }
 
-    /// How many steps were taken.
-    pub fn step(&self) -> u64 {
+    fn step(&self) -> u64 {
         self.step
     }
 
-    /// What was chosen so far.
-    pub fn choices(&self) -> &[u32] {
+    fn choices(&self) -> &[u32] {
         self.chance.taken()
     }
 
-    /// So many steps, and the end.
-    ///
-    /// # Panics
-    /// If something happens that may not.
-    pub fn run(&mut self, steps: u64) {
+    fn run(&mut self, steps: u64) {
         while self.step < steps {
             self.step += 1;
             self.happen();
@@ -55,7 +45,9 @@ impl World {
             pair.settle(&mut self.chance, &mut self.now);
         }
     }
+}
 
+impl World {
     /// One thing happens.
     fn happen(&mut self) {
         let chance = &mut self.chance;

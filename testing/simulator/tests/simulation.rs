@@ -3,22 +3,35 @@
 
 #![forbid(unsafe_code)]
 
-use nonic_simulator::{shrink, try_seed};
+use nonic_simulator::wire::Wire;
+use nonic_simulator::{Scenario, World, shrink, try_seed};
 
 /// Steps in all, from the same seeds each time.
 const STEPS: u64 = 40_000_000;
 
+/// The same on a wire.
+const WIRE_STEPS: u64 = 2_000_000;
+
 #[test]
 fn whatever_happens_every_request_ends_once_in_order_with_a_cause_and_none_waits_for_ever() {
+    try_all::<World>(STEPS, "");
+}
+
+#[test]
+fn whatever_a_wire_does_every_request_ends_once_in_order_with_a_cause_and_none_waits_for_ever() {
+    try_all::<Wire>(WIRE_STEPS, " --wire");
+}
+
+fn try_all<S: Scenario>(steps: u64, option: &str) {
     let mut taken = 0;
     for seed in 1.. {
-        if taken >= STEPS {
+        if taken >= steps {
             break;
         }
-        taken += try_seed(seed).unwrap_or_else(|failure| {
-            let short = shrink(&failure).failure;
+        taken += try_seed::<S>(seed).unwrap_or_else(|failure| {
+            let short = shrink::<S>(&failure).failure;
             panic!(
-                "seed {seed}: {}\nshorter, {} steps: {}\n    simulate {} --choices {:?}",
+                "seed {seed}: {}\nshorter, {} steps: {}\n    simulate{option} {} --choices {:?}",
                 failure.message, short.step, short.message, short.step, short.choices
             )
         });

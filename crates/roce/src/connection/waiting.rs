@@ -1,0 +1,58 @@
+//! Waits of the requester: for answers, for receives of the peer's, and for what is in the way (IBTA vol. 1, 9.9.2.1).
+
+use core::time::Duration;
+
+use nonic_protocol::{Happening, Moment, PATIENT_REPEAT, ack_timeout};
+
+use super::Connection;
+use super::requester::WaitReason;
+use crate::surroundings::Surroundings;
+
+/// When to look again whether those who were inside an operation have left.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(50);
+
+impl<T: Moment> Connection<T> {
+    /// When [`Connection::handle_timeout`] wants to be called, if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<T> {
+        match (self.requester.wait, self.requester.timer) {
+            (Some((until, _)), Some(timer)) => Some(until.min(timer)),
+            (Some((until, _)), None) => Some(until),
+            (None, timer) => timer,
+        }
+    }
+
+    /// It is `now`: goes on after a wait, sends again what was not answered, or gives up, if it is time.
+    pub fn handle_timeout<S: Surroundings>(&mut self, now: T, around: &mut S) {
+        if let Some((until, reason)) = self.requester.wait
+            && until <= now
+        {
+            self.requester.wait = None;
+            if reason == WaitReason::NotReady {
+                around.sees(Happening::Repeated);
+                self.go_back();
+            }
+        }
+        if self.requester.timer.is_some_and(|timer| timer <= now) {
+            self.requester.timer = None;
+            self.requester.implied = None;
+            // A queue pair without a timeout repeats, too, but never gives up.
+            let gives_up = ack_timeout(self.attributes.timeout).is_some();
+            if !gives_up || self.spend_retry(around) {
+                around.sees(Happening::Repeated);
+                self.go_back();
+            }
+        }
+        self.pump(now, around);
+    }
+
+    /// From now on answers are waited for, if any are due and they are not yet.
+    pub(super) fn arm(&mut self, now: T) {
+        let due = self.is_reliable() && self.is_sending() && self.requester.under_way() > 0;
+        if !due {
+            self.requester.timer = None;
+        } else if self.requester.timer.is_none() && self.requester.wait.is_none() {
+            let wait = ack_timeout(self.attributes.timeout).unwrap_or(PATIENT_REPEAT);
+            self.requester.timer = Some(now + wait);
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! One end of a connection, with what it asked for, and whether what came of it may be.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use nonic_protocol::{
+    Access, Capabilities, Destination, Operation, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest,
+    RemoteRange, ScatterGather, SendFlags, SendRequest, SrqNumber, Status, ZoneId,
+};
+use nonic_roce::Connection;
+
+use super::host::{ADDRESS, Host, KEY};
+use crate::chance::Chance;
+
+/// Bytes of a message at most: seven packets of the smallest MTU.
+const LENGTH_MAX: u32 = 1700;
+const SLOT: usize = 2048;
+/// What peers read stands first.
+const READABLE: usize = 8 * SLOT;
+/// Then a word that atomics count with.
+const WORD: usize = READABLE;
+/// Then where peers write, one place for each request that may be under way.
+const WRITABLE: usize = WORD + SLOT;
+/// Then what this side sends, and reads into.
+const LOCAL: usize = WRITABLE + REQUESTS as usize * SLOT;
+/// Then receives.
+const RECEIVES: usize = LOCAL + REQUESTS as usize * SLOT;
+const MEMORY: usize = RECEIVES + 2 * REQUESTS as usize * SLOT;
+const REQUESTS: u32 = 16;
+const CAPABILITIES: Capabilities = Capabilities {
+    send_requests: REQUESTS,
+    receive_requests: REQUESTS,
+    send_pieces: 1,
+    receive_pieces: 1,
+    inline_bytes: 0,
+};
+/// The shared receive queue that requests on an extended connection are for.
+const QUEUE: SrqNumber = SrqNumber(5);
+
+/// A request that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    serial: u64,
+    operation: Operation,
+    length: u32,
+    /// It names a key that there is not.
+    is_bad: bool,
+}
+
+/// A message that takes a receive of the other end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    serial: u64,
+    length: u32,
+    immediate: Option<u32>,
+    has_bytes: bool,
+}
+
+/// One end.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) connection: Connection<Duration>,
+    pub(super) host: Host,
+    kind: QpType,
+    asked: VecDeque<Asked>,
+    /// Messages that the other end has not taken yet.
+    pub(super) messages: VecDeque<Message>,
+    /// Serial of the last message that the other end took, and one.
+    taken: u64,
+    serial: u64,
+    receives: u64,
+    /// Atomics that were posted, and those that ended well.
+    atomics: (u64, u64),
+    /// What the peer's memory has to hold where requests of this end wrote: serial and length.
+    written: [Option<(u64, u32)>; REQUESTS as usize],
+    ended: usize,
+    filled: usize,
+    /// Datagrams that had been harmed when each of the last requests ended well: one may be harmed long before it is missed.
+    harms: [u64; REQUESTS as usize + 1],
+    /// Something happened that ends a connection.
+    pub(super) may_fail: bool,
+}
+
+/// The byte of a request at an offset.
+fn byte(serial: u64, offset: usize) -> u8 {
+    (serial.wrapping_mul(31) as usize).wrapping_add(offset * 7 + offset / 256) as u8
+}
+
+fn bytes(serial: u64, length: u32) -> impl Iterator<Item = u8> {
+    (0..length as usize).map(move |offset| byte(serial, offset))
+}
+
+fn address(place: usize) -> u64 {
+    ADDRESS + place as u64
+}
+
+impl End {
+    pub(super) fn new(kind: QpType, number: usize, mtu: u32, chance: &mut Chance) -> Self {
+        let mut connection = Connection::new(kind, &CAPABILITIES);
+        let psns = [0xff_fff0, 0x7f_fff8];
+        connection.attributes = QpAttributes {
+            path_mtu: mtu,
+            destination_qp: QpNumber(10 + (1 - number as u32)),
+            send_psn: psns[number],
+            receive_psn: psns[1 - number],
+            access: Access::REMOTE | Access::LOCAL_WRITE,
+            max_rd_atomic: 1 + chance.below(4) as u8,
+            min_rnr_timer: 1 + chance.below(12) as u8,
+            timeout: 6 + chance.below(3) as u8,
+            retry_count: if chance.once_in(4) { chance.below(8) as u8 } else { 7 },
+            rnr_retry: if chance.once_in(6) { chance.below(7) as u8 } else { 7 },
+            drained_notify: true,
+            ..QpAttributes::default()
+        };
+        connection.begin_to_receive();
+        connection.begin_to_send();
+        let mut host = Host::new(MEMORY);
+        host.queues = vec![QUEUE];
+        host.room = if chance.once_in(3) { 1 + chance.below(6) as usize } else { 1 << 20 };
+        for (at, place) in host.memory[..READABLE].iter_mut().enumerate() {
+            *place = byte(77, at);
+        }
+        Self {
+            connection,
+            host,
+            kind,
+            asked: VecDeque::new(),
+            messages: VecDeque::new(),
+            taken: 0,
+            serial: 0,
+            receives: 0,
+            atomics: (0, 0),
+            written: [None; REQUESTS as usize],
+            ended: 0,
+            filled: 0,
+            harms: [0; REQUESTS as usize + 1],
+            may_fail: false,
+        }
+    }
+
+    fn is_reliable(&self) -> bool {
+        self.kind.service() == QpType::ReliableConnection
+    }
+
+    /// Posts a request by chance, if it may.
+    pub(super) fn post(&mut self, chance: &mut Chance) {
+        let ready = matches!(self.connection.state(), QpState::ReadyToSend | QpState::SendQueueDrain);
+        if !ready || !self.kind.requests() || self.asked.len() >= REQUESTS as usize {
+            return;
+        }
+        let serial = self.serial;
+        let slot = serial as usize % REQUESTS as usize;
+        let mut length = match chance.below(4) {
+            0 => chance.below(9),
+            1 => 256 << chance.below(3),
+            _ => chance.below(LENGTH_MAX),
+        };
+        let is_bad = self.is_reliable() && chance.once_in(150);
+        let key = if is_bad { nonic_protocol::Key(1) } else { KEY };
+        let mark = Some(serial as u32);
+        let immediate = if !self.is_reliable() || chance.once_in(2) { mark } else { None };
+        let target = |place| RemoteRange { address: address(place), key };
+        let what = chance.below(if self.is_reliable() { 7 } else { 3 });
+        let operation = match what {
+            0 | 1 => Operation::Send { immediate },
+            2 => Operation::Write { remote: target(WRITABLE + slot * SLOT), immediate },
+            3 | 4 => Operation::Read { remote: target(chance.below(READABLE as u32 - LENGTH_MAX) as usize) },
+            5 => Operation::FetchAdd { remote: target(WORD), add: 1 },
+            _ => {
+                let compare = self.atomics.0;
+                Operation::CompareSwap { remote: target(WORD), compare, swap: compare + 1 }
+            }
+        };
+        let is_atomic = matches!(operation, Operation::FetchAdd { .. } | Operation::CompareSwap { .. });
+        if is_atomic {
+            length = 8;
+            self.atomics.0 += 1;
+        }
+        // Of a message without bytes no key is looked at.
+        let is_bad = is_bad && length > 0 && operation.remote().is_some();
+        let place = LOCAL + slot * SLOT;
+        for (to, from) in self.host.memory[place..].iter_mut().zip(bytes(serial, length)) {
+            *to = from;
+        }
+        let flags =
+            SendFlags { fence: chance.once_in(8), solicited: chance.once_in(4), ..SendFlags::default() };
+        let destination = (self.kind == QpType::ExtendedSend).then_some(Destination::Queue(QUEUE));
+        let pieces = [ScatterGather { address: address(place), length, key: KEY }];
+        let request = SendRequest { id: serial, operation, flags, pieces: &pieces, destination };
+        let freed = self.connection.send.finished;
+        self.connection
+            .send
+            .post(&request, &CAPABILITIES, self.kind, freed, |_| ())
+            .expect("there is room for a request");
+        self.serial += 1;
+        self.may_fail |= is_bad;
+        self.asked.push_back(Asked { serial, operation, length, is_bad });
+        let takes_receive =
+            matches!(operation, Operation::Send { .. } | Operation::Write { immediate: Some(_), .. });
+        if takes_receive && !is_bad {
+            let has_bytes = matches!(operation, Operation::Send { .. });
+            let immediate = match operation {
+                Operation::Send { immediate } | Operation::Write { immediate, .. } => immediate,
+                _ => None,
+            };
+            self.messages.push_back(Message { serial, length, immediate, has_bytes });
+        }
+    }
+
+    /// Posts a receive.
+    pub(super) fn post_receive(&mut self) {
+        if self.connection.state() == QpState::Error {
+            return;
+        }
+        let place = RECEIVES + self.receives as usize % (2 * REQUESTS as usize) * SLOT;
+        let pieces = [ScatterGather { address: address(place), length: LENGTH_MAX, key: KEY }];
+        let request = ReceiveRequest { id: self.receives, pieces: &pieces };
+        if self.connection.receives.post(&request, ZoneId(1)).is_ok() {
+            self.receives += 1;
+        }
+    }
+
+    /// Its program takes the queue pair to ERR.
+    pub(super) fn give_up(&mut self) {
+        self.may_fail = true;
+        self.connection.stop(&mut self.host);
+    }
+
+    /// Requests that have not ended.
+    pub(super) fn open(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Looks at what was told since it last did.
+    pub(super) fn check(&mut self, peer: &mut Self, harms: u64) {
+        self.check_filled(peer);
+        peer.check_filled(self);
+        while let Some((id, status)) = self.host.ended.get(self.ended).copied() {
+            self.ended += 1;
+            let asked = self.asked.pop_front().expect("a request ended, and none was open");
+            assert_eq!(asked.serial, id, "a request ended before an older one did");
+            self.check_end(peer, asked, status, harms);
+        }
+        let state = self.connection.state();
+        assert!(
+            state != QpState::Error || self.may_fail || peer.may_fail,
+            "a connection failed for no reason"
+        );
+        self.may_fail |= state == QpState::Error;
+    }
+
+    fn check_end(&mut self, peer: &mut Self, asked: Asked, status: Status, harms: u64) {
+        let Asked { serial, operation, length, is_bad } = asked;
+        match status {
+            Status::Success => assert!(!is_bad, "a success that may not be: {asked:?}"),
+            Status::RemoteAccess => return assert!(is_bad, "nobody refused it: {asked:?}"),
+            Status::RetryExceeded => {
+                self.may_fail = true;
+                // Each attempt was in vain for a reason; what comes late may be one for two.
+                let reasons = 2 * (harms - self.harms[0]);
+                let enough = reasons > self.connection.attributes.retry_count.into();
+                return assert!(enough || peer.may_fail, "somebody was there: {asked:?}");
+            }
+            Status::RnrRetryExceeded => {
+                self.may_fail = true;
+                let limited = self.connection.attributes.rnr_retry < 7;
+                return assert!(limited, "the peer was to be waited for: {asked:?}");
+            }
+            Status::Flushed => {
+                let over = self.connection.state() == QpState::Error;
+                return assert!(over, "a request was flushed for no reason: {asked:?}");
+            }
+            _ => panic!("a status without a cause: {asked:?} ended with {status:?}"),
+        }
+        self.harms.rotate_left(1);
+        self.harms[REQUESTS as usize] = harms;
+        if !self.is_reliable() {
+            return;
+        }
+        let slot = serial as usize % REQUESTS as usize;
+        let local = LOCAL + slot * SLOT;
+        let result = &self.host.memory[local..][..length as usize];
+        match operation {
+            Operation::Send { .. } => {
+                assert!(self.taken > serial, "a success that nobody brought about: {asked:?}")
+            }
+            Operation::Write { immediate, .. } => {
+                self.written[slot] = Some((serial, length));
+                let taken = immediate.is_none() || self.taken > serial;
+                assert!(taken, "a success that nobody brought about: {asked:?}");
+                self.check_written(peer, slot);
+            }
+            Operation::Read { remote } => {
+                let from = (remote.address - ADDRESS) as usize;
+                let right = result.iter().enumerate().all(|(at, found)| *found == byte(77, from + at));
+                assert!(right, "a read brought other bytes than there were: {asked:?}");
+            }
+            _ => {
+                let old = u64::from_ne_bytes(result.try_into().expect("a word has eight bytes"));
+                assert_eq!(old, self.atomics.1, "an atomic was carried out twice, or not: {asked:?}");
+                self.atomics.1 += 1;
+            }
+        }
+    }
+
+    /// What was written stays what it is: no packet that comes again writes again.
+    fn check_written(&self, peer: &Self, slot: usize) {
+        let Some((serial, length)) = self.written[slot] else { return };
+        let place = &peer.host.memory[WRITABLE + slot * SLOT..][..length as usize];
+        let right = place.iter().copied().eq(bytes(serial, length));
+        assert!(right, "other bytes than were written: request {serial}");
+    }
+
+    /// Looks at what this end received: the messages of the peer, each once, in order.
+    fn check_filled(&mut self, peer: &mut Self) {
+        while let Some((id, arrived)) = self.host.filled.get(self.filled).copied() {
+            self.filled += 1;
+            let message = loop {
+                let message = peer.messages.pop_front().expect("a message came that nobody sent, or twice");
+                if self.is_reliable() || arrived.immediate == message.immediate {
+                    break message;
+                }
+            };
+            peer.taken = message.serial + 1;
+            assert_eq!(arrived.immediate, message.immediate, "immediate data of another message");
+            assert_eq!(arrived.total, message.length, "the length of another message");
+            if message.has_bytes {
+                let place = RECEIVES + id as usize % (2 * REQUESTS as usize) * SLOT;
+                let found = &self.host.memory[place..][..message.length as usize];
+                let right = found.iter().copied().eq(bytes(message.serial, message.length));
+                assert!(right, "other bytes than were sent: {message:?}");
+            }
+        }
+    }
+
+    /// Nothing happens any more: everything that was done is still as it was.
+    pub(super) fn check_all(&self, peer: &Self) {
+        if !self.is_reliable() {
+            return;
+        }
+        let newer =
+            |slot: usize| self.asked.iter().any(|asked| asked.serial as usize % REQUESTS as usize == slot);
+        let failed = self.connection.state() == QpState::Error;
+        for slot in (0..REQUESTS as usize).filter(|slot| !failed && !newer(*slot)) {
+            self.check_written(peer, slot);
+        }
+        let word = u64::from_ne_bytes(peer.host.memory[WORD..][..8].try_into().expect("eight bytes"));
+        let (posted, done) = self.atomics;
+        assert!(word >= done && word <= posted, "{word} atomics were carried out of {posted}, {done} told");
+        assert!(failed || word == done, "{word} atomics were carried out, {done} told");
+        let readable =
+            self.host.memory[..READABLE].iter().enumerate().all(|(at, found)| *found == byte(77, at));
+        assert!(readable, "bytes changed that nobody wrote to");
+    }
+}
