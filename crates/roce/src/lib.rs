@@ -12,6 +12,7 @@ extern crate std;
 mod congestion;
 mod connection;
 mod icrc;
+mod identification;
 mod malformed;
 mod packet;
 mod path_mtu;

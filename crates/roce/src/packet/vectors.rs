@@ -176,6 +176,8 @@ fn captured_packets_are_read_and_written_again_to_the_last_byte() {
         let (envelope, datagram) = open(&captured);
         let (packet, payload) =
             Packet::receive(&envelope, datagram).unwrap_or_else(|why| panic!("{name}: {why}"));
+        // A socket does not tell the identification.
+        assert_eq!(envelope.identify(datagram), Some(envelope), "{name}");
         let headers = packet.headers(payload.len() as u32);
         let length = headers.as_slice().len() + payload.len() + headers.padding().len();
         let mut icrc = Icrc::begin(&envelope, length, headers.as_slice());

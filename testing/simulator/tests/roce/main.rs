@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod hostile;
 mod pair;
 mod refusals;
 mod requester;
