@@ -9,8 +9,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod address;
 mod congestion;
 mod connection;
+mod datagram;
 mod icrc;
 mod identification;
 mod malformed;
@@ -18,8 +20,10 @@ mod packet;
 mod path_mtu;
 mod surroundings;
 
+pub use address::{GLOBAL_HEADER, GROUP, HostAddress, flow_label_of_pairs, flow_label_of_ports, source_port};
 pub use congestion::CongestionCounts;
 pub use connection::Connection;
+pub use datagram::{DatagramEnd, datagram_room};
 pub use icrc::{Envelope, ICRC_LENGTH, Icrc, PORT, Route};
 pub use malformed::Malformed;
 pub use packet::{

@@ -185,10 +185,7 @@ impl<T: Moment> Connection<T> {
                 | Operation::SendInvalidate { .. }
                 | Operation::Write { immediate: Some(_), .. }
         );
-        if waits
-            || slot.awaits_data() && reads >= self.attributes.max_rd_atomic
-            || takes_receive && self.is_reliable() && !self.requester.has_credit()
-        {
+        if waits || takes_receive && self.is_reliable() && !self.requester.has_credit() {
             return Err(Step::Later);
         }
         Ok(())

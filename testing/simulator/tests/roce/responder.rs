@@ -182,6 +182,20 @@ fn an_answer_is_given_when_it_is_asked_for_and_once_for_a_batch() {
 }
 
 #[test]
+fn what_is_owed_keeps_its_order() {
+    let mut pair = Pair::reliable();
+    pair.host.room = 0;
+    pair.take(theirs(0), write(0, 4), &[1; 4]);
+    pair.take(theirs(1), read(0, 4), &[]);
+    pair.take(theirs(2), write(0, 4), &[2; 4]);
+    pair.take(theirs(3), write(0, 4), &[3; 4]);
+    pair.host.room = 10;
+    pair.connection.pump(pair.now, &mut pair.host);
+    let data = Answer::Read(ReadPart::Only(acknowledged(2)));
+    assert_eq!(pair.answers(), [(theirs(1), data), (theirs(3), done(4))]);
+}
+
+#[test]
 fn a_waiting_receiver_is_woken_by_the_last_packet_only() {
     let mut pair = Pair::reliable();
     for (id, (first, last)) in [(1, (true, false)), (2, (false, true))] {
