@@ -16,6 +16,7 @@ mod datagram;
 mod icrc;
 mod identification;
 mod malformed;
+mod management;
 mod packet;
 mod path_mtu;
 mod surroundings;
@@ -26,6 +27,11 @@ pub use connection::Connection;
 pub use datagram::{DatagramEnd, datagram_room};
 pub use icrc::{Envelope, ICRC_LENGTH, Icrc, PORT, Route};
 pub use malformed::Malformed;
+pub use management::{
+    AddressHeader, Answered, ConnectReply, ConnectRequest, Delay, DisconnectRequest, Ids, MANAGEMENT,
+    MANAGEMENT_Q_KEY, ManagementDatagram, Message, Notice, Path, PortSpace, Reason, Reject, ServiceReply,
+    ServiceRequest, Transport,
+};
 pub use packet::{
     Aeth, Answer, Base, Body, Credits, DEFAULT_P_KEY, Datagram, FiveBits, HEADERS_MAX, Headers, Msn, Nak,
     Packet, Part, ReadPart, Request, Reth, Syndrome, Tail, UnreliableRequest,

@@ -116,4 +116,4 @@ fn split(datagram: &[u8]) -> Result<(&[u8], &[u8; ICRC_LENGTH]), Malformed> {
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod vectors;
+pub(crate) mod vectors;

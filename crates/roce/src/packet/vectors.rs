@@ -224,7 +224,7 @@ fn the_check_covers_the_addresses_the_identification_and_the_port() {
 }
 
 /// What a vector says.
-fn said(name: &str) -> (Packet, Vec<u8>) {
+pub(crate) fn said(name: &str) -> (Packet, Vec<u8>) {
     let captured = vector(name);
     let (envelope, datagram) = open(&captured);
     let (packet, payload) = Packet::receive(&envelope, datagram).expect(name);
