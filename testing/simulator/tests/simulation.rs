@@ -1,5 +1,5 @@
-//! The rules of a connection, in some million steps of everything that can happen: proves RC-1. `ci/simulate` takes as many
-//! as it is told.
+//! The rules of a connection, in some million steps of everything that can happen, within one host and on a wire: proves RC-1 and
+//! RC-2. `ci/simulate` takes as many as it is told.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! What a queue pair of RoCEv2 says and does about everything that a peer can send, right or wrong, in either role.
+//! What a queue pair of RoCEv2 says and does about everything that a peer can send, right or wrong, in either role: proves
+//! RC-3 (`responder`, `refusals`) and RC-4 (`requester`, `waits`).
 
 #![forbid(unsafe_code)]
 
