@@ -3,7 +3,7 @@
 use nonic_protocol::{AffiliatedError, Moment, Psn, QpNumber, RemoteRange};
 
 use super::Connection;
-use super::responder::Owed;
+use super::responder::{Owed, OwedRead};
 use crate::packet::{Aeth, Answer, Base, Body, Credits, Packet, ReadPart, Syndrome};
 use crate::surroundings::{Payload, Sent, Surroundings};
 
@@ -13,7 +13,7 @@ impl<T: Moment> Connection<T> {
         while let Some(owed) = self.responder.first_owed().copied() {
             let sent = match owed {
                 Owed::Acknowledge { psn, aeth } => self.say(around, psn, Answer::Acknowledge(aeth)),
-                Owed::Atomic { psn, msn, old } => {
+                Owed::Atomic { psn, msn, old, .. } => {
                     let aeth = Aeth { syndrome: Syndrome::Acknowledge(Credits::UNKNOWN), msn };
                     self.say(around, psn, Answer::Atomic(aeth, old))
                 }
@@ -35,7 +35,8 @@ impl<T: Moment> Connection<T> {
 
     /// Sends the bytes of a read; whether all of them.
     fn push_read<S: Surroundings>(&mut self, around: &mut S, owed: Owed) -> bool {
-        let Owed::Read { psn, msn, queue, remote, length, sent: mut done } = owed else { return true };
+        let Owed::Read { psn, msn, read, sent: mut done, again } = owed else { return true };
+        let OwedRead { queue, remote, length } = read;
         let (mtu, packets) = (self.mtu().bytes(), self.mtu().packets(length));
         let aeth = Aeth { syndrome: Syndrome::Acknowledge(Credits::UNKNOWN), msn };
         while done < packets {
@@ -53,7 +54,7 @@ impl<T: Moment> Connection<T> {
                 Sent::Sent => done += 1,
                 Sent::NoRoom => {
                     if let Some(first) = self.responder.first_owed() {
-                        *first = Owed::Read { psn, msn, queue, remote, length, sent: done };
+                        *first = Owed::Read { psn, msn, read, sent: done, again };
                     }
                     return false;
                 }

@@ -3,7 +3,7 @@
 use nonic_protocol::{Happening, Moment, Psn, RemoteRange};
 
 use super::Connection;
-use super::responder::KeptAnswer;
+use super::responder::{KeptAnswer, OwedRead};
 use crate::packet::{Request, Reth};
 use crate::surroundings::Surroundings;
 
@@ -38,10 +38,11 @@ impl<T: Moment> Connection<T> {
         let offset = passed * self.mtu().bytes();
         let from = RemoteRange { address: remote.address.wrapping_add(offset.into()), ..remote };
         let is_part = reth.remote == from && offset <= length && reth.length <= length - offset;
-        if !is_part || !self.responder.may_answer_again(psn, self.attributes.max_dest_rd_atomic) {
+        if !is_part || !self.responder.may_answer_again(psn) {
             return false;
         }
-        self.responder.owe_read(psn, queue, reth.remote, reth.length);
+        let read = OwedRead { queue, remote: reth.remote, length: reth.length };
+        self.responder.owe_read(psn, read, true);
         true
     }
 
@@ -49,10 +50,10 @@ impl<T: Moment> Connection<T> {
     fn say_old_again(&mut self, psn: Psn, behind: u32) -> bool {
         let Some((kept, _)) = self.responder.find_kept(behind) else { return false };
         let KeptAnswer::Atomic { old } = kept.what else { return false };
-        if !self.responder.may_answer_again(psn, self.attributes.max_dest_rd_atomic) {
+        if !self.responder.may_answer_again(psn) {
             return false;
         }
-        self.responder.owe_old(psn, old);
+        self.responder.owe_old(psn, old, true);
         true
     }
 }

@@ -7,8 +7,8 @@ use nonic_protocol::{Psn, Receive, RemoteRange, SrqNumber};
 
 use crate::packet::{Aeth, Credits, Msn, Nak, Part, Reth, Syndrome, Tail};
 
-/// Answers that are owed at most because requests came again, beyond those that were agreed on. A peer that asks for more before
-/// it takes these gets no answer, and asks again.
+/// Answers that are owed at most because requests came again. A peer that asks for more before it takes these gets no answer, and
+/// asks again.
 const REPEATED_MAX: usize = 16;
 
 /// A message of which packets are still to come.
@@ -54,16 +54,19 @@ pub(super) enum KeptAnswer {
 pub(super) enum Owed {
     /// An acknowledgement of either kind.
     Acknowledge { psn: Psn, aeth: Aeth },
-    /// Bytes of a read, of which so many packets are sent.
-    Read { psn: Psn, msn: Msn, queue: Option<SrqNumber>, remote: RemoteRange, length: u32, sent: u32 },
-    /// The result of an atomic.
-    Atomic { psn: Psn, msn: Msn, old: u64 },
+    /// Bytes of a read, of which so many packets are sent; or said again.
+    Read { psn: Psn, msn: Msn, read: OwedRead, sent: u32, again: bool },
+    /// The result of an atomic; or said again.
+    Atomic { psn: Psn, msn: Msn, old: u64, again: bool },
 }
 
-impl Owed {
-    fn is_answer_with_data(&self) -> bool {
-        !matches!(self, Self::Acknowledge { .. })
-    }
+/// Memory that the peer reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwedRead {
+    /// In whose zone it is, on an extended connection.
+    pub(super) queue: Option<SrqNumber>,
+    pub(super) remote: RemoteRange,
+    pub(super) length: u32,
 }
 
 /// State of a queue pair as responder.
@@ -162,29 +165,38 @@ impl Responder {
     }
 
     /// Bytes that the peer reads.
-    pub(super) fn owe_read(&mut self, psn: Psn, queue: Option<SrqNumber>, remote: RemoteRange, length: u32) {
+    pub(super) fn owe_read(&mut self, psn: Psn, read: OwedRead, again: bool) {
         self.forget_acknowledgement();
-        self.owed.push_back(Owed::Read { psn, msn: self.msn, queue, remote, length, sent: 0 });
+        self.owed.push_back(Owed::Read { psn, msn: self.msn, read, sent: 0, again });
     }
 
     /// What a word held.
-    pub(super) fn owe_old(&mut self, psn: Psn, old: u64) {
+    pub(super) fn owe_old(&mut self, psn: Psn, old: u64, again: bool) {
         self.forget_acknowledgement();
-        self.owed.push_back(Owed::Atomic { psn, msn: self.msn, old });
+        self.owed.push_back(Owed::Atomic { psn, msn: self.msn, old, again });
     }
 
-    /// Answers with data that are owed.
+    /// Answers with data that are owed: for the first time, or again.
+    fn count_owed(&self, wanted: bool) -> usize {
+        let counts = |owed: &&Owed| match owed {
+            Owed::Read { again, .. } | Owed::Atomic { again, .. } => *again == wanted,
+            Owed::Acknowledge { .. } => false,
+        };
+        self.owed.iter().filter(counts).count()
+    }
+
+    /// Answers with data that are owed for the first time: the peer waits for each of them.
     pub(super) fn answers_owed(&self) -> usize {
-        self.owed.iter().filter(|owed| owed.is_answer_with_data()).count()
+        self.count_owed(false)
     }
 
     /// Whether a request that came again can be answered again: not if the same answer is owed already, or too many are.
-    pub(super) fn may_answer_again(&self, psn: Psn, most: u8) -> bool {
+    pub(super) fn may_answer_again(&self, psn: Psn) -> bool {
         let same = |owed: &Owed| match *owed {
             Owed::Read { psn: owed, sent: 0, .. } | Owed::Atomic { psn: owed, .. } => owed == psn,
             _ => false,
         };
-        !self.owed.iter().any(same) && self.answers_owed() < usize::from(most) + REPEATED_MAX
+        !self.owed.iter().any(same) && self.count_owed(true) < REPEATED_MAX
     }
 
     /// Whether something is owed.

@@ -7,7 +7,7 @@ use nonic_protocol::{AffiliatedError, Event, Happening, Moment, Psn, QpState, Re
 
 use super::Connection;
 use super::executing::{NO_ACCESS, Outcome};
-use super::responder::{KeptAnswer, Portion};
+use super::responder::{KeptAnswer, OwedRead, Portion};
 use crate::packet::{Body, FiveBits, Nak, Packet, Request, Syndrome};
 use crate::surroundings::Surroundings;
 
@@ -129,14 +129,14 @@ impl<T: Moment> Connection<T> {
                 let kept = KeptAnswer::Read { queue, remote, length };
                 self.responder.keep(packets, kept, self.attributes.max_dest_rd_atomic);
                 self.responder.has_taken(packets, true);
-                self.responder.owe_read(psn, queue, remote, length);
+                self.responder.owe_read(psn, OwedRead { queue, remote, length }, false);
                 around.sees(Happening::Taken { psn, bytes: length, receive: false });
             }
             Outcome::Atomic { old } => {
                 let kept = KeptAnswer::Atomic { old };
                 self.responder.keep(1, kept, self.attributes.max_dest_rd_atomic);
                 self.responder.has_taken(1, true);
-                self.responder.owe_old(psn, old);
+                self.responder.owe_old(psn, old, false);
                 around.sees(Happening::Taken { psn, bytes: 8, receive: false });
             }
             Outcome::NotReady => {

@@ -22,6 +22,8 @@ pub struct Faults {
     pub congested: u32,
     /// It and all behind it in its direction are lost, for a while.
     pub silent: u32,
+    /// The socket takes nothing, so that what is sent waits.
+    pub busy: u32,
 }
 
 /// A datagram on its way.

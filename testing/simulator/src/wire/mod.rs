@@ -56,7 +56,8 @@ impl Scenario for Wire {
         let mut often = || if chance.once_in(2) { 5 + chance.below(60) } else { 0 };
         let [lost, doubled, late, changed, congested] = [(); 5].map(|()| often());
         let silent = if chance.once_in(6) { 40 } else { 0 };
-        medium.faults = Faults { lost, doubled, late, changed, congested, silent };
+        let busy = if chance.once_in(6) { 4 } else { 0 };
+        medium.faults = Faults { lost, doubled, late, changed, congested, silent, busy };
         if kinds[0] == UnreliableConnection {
             // It takes the first packet of a message whatever its number is, so also when it comes again (9.8.2).
             (medium.faults.doubled, medium.faults.late) = (0, 0);
@@ -129,6 +130,13 @@ impl Wire {
 
     /// What an end sent is on its way; there is room again.
     fn carry(&mut self, number: usize) {
+        let busy = self.medium.faults.busy;
+        if busy > 0 && self.chance.once_in(busy) {
+            // What is sent waits, and takes room. It may be late then.
+            self.waits[number] = true;
+            self.medium.harms += 1;
+            return;
+        }
         loop {
             while let Some((packet, payload)) = self.ends[number].host.sent.pop_front() {
                 self.say(|| {

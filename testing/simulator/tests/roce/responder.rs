@@ -196,6 +196,22 @@ fn what_is_owed_keeps_its_order() {
 }
 
 #[test]
+fn what_is_owed_again_is_not_counted_as_one_more_read() {
+    let mut pair = Pair::reliable();
+    pair.take(theirs(0), read(0, 4), &[]);
+    // There is no room; the peer asks again, has its answer after all, and goes on.
+    pair.host.room = 0;
+    for index in [0, 0, 1, 2] {
+        pair.take(theirs(index), read(0, 4), &[]);
+    }
+    assert_eq!(pair.state(), QpState::ReadyToSend);
+    pair.host.room = 10;
+    pair.connection.pump(pair.now, &mut pair.host);
+    let answered: Vec<_> = pair.answers().into_iter().map(|(psn, _)| psn).collect();
+    assert_eq!(answered, [0, 1, 2].map(theirs), "and each once");
+}
+
+#[test]
 fn a_waiting_receiver_is_woken_by_the_last_packet_only() {
     let mut pair = Pair::reliable();
     for (id, (first, last)) in [(1, (true, false)), (2, (false, true))] {
