@@ -9,8 +9,8 @@ static void registration(struct fixture *f)
 	struct ibv_mr *mr;
 	REFUSED("unknown access bits", EINVAL, ibv_reg_mr(f->pd, buffer, 64, 1 << 8));
 	REFUSED("remote write without local write", EINVAL, ibv_reg_mr(f->pd, buffer, 64, IBV_ACCESS_REMOTE_WRITE));
-	REFUSED("on-demand paging", EOPNOTSUPP, ibv_reg_mr(f->pd, buffer, 64, IBV_ACCESS_ON_DEMAND));
-	REFUSED("no length", EINVAL, ibv_reg_mr(f->pd, buffer, 0, 0));
+	REFUSED("on-demand paging that wraps around", EINVAL,
+		ibv_reg_mr(f->pd, (void *)-4096l, 8192, IBV_ACCESS_ON_DEMAND));
 	REFUSED("wraps around", EINVAL, ibv_reg_mr(f->pd, (void *)-4096l, 8192, 0));
 	REFUSED("not mapped", EFAULT, ibv_reg_mr(f->pd, (void *)64, 64, 0));
 	REFUSED("read-only and to be written", EFAULT,
@@ -19,14 +19,13 @@ static void registration(struct fixture *f)
 	CHECK("dereg", !ibv_dereg_mr(mr));
 	int optional = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING | 1 << 29;
 	CHECK("optional bits are dropped", (mr = ibv_reg_mr(f->pd, buffer, 64, optional)));
-	REFUSED("rereg of nothing", EINVAL, ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0));
+	CHECK("rereg of nothing", ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_CMD && errno == EINVAL);
 	CHECK("dereg", !ibv_dereg_mr(mr));
 	CHECK("an own base", (mr = ibv_reg_mr_iova(f->pd, buffer, 64, 0x123000, IBV_ACCESS_LOCAL_WRITE)));
 	CHECK("the structure keeps the program's address", mr->addr == buffer);
 	CHECK("dereg", !ibv_dereg_mr(mr));
 	REFUSED("dmabuf", EOPNOTSUPP, ibv_reg_dmabuf_mr(f->pd, 0, 64, 0, 0, 0));
-	REFUSED("null region", EOPNOTSUPP, ibv_alloc_null_mr(f->pd));
-	REFUSED("advice", EOPNOTSUPP, ibv_advise_mr(f->pd, 0, 0, NULL, 0));
+	REFUSED("advice about nothing", EINVAL, ibv_advise_mr(f->pd, 0, 0, NULL, 0));
 	REFUSED("window of no type", EINVAL, ibv_alloc_mw(f->pd, 7));
 }
 
@@ -126,8 +125,6 @@ static void creation(struct fixture *f)
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	ex.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO;
 	REFUSED("segmentation", EOPNOTSUPP, ibv_create_qp_ex(f->context, &ex));
-	ex.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE;
-	REFUSED("atomic write", EOPNOTSUPP, ibv_create_qp_ex(f->context, &ex));
 	ex.send_ops_flags = 1ull << 40;
 	REFUSED("unknown operation", EINVAL, ibv_create_qp_ex(f->context, &ex));
 	ex.qp_type = IBV_QPT_UC;
