@@ -40,7 +40,6 @@ pub use operation_slots::{Inside, OperationGuard, OperationSlots, OwnSlots};
 pub use own_memory::{OwnMemory, OwnOperation};
 #[cfg(not(loom))]
 pub use own_shadows::ShadowBytes;
-pub use paging::Paging;
 #[cfg(not(loom))]
 pub use shadow::{CommonShadow, InCommon, Shadow, ShadowError, Shadows};
 #[cfg(not(loom))]

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use crate::paging::Faults;
 use crate::{
-    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OwnSlots, Paging,
-    Place, Shadows, SharedSlice, Translation, ZoneId, admit, resolve,
+    Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OwnSlots, Place,
+    Shadows, SharedSlice, Translation, ZoneId, admit, resolve,
 };
 
 /// Everything registered in this process.
@@ -30,8 +31,7 @@ impl OwnMemory {
         OwnOperation {
             memory: self,
             _slot: self.slots.enter(nonic_sys::light_fences_are_free),
-            on_demand: Paging::on_demand(),
-            null: Paging::null(),
+            faults: Faults::default(),
         }
     }
 
@@ -92,8 +92,7 @@ impl OwnMemory {
 pub struct OwnOperation<'a> {
     memory: &'a OwnMemory,
     _slot: OperationGuard<'a>,
-    on_demand: Paging,
-    null: Paging,
+    faults: Faults,
 }
 
 impl<'a> OwnOperation<'a> {
@@ -106,7 +105,7 @@ impl<'a> OwnOperation<'a> {
     /// Whether bytes that were copied in this operation were not there: memory that is paged on demand, and the program has none.
     #[inline]
     pub fn has_faulted(&self) -> bool {
-        self.on_demand.has_faulted()
+        self.faults.are_any()
     }
 
     /// Resolves a key to bytes of this process. No bytes need no key. A shadow's are none: only peers go there.
@@ -147,10 +146,11 @@ impl<'a> OwnOperation<'a> {
                 let (offset, length) = (usize::try_from(place.offset()), usize::try_from(place.length()));
                 // An address that wraps around is nowhere, which the kernel says.
                 let start = address.wrapping_add(offset.ok()?);
+                self.faults.watch();
                 // SAFETY: the gate placed the range inside a region of this process, which the program named.
-                Some(unsafe { SharedSlice::paged(start, length.ok()?, &self.on_demand) })
+                Some(unsafe { SharedSlice::on_demand(start, length.ok()?) })
             }
-            Translation::Null => Some(SharedSlice::null(usize::try_from(place.length()).ok()?, &self.null)),
+            Translation::Null => Some(SharedSlice::null(usize::try_from(place.length()).ok()?)),
             _ => self.standing_bytes(place),
         }
     }

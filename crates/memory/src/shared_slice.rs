@@ -8,21 +8,25 @@ use nonic_sys::SharedMapping;
 
 use crate::paging::Paging;
 
+/// The bytes do not simply stand there.
+const PAGED: usize = 1 << (usize::BITS - 1);
+/// Nor are they anywhere.
+const NULL: usize = PAGED >> 1;
+
 /// A range of memory that the program, other threads and other processes may write while it is used.
 ///
 /// `'a` is how long the range is known to stand: the life of a mapping, or of the guard that holds off deregistration.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedSlice<'a> {
     start: *mut u8,
-    length: usize,
-    /// If the bytes do not simply stand there: how they are copied.
-    paging: Option<&'a Paging>,
+    /// The length in bytes, and above it [`PAGED`] and [`NULL`]: two words in all, so that slices pass in registers.
+    extent: usize,
     life: PhantomData<&'a ()>,
 }
 
 impl<'a> SharedSlice<'a> {
     /// No bytes.
-    pub const EMPTY: Self = Self { start: std::ptr::null_mut(), length: 0, paging: None, life: PhantomData };
+    pub const EMPTY: Self = Self { start: std::ptr::null_mut(), extent: 0, life: PhantomData };
 
     /// `length` bytes at `start`.
     ///
@@ -31,32 +35,33 @@ impl<'a> SharedSlice<'a> {
     /// a program's own pointer passes on the program's word for that.
     #[inline]
     pub unsafe fn from_raw(start: *mut u8, length: usize) -> Self {
-        Self { start, length, paging: None, life: PhantomData }
+        debug_assert!(length < NULL, "more bytes than there are addresses");
+        Self { start, extent: length, life: PhantomData }
     }
 
-    /// `length` bytes at `address`, of which nobody knows whether they are there: `paging` copies them, and remembers if they
-    /// were not.
+    /// `length` bytes at `address`, of which nobody knows whether they are there: if not, whoever copies them has that counted.
     ///
     /// # Safety
     /// What stands there is the program's to have overwritten, if the slice is used as a destination.
+    #[cfg(not(loom))]
     #[inline]
-    pub(crate) unsafe fn paged(address: usize, length: usize, paging: &'a Paging) -> Self {
+    pub(crate) unsafe fn on_demand(address: usize, length: usize) -> Self {
+        assert!(length < NULL, "{length} bytes are more than there are addresses");
         let start = std::ptr::without_provenance_mut(address);
-        Self { start, length, paging: Some(paging), life: PhantomData }
+        Self { start, extent: PAGED | length, life: PhantomData }
     }
 
     /// `length` bytes that are none.
     #[inline]
-    pub fn null(length: usize, paging: &'a Paging) -> Self {
-        assert!(paging.is_null(), "memory that is somewhere");
-        // SAFETY: nothing is written anywhere.
-        unsafe { Self::paged(0, length, paging) }
+    pub fn null(length: usize) -> Self {
+        assert!(length < NULL, "{length} bytes are more than there are addresses");
+        Self { start: std::ptr::null_mut(), extent: PAGED | NULL | length, life: PhantomData }
     }
 
     /// Bytes of this process that nobody else uses meanwhile.
     #[inline]
     pub fn of_private(bytes: &'a mut [u8]) -> Self {
-        Self { start: bytes.as_mut_ptr(), length: bytes.len(), paging: None, life: PhantomData }
+        Self { start: bytes.as_mut_ptr(), extent: bytes.len(), life: PhantomData }
     }
 
     /// A part of a mapping; `None` if it is not inside.
@@ -73,13 +78,13 @@ impl<'a> SharedSlice<'a> {
     /// Length in bytes.
     #[inline]
     pub fn length(&self) -> usize {
-        self.length
+        self.extent & (NULL - 1)
     }
 
     /// Whether there are no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.length() == 0
     }
 
     /// Address of the first byte in this process.
@@ -95,30 +100,35 @@ impl<'a> SharedSlice<'a> {
     #[inline]
     pub fn part(&self, offset: usize, length: usize) -> Self {
         assert!(
-            offset <= self.length && length <= self.length - offset,
+            offset <= self.length() && length <= self.length() - offset,
             "part {offset}+{length} of {}",
-            self.length
+            self.length()
         );
-        Self { start: self.start.wrapping_add(offset), length, ..*self }
+        let kind = self.extent & (PAGED | NULL);
+        Self { start: self.start.wrapping_add(offset), extent: kind | length, ..*self }
     }
 
     /// Whether the bytes do not simply stand there for as long as the slice: whoever copies asks the operation afterwards whether
     /// all were there, and atomics have no word.
     #[inline]
     pub fn is_paged(&self) -> bool {
-        self.paging.is_some()
+        self.extent & PAGED != 0
     }
 
     /// Whether they are the program's, if it has them.
     #[inline]
     pub fn is_on_demand(&self) -> bool {
-        self.paging.is_some_and(|paging| !paging.is_null())
+        self.paging() == Some(Paging::OnDemand)
     }
 
-    /// Whether some bytes were not there, when these or others of the same operation were copied.
+    /// How the bytes are copied, if they do not simply stand there.
     #[inline]
-    pub fn has_faulted(&self) -> bool {
-        self.paging.is_some_and(Paging::has_faulted)
+    fn paging(&self) -> Option<Paging> {
+        match (self.is_paged(), self.extent & NULL != 0) {
+            (false, _) => None,
+            (true, false) => Some(Paging::OnDemand),
+            (true, true) => Some(Paging::Null),
+        }
     }
 
     /// Copies between slices of which one is paged at least, from the first byte to the last, until one is not there.
@@ -127,9 +137,9 @@ impl<'a> SharedSlice<'a> {
         const CHUNK: usize = 4096;
         let mut buffer = [0; CHUNK];
         let mut at = 0;
-        while at < source.length {
-            let bytes = &mut buffer[..CHUNK.min(source.length - at)];
-            if !source.part(at, bytes.len()).take(bytes) || !self.part(at, bytes.len()).put(bytes) {
+        while at < source.length() {
+            let bytes = &mut buffer[..CHUNK.min(source.length() - at)];
+            if !source.part(at, bytes.len()).try_read(bytes) || !self.part(at, bytes.len()).put(bytes) {
                 return;
             }
             at += bytes.len();
@@ -137,8 +147,8 @@ impl<'a> SharedSlice<'a> {
     }
 
     /// Copies all bytes out; false if some are not there.
-    fn take(&self, bytes: &mut [u8]) -> bool {
-        match self.paging {
+    pub fn try_read(&self, bytes: &mut [u8]) -> bool {
+        match self.paging() {
             Some(paging) => paging.read(self.start.addr(), bytes),
             None => {
                 self.read(bytes);
@@ -149,7 +159,7 @@ impl<'a> SharedSlice<'a> {
 
     /// Copies all bytes in; false if some are not there.
     fn put(&self, bytes: &[u8]) -> bool {
-        match self.paging {
+        match self.paging() {
             // SAFETY: whoever made the slice promised it.
             Some(paging) => unsafe { paging.write(self.start.addr(), bytes) },
             None => {
@@ -166,12 +176,12 @@ impl<'a> SharedSlice<'a> {
     /// If `source` is longer.
     #[inline]
     pub fn copy_from(&self, source: SharedSlice<'_>) {
-        assert!(source.length <= self.length, "{} bytes into {}", source.length, self.length);
+        assert!(source.length() <= self.length(), "{} bytes into {}", source.length(), self.length());
         if self.is_paged() || source.is_paged() {
             return self.copy_paged(source);
         }
         // SAFETY: both slices stand for their lifetimes (promised when they were made) and the length fits in both.
-        unsafe { nonic_sys::copy_ordered(self.start, source.start, source.length) }
+        unsafe { nonic_sys::copy_ordered(self.start, source.start, source.length()) }
     }
 
     /// [`SharedSlice::copy_from`] for bytes that this core reads next: they stay in its cache.
@@ -180,12 +190,12 @@ impl<'a> SharedSlice<'a> {
     /// If `source` is longer.
     #[inline]
     pub fn copy_near_from(&self, source: SharedSlice<'_>) {
-        assert!(source.length <= self.length, "{} bytes into {}", source.length, self.length);
+        assert!(source.length() <= self.length(), "{} bytes into {}", source.length(), self.length());
         if self.is_paged() || source.is_paged() {
             return self.copy_paged(source);
         }
         // SAFETY: as in `copy_from`.
-        unsafe { nonic_sys::copy_ordered_near(self.start, source.start, source.length) }
+        unsafe { nonic_sys::copy_ordered_near(self.start, source.start, source.length()) }
     }
 
     /// Copies private bytes to the start of this slice.
@@ -194,7 +204,7 @@ impl<'a> SharedSlice<'a> {
     /// If `source` is longer.
     #[inline]
     pub fn write(&self, source: &[u8]) {
-        assert!(source.len() <= self.length, "{} bytes into {}", source.len(), self.length);
+        assert!(source.len() <= self.length(), "{} bytes into {}", source.len(), self.length());
         if self.is_paged() {
             self.put(source);
             return;
@@ -209,9 +219,9 @@ impl<'a> SharedSlice<'a> {
     /// If `destination` is longer.
     #[inline]
     pub fn read(&self, destination: &mut [u8]) {
-        assert!(destination.len() <= self.length, "{} bytes from {}", destination.len(), self.length);
+        assert!(destination.len() <= self.length(), "{} bytes from {}", destination.len(), self.length());
         if self.is_paged() {
-            self.take(destination);
+            self.try_read(destination);
             return;
         }
         // SAFETY: as in `copy_from`; `destination` is an ordinary slice, exclusively borrowed.
@@ -243,7 +253,8 @@ impl<'a> SharedSlice<'a> {
     /// Whether it is 8 aligned bytes that stand there, as an atomic needs them.
     #[inline]
     pub fn is_word(&self) -> bool {
-        self.length == 8 && (self.start as usize).is_multiple_of(8) && !self.is_paged()
+        // Eight bytes, and nothing above them.
+        self.extent == 8 && (self.start as usize).is_multiple_of(8)
     }
 
     #[inline]
@@ -255,6 +266,7 @@ impl<'a> SharedSlice<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paging::Faults;
 
     #[test]
     fn a_part_beyond_a_mapping_is_refused() {
@@ -283,9 +295,10 @@ mod tests {
         const LENGTH: usize = 3 * 4096;
         let mapping = SharedMapping::anonymous(LENGTH).unwrap();
         let mapped = SharedSlice::of_mapping(&mapping, 0, LENGTH).unwrap();
-        let (paging, null) = (Paging::on_demand(), Paging::null());
+        let faults = Faults::default();
+        faults.watch();
         // SAFETY: the mapping is this test's, and nobody has a reference to its bytes.
-        let paged = |at: usize, length| unsafe { SharedSlice::paged(at, length, &paging) };
+        let paged = |at: usize, length| unsafe { SharedSlice::on_demand(at, length) };
         let start = mapped.address();
         let bytes: Vec<u8> = (0..5000u32).map(|i| (i % 251) as u8).collect();
         let mut seen = vec![9; 5000];
@@ -296,18 +309,19 @@ mod tests {
         seen.fill(0);
         SharedSlice::of_private(&mut seen).copy_near_from(paged(start + 6000, 5000));
         assert_eq!(seen, bytes);
-        assert!(!paging.has_faulted() && !paged(start, 8).is_word());
+        assert!(!faults.are_any() && !paged(start, 8).is_word());
 
-        mapped.part(0, 5000).copy_from(SharedSlice::null(5000, &null));
-        SharedSlice::null(5000, &null).write(&bytes);
+        mapped.part(0, 5000).copy_from(SharedSlice::null(5000));
+        SharedSlice::null(5000).write(&bytes);
         mapped.part(0, 5000).read(&mut seen);
-        assert!(seen.iter().all(|byte| *byte == 0) && !null.has_faulted());
+        assert!(seen.iter().all(|byte| *byte == 0) && !faults.are_any());
 
         paged(4096, 10).write(&bytes[..10]);
-        assert!(paging.has_faulted());
-        let paging = Paging::on_demand();
-        // SAFETY: nothing is there.
-        mapped.copy_near_from(unsafe { SharedSlice::paged(4096, 10, &paging) });
-        assert!(paging.has_faulted());
+        assert!(faults.are_any());
+        let faults = Faults::default();
+        faults.watch();
+        assert!(!faults.are_any(), "those before are none of this operation");
+        mapped.copy_near_from(paged(4096, 10));
+        assert!(faults.are_any() && !paged(4096, 10).try_read(&mut seen[..10]));
     }
 }

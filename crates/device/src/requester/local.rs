@@ -81,10 +81,12 @@ pub(crate) fn gathered(slices: &[SharedSlice<'_>]) -> Option<Vec<u8>> {
     let mut rest = &mut bytes[..];
     for slice in slices {
         let (first, others) = rest.split_at_mut(slice.length());
-        slice.read(first);
+        if !slice.try_read(first) {
+            return None;
+        }
         rest = others;
     }
-    (!slices.iter().any(SharedSlice::has_faulted)).then_some(bytes)
+    Some(bytes)
 }
 
 /// `count` bytes from `offset` of slices that stand one after the other.

@@ -68,7 +68,7 @@ impl QueuePair {
 fn parse_list(payload: SharedSlice<'_>, total: u32) -> Option<arrayvec::ArrayVec<PullPiece, PIECES_MAX>> {
     const EACH: usize = PullPiece::LENGTH;
     let length = payload.length();
-    if length % EACH != 0 || length > PIECES_MAX * EACH {
+    if !length.is_multiple_of(EACH) || length > PIECES_MAX * EACH {
         return None;
     }
     let mut bytes = [0; PIECES_MAX * EACH];

@@ -61,7 +61,9 @@ fn copy_paged(way: Way, peer: &PeerMemory, local: SharedSlice<'_>, address: usiz
         at += bytes.len();
         match way {
             Way::Out => {
-                part.read(bytes);
+                if !part.try_read(bytes) {
+                    return Ok(());
+                }
                 copy(way, peer, [SharedSlice::of_private(bytes)], there)?;
             }
             Way::In => {
