@@ -67,11 +67,12 @@ const CASES: &[Case] = &[
     case(RC, By::Gid, 65536, 100, "-c -o -P"),
     everywhere(case(RC, By::Gid, 4096, 300, "-c -O")),
     case(RC, By::Gid, 65536, 100, "-c -e -O -P"),
-    // Reads completions one by one, with the device's clock.
+    // Reads completions one by one, with the device's clock. Not with -e: the program ends with "poll CQ failed 2" when one event
+    // follows for a completion that it has read with the one before, which every device may do.
     everywhere(case(RC, By::Gid, 4096, 500, "-c -t")),
     case(RC, By::Lid, 64, 300, "-t"),
-    case(RC, By::Gid, 1000, 300, "-c -t -e"),
-    case(RC, By::Gid, 4096, 300, "-c -t -e -j -N"),
+    case(RC, By::Gid, 1000, 300, "-c -t"),
+    case(RC, By::Gid, 4096, 300, "-c -t -j -N"),
     case(RC, By::Gid, 65536, 100, "-j -c"),
     case(RC, By::Gid, 1_048_576, 20, "-j -c"),
     case(RC, By::Gid, 4096, 300, "-j -c -e"),
