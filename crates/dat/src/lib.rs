@@ -36,7 +36,7 @@ pub use event_dispatcher::{DispatcherFacts, EventDispatcher};
 pub use interface_adapter::{AsyncEvents, InterfaceAdapter, OpenOptions};
 pub use local_region::{Cookie, Description, LocalRegion, RegionFacts};
 pub use mark::Mark;
-pub use nonic_device::ProgramAddress;
+pub use nonic_device::{ProgramAddress, log_to_standard_error};
 pub use notification_object::{Agent, NotificationObject};
 pub use protection_zone::ProtectionZone;
 pub use remote_region::{RemoteRegion, RemoteRegionFacts};

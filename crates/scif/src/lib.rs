@@ -37,6 +37,7 @@ mod stream_socket;
 pub use descriptor::{Descriptor, Endpoint, unmap};
 pub use error::ScifError;
 pub use node::node_ids;
+pub use nonic_device::log_to_standard_error;
 pub use nonic_sys::PollEntry;
 pub use options::{Initiator, Protection, RmaFlags};
 pub use poll::{poll, poll_at};

@@ -32,6 +32,7 @@ pub(crate) unsafe fn open<V: Version>(
     async_evd: *mut Handle,
     ia: *mut Handle,
 ) -> DatResult<()> {
+    nonic_dat::log_to_standard_error();
     let ia = room::<Handle>(ia.cast(), 4)?;
     let async_room = room::<Handle>(async_evd.cast(), 3)?;
     // SAFETY: not NULL, and the caller's promise.

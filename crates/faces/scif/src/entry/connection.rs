@@ -1,8 +1,9 @@
-//! Endpoints and what leads to a connection.
+//! Endpoints and what leads to a connection. The first calls of any program are among these: they have the library's messages
+//! said.
 
 use core::ffi::c_int;
 
-use nonic_scif::{Descriptor, Endpoint, PortId};
+use nonic_scif::{Descriptor, Endpoint, PortId, log_to_standard_error};
 
 use super::known;
 use crate::calls::ScifPortId;
@@ -12,7 +13,10 @@ use crate::guard::{answer, status};
 use crate::program_words::{Room, fetch};
 
 pub(crate) unsafe extern "C" fn scif_open() -> c_int {
-    answer(|| Ok(Endpoint::open()?.into_number()))
+    answer(|| {
+        log_to_standard_error();
+        Ok(Endpoint::open()?.into_number())
+    })
 }
 
 pub(crate) unsafe extern "C" fn scif_close(epd: c_int) -> c_int {
@@ -24,7 +28,11 @@ pub(crate) unsafe extern "C" fn scif_bind(epd: c_int, pn: u16) -> c_int {
 }
 
 pub(crate) unsafe extern "C" fn scif_listen(epd: c_int, backlog: c_int) -> c_int {
-    status(|| Ok(Descriptor::from_number(epd).listen(backlog)?))
+    status(|| {
+        // Whoever is started with an endpoint begins here, or accepts.
+        log_to_standard_error();
+        Ok(Descriptor::from_number(epd).listen(backlog)?)
+    })
 }
 
 pub(crate) unsafe extern "C" fn scif_connect(epd: c_int, dst: *mut ScifPortId) -> c_int {
@@ -42,6 +50,7 @@ pub(crate) unsafe extern "C" fn scif_accept(
     flags: c_int,
 ) -> c_int {
     status(|| {
+        log_to_standard_error();
         let words = || {
             let wait = flags::accept(flags)?;
             if peer.is_null() || newepd.is_null() {
