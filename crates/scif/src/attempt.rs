@@ -78,8 +78,10 @@ impl Entry {
             Some(Attempt::Waiting { segment, notice, stage, blocking }) => {
                 while segment.decision() == Decision::Open && poll_now(notice.number(), POLL_IN) != 0 {
                     // Whoever accepts says so before the notice comes. It fails if it was.
-                    if hear(notice, stage, self.other_end.as_ref()).is_none() {
-                        segment.decide(Decision::Off);
+                    if let Err(why) = hear(notice, stage, self.other_end.as_ref())
+                        && segment.decide(Decision::Off)
+                    {
+                        tracing::debug!(why, "there will be no connection");
                     }
                 }
                 (segment.clone(), *blocking)
@@ -130,30 +132,40 @@ pub(crate) fn send_request(way: &OwnedFd, target: PortId) -> io::Result<()> {
     send_message(way.as_fd(), &Word { target, ..Word::new(Kind::Request) }.to_bytes(), &[])
 }
 
-/// Takes the next word of whoever accepts, and goes on. `None`: there will be no connection, or it is decided.
-fn hear(way: &KeptDescriptor, stage: &mut Stage, other_end: Option<&KeptDescriptor>) -> Option<()> {
+/// Takes the next word of whoever accepts, and goes on. Refused: there will be no connection, or it is decided.
+fn hear(
+    way: &KeptDescriptor,
+    stage: &mut Stage,
+    other_end: Option<&KeptDescriptor>,
+) -> Result<(), &'static str> {
     if matches!(stage, Stage::Enclosed) {
-        return None;
+        return Err("the listener has hung up");
     }
     let mut bytes = [0; Word::LENGTH];
     let (length, sender) = match take_signed(way.number(), &mut bytes) {
         Ok(taken) => taken,
-        Err(error) => return (error.kind() == io::ErrorKind::WouldBlock).then_some(()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+        Err(_) => return Err("the socket fails"),
     };
+    if length == 0 {
+        return Err("the listener has hung up before it knew who asks");
+    }
     let bytes = &bytes[..length];
     let send = |word: Word, descriptors: &[BorrowedFd<'_>]| {
-        send_message(way.descriptor().as_fd(), &word.to_bytes(), descriptors).ok()
+        send_message(way.descriptor().as_fd(), &word.to_bytes(), descriptors)
+            .map_err(|_| "the listener takes no answer")
     };
     match std::mem::replace(stage, Stage::Enclosed) {
         Stage::Requested(file) => {
-            let asked = Word::from_bytes(bytes, Kind::Question)?;
-            let listening = Peer::of(way.descriptor().as_fd()).ok()?;
+            let asked = Word::from_bytes(bytes, Kind::Question).ok_or("what came is no question")?;
+            let listening =
+                Peer::of(way.descriptor().as_fd()).map_err(|_| "the kernel does not say who listens")?;
             // A child of whoever listened may accept.
-            let sender = sender?;
+            let sender = sender.ok_or("the kernel does not say who asks")?;
             let same = sender == listening.credentials();
             let peer = if same { listening } else { Peer::who_sent(sender) };
             if !may_be_ours(&peer) {
-                return None;
+                return Err("another user accepts");
             }
             let (answer, doubt) = (reply_to(&asked.question, &peer), Doubt::about(&peer));
             let question = doubt.question();
@@ -161,13 +173,14 @@ fn hear(way: &KeptDescriptor, stage: &mut Stage, other_end: Option<&KeptDescript
             send(Word { answer, question, ..Word::new(Kind::Reply) }, &[])
         }
         Stage::Asked(doubt, file) => {
-            let answered = Word::from_bytes(bytes, Kind::Answer)?;
+            let answered = Word::from_bytes(bytes, Kind::Answer).ok_or("what came is no answer")?;
             if !doubt.is_settled_by(&answered.answer) {
-                return None;
+                return Err("the answer does not settle the doubt");
             }
-            let enclosed = [other_end?.descriptor().as_fd(), file.descriptor().as_fd()];
+            let other_end = other_end.ok_or("the endpoint has gone")?;
+            let enclosed = [other_end.descriptor().as_fd(), file.descriptor().as_fd()];
             send(Word::new(Kind::Enclosed), &enclosed)
         }
-        Stage::Enclosed => None,
+        Stage::Enclosed => Err("nothing more is awaited"),
     }
 }

@@ -20,6 +20,9 @@ const MOST: usize = 64;
 /// When there are so many, the one that was silent longest goes for another after this time.
 const LONG: Duration = Duration::from_millis(100);
 
+/// Why a request is over whose process went, or refused.
+const HUNG_UP: &str = "whoever asked has hung up";
+
 /// One of them.
 #[derive(Debug)]
 pub(crate) struct Meeting {
@@ -77,10 +80,16 @@ impl Meeting {
 
     /// Goes on as far as it can without waiting.
     fn advance(&mut self) -> Progress {
-        self.try_advance().unwrap_or(Progress::Over)
+        match self.try_advance() {
+            Ok(progress) => progress,
+            Err(why) => {
+                tracing::debug!(why, after = ?self.since.elapsed(), "a request is over");
+                Progress::Over
+            }
+        }
     }
 
-    fn try_advance(&mut self) -> Option<Progress> {
+    fn try_advance(&mut self) -> Result<Progress, &'static str> {
         loop {
             if matches!(self.awaited, Awaited::Enclosed) {
                 return self.take_enclosed();
@@ -88,46 +97,53 @@ impl Meeting {
             let mut bytes = [0; Word::LENGTH];
             let length = match take_signed(self.number(), &mut bytes) {
                 Ok((length, _)) => length,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    return (Instant::now() < self.until()).then_some(Progress::Pending);
-                }
-                Err(_) => return None,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return self.pending(),
+                Err(_) => return Err("the socket fails"),
             };
+            if length == 0 {
+                return Err(HUNG_UP);
+            }
             let bytes = &bytes[..length];
             let (next, word) = match std::mem::replace(&mut self.awaited, Awaited::Enclosed) {
                 Awaited::Reply(peer, doubt) => {
-                    let reply = Word::from_bytes(bytes, Kind::Reply)?;
+                    let reply = Word::from_bytes(bytes, Kind::Reply).ok_or("what came is no reply")?;
                     if !doubt.is_settled_by(&reply.answer) {
-                        return None;
+                        return Err("the reply does not settle the doubt");
                     }
                     let answer = reply_to(&reply.question, &peer);
                     (Awaited::Enclosed, Word { answer, ..Word::new(Kind::Answer) })
                 }
-                Awaited::Enclosed => return None,
+                Awaited::Enclosed => return Err("nothing more is awaited"),
                 Awaited::Request(peer) => {
-                    Word::from_bytes(bytes, Kind::Request)?;
+                    Word::from_bytes(bytes, Kind::Request).ok_or("what came is no request")?;
                     let doubt = Doubt::about(&peer);
                     let question = doubt.question();
                     (Awaited::Reply(peer, doubt), Word { question, ..Word::new(Kind::Question) })
                 }
             };
-            send_message(self.way.descriptor().as_fd(), &word.to_bytes(), &[]).ok()?;
+            send_message(self.way.descriptor().as_fd(), &word.to_bytes(), &[])
+                .map_err(|_| "it takes no answer")?;
             (self.awaited, self.since) = (next, Instant::now());
         }
     }
 
     /// What comes with the last word is of somebody who may.
-    fn take_enclosed(&mut self) -> Option<Progress> {
+    fn take_enclosed(&mut self) -> Result<Progress, &'static str> {
         let mut bytes = [0; Word::LENGTH];
         match receive_message(self.way.descriptor().as_fd(), &mut bytes) {
-            Received::Nothing => (Instant::now() < self.until()).then_some(Progress::Pending),
-            Received::HungUp => None,
+            Received::Nothing => self.pending(),
+            Received::HungUp => Err(HUNG_UP),
             Received::Message(length, descriptors) => {
-                Word::from_bytes(&bytes[..length], Kind::Enclosed)?;
-                let enclosed: [OwnedFd; 2] = descriptors.try_into().ok()?;
-                Some(Progress::Here(Box::new(enclosed)))
+                Word::from_bytes(&bytes[..length], Kind::Enclosed).ok_or("what came encloses nothing")?;
+                let enclosed: [OwnedFd; 2] =
+                    descriptors.try_into().map_err(|_| "not two descriptors came, or no number was left")?;
+                Ok(Progress::Here(Box::new(enclosed)))
             }
         }
+    }
+
+    fn pending(&self) -> Result<Progress, &'static str> {
+        if Instant::now() < self.until() { Ok(Progress::Pending) } else { Err("it was silent for too long") }
     }
 }
 

@@ -33,7 +33,9 @@ impl Nodes {
 pub fn place(environment: Environment) -> Verdict<Place> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let fabric = format!("test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    Ok(Place::prepare(environment)?.variable("NONIC_SCIF_FABRIC", &fabric))
+    // What becomes of each request is said: a rare refusal under load is not seen a second time.
+    let log = "debug";
+    Ok(Place::prepare(environment)?.variable("NONIC_SCIF_FABRIC", &fabric).variable("NONIC_LOG", log))
 }
 
 /// The programs of a test, in one place.
