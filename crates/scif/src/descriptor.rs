@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nonic_device::watch_offspring;
 use nonic_sys::{AsRawFd, BorrowedFd, ErrnoKept, RawFd, open_stream};
 
+use crate::accepting;
 use crate::connecting::{self, system};
 use crate::identity::cookie_of;
 use crate::lease::with_connection;
@@ -67,7 +68,7 @@ impl Descriptor {
     /// not the memory behind it: there it is [`ScifError::NotAnEndpoint`].
     pub fn accept(self, wait: bool) -> Result<(Endpoint, PortId), ScifError> {
         let _errno = ErrnoKept::new();
-        let (descriptor, peer) = connecting::accept(self.0, wait)?;
+        let (descriptor, peer) = accepting::accept(self.0, wait)?;
         Ok((Endpoint { descriptor: Self(descriptor.into_raw_fd()) }, peer))
     }
 

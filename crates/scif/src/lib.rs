@@ -3,6 +3,7 @@
 
 #![deny(unsafe_code)]
 
+mod accepting;
 mod attempt;
 mod closing;
 mod connecting;
