@@ -18,7 +18,7 @@ const DYNAMIC: u16 = 0xc000;
 const LABEL: u64 = 0xf_ffff;
 
 /// An address of IP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostAddress {
     /// Of IPv4.
     V4([u8; 4]),

@@ -17,6 +17,7 @@ mod icrc;
 mod identification;
 mod malformed;
 mod management;
+mod manager;
 mod packet;
 mod path_mtu;
 mod surroundings;
@@ -31,6 +32,10 @@ pub use management::{
     AddressHeader, Answered, ConnectReply, ConnectRequest, Delay, DisconnectRequest, Ids, MANAGEMENT,
     MANAGEMENT_Q_KEY, ManagementDatagram, Message, Notice, Path, PortSpace, Reason, Reject, ServiceReply,
     ServiceRequest, Transport,
+};
+pub use manager::{
+    Accepts, CallError, CommunicationId, ConnectionManager, ConnectionOffer, Disconnection, Ends, Event,
+    ManagerSettings, Outgoing, Service, ServiceAnswer, Side, behind_header,
 };
 pub use packet::{
     Aeth, Answer, Base, Body, Credits, DEFAULT_P_KEY, Datagram, FiveBits, HEADERS_MAX, Headers, Msn, Nak,

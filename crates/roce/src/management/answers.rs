@@ -128,12 +128,16 @@ pub struct Reason(pub u16);
 impl Reason {
     /// The other end waited in vain.
     pub const TIMEOUT: Self = Self(4);
+    /// No communication has this number.
+    pub const INVALID_COMMUNICATION_ID: Self = Self(6);
     /// Nobody listens there.
     pub const INVALID_SERVICE_ID: Self = Self(8);
     /// The queue pair is connected already, as far as is known.
     pub const STALE_CONNECTION: Self = Self(10);
     /// No such GID, or partition, here.
     pub const INVALID_GID: Self = Self(12);
+    /// No payload has this size.
+    pub const INVALID_MTU: Self = Self(26);
     /// The program's own.
     pub const CONSUMER: Self = Self(28);
 }

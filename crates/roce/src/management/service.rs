@@ -104,6 +104,11 @@ impl PortSpace {
     pub const fn service_id(self, port: u16) -> u64 {
         (self as u64) << 16 | port as u64
     }
+
+    /// Whether a service is a port: addresses stand in front of the private data of whoever asks for it.
+    pub const fn is_port(service_id: u64) -> bool {
+        service_id >> 24 == 1
+    }
 }
 
 /// What stands in front of a program's private data in a request: who asks whom (annex A11, A11.3).
