@@ -9,7 +9,7 @@
 //! All that is left to chance goes through [`Chance`], which writes down what it chose. So a run that fails is repeated from its
 //! seed to the same step, and then made shorter ([`shrink()`]) by leaving choices out.
 //!
-//! Queue pairs of RoCEv2 have a wire of their own ([`wire`]).
+//! Queue pairs of RoCEv2 have a wire of their own ([`wire`]), and so have connection managers ([`managers`]).
 //!
 //! What drives the queue pairs is the protocol's crate, as in the device; what they find around them (`around`) is this crate's own,
 //! and so are the express ways (`pair`), of which the device has its own, too.
@@ -21,6 +21,7 @@ mod carrier;
 mod chance;
 mod ending;
 mod ledger;
+pub mod managers;
 mod node;
 mod pair;
 mod scene;

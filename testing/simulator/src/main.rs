@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use nonic_simulator::managers::Managers;
 use nonic_simulator::wire::Wire;
 use nonic_simulator::{Scenario, World, shrink, tell_choices, try_seed};
 
@@ -25,14 +26,21 @@ struct Options {
     /// Pairs of RoCEv2 on a wire, in place of pairs within one host
     #[arg(long)]
     wire: bool,
+    /// Connection managers on a wire
+    #[arg(long, conflicts_with = "wire")]
+    managers: bool,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if options.wire { run::<Wire>(options) } else { run::<World>(options) }
+    match (options.wire, options.managers) {
+        (true, _) => run::<Wire>(options, " --wire"),
+        (_, true) => run::<Managers>(options, " --managers"),
+        _ => run::<World>(options, ""),
+    }
 }
 
-fn run<S: Scenario>(Options { steps, seed, choices, wire }: Options) -> ExitCode {
+fn run<S: Scenario>(Options { steps, seed, choices, .. }: Options, kind: &str) -> ExitCode {
     let began = Instant::now();
     if !choices.is_empty() {
         return match tell_choices::<S>(choices, steps) {
@@ -63,7 +71,6 @@ fn run<S: Scenario>(Options { steps, seed, choices, wire }: Options) -> ExitCode
                     "after {} shorter runs, step {}: {}",
                     short.tried, short.failure.step, short.failure.message
                 );
-                let kind = if wire { " --wire" } else { "" };
                 println!("    simulate{kind} {} --choices {}", short.failure.step, choices.join(","));
                 return ExitCode::FAILURE;
             }
