@@ -37,5 +37,5 @@ pub use nonic_memory::SharedSlice;
 pub use nonic_sys::{PollEntry, PollEvent};
 pub use options::{RDMA_INLINE, RDMA_MAPPINGS, RDMA_RECEIVE_QUEUE, RDMA_SEND_QUEUE, SOL_RDMA, Value};
 pub use poll::{DescriptorSet, Find, Polled, poll, poll_found, select, select_with};
-pub use stream::{Direction, Standing, Stream};
+pub use stream::{Direction, Standing, Stream, TakenStream};
 pub use waiting::Look;

@@ -10,7 +10,7 @@ use nonic_sys::RawFd;
 use crate::setting::{self, Taken};
 use crate::socket::{Socket, State};
 use crate::table::{self, Object};
-use crate::{Way, listener};
+use crate::{Way, carrier, listener};
 
 /// How long the end of a connection waits for what was sent to have gone. A peer that is stopped takes nothing.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
@@ -104,8 +104,17 @@ pub fn shut_down(number: RawFd, how: i32) -> Result<Way<()>> {
 
 /// A number is about to be closed, or to stand for something else.
 pub fn close(number: RawFd) {
+    // Whoever looks for it meanwhile, because a child asks, finds it here or there.
+    let mut claims = table::socket(number).filter(|socket| socket.is_inherited()).map(|_| carrier::claims());
     match table::take(number) {
-        Some(Object::Socket(socket)) if socket.remove_descriptor() => end(number, socket),
+        Some(Object::Socket(socket)) if socket.remove_descriptor() => {
+            let goes_on = socket.is_connected()
+                && claims.as_mut().is_some_and(|claims| hand_on(&socket, number, claims));
+            drop(claims);
+            if !goes_on {
+                end(number, &socket);
+            }
+        }
         Some(Object::EventSet(set)) => set.end(number),
         Some(Object::Socket(_)) | None => {}
     }
@@ -116,8 +125,8 @@ pub fn close_range(first: u32, last: u32) {
     table::numbers_in(first, last).into_iter().for_each(close);
 }
 
-fn end(number: RawFd, socket: Arc<Socket>) {
-    socket.sets().iter().for_each(|set| set.remove_socket(&socket, number));
+fn end(number: RawFd, socket: &Arc<Socket>) {
+    socket.sets().iter().for_each(|set| set.remove_socket(socket, number));
     let mut state = socket.lock();
     state.end_listening();
     let stream = match std::mem::replace(&mut *state, State::Kernel) {
@@ -128,15 +137,22 @@ fn end(number: RawFd, socket: Arc<Socket>) {
     if let Some(stream) = stream {
         stream.close_until(Instant::now() + LAST_PATIENCE);
     }
-    if socket.is_orphaned() {
-        // What is left of its stream is the parent's.
-        std::mem::forget(socket);
-    }
+}
+
+/// A child may use the connection, which this process is about to close.
+fn hand_on(socket: &Arc<Socket>, number: RawFd, claims: &mut carrier::Claims) -> bool {
+    socket.sets().iter().for_each(|set| set.remove_socket(socket, number));
+    socket.hand_on(number, None, Some(claims))
 }
 
 /// Another number stands for the same from now on; what that one stood for was given back before.
 pub fn duplicate(number: RawFd, other: RawFd) {
-    let object = table::socket(number).map(Object::Socket);
+    let socket = table::socket(number);
+    if let Some(socket) = socket.as_ref().filter(|socket| socket.is_foreign()) {
+        // The copy may be for another program.
+        let _ = socket.claim(other);
+    }
+    let object = socket.map(Object::Socket);
     let object = object.or_else(|| table::event_set(number).map(Object::EventSet));
     if let Some(object) = object.filter(|_| table::has_place(other)) {
         drop(table::put(other, object));
@@ -145,16 +161,23 @@ pub fn duplicate(number: RawFd, other: RawFd) {
 
 /// Its own address.
 pub fn name(number: RawFd) -> Result<Way<SocketAddr>> {
-    named(number, |stream| Ok(stream.name()))
+    named(number, |stream| Ok(stream.name()), |(name, _)| Ok(name))
 }
 
 /// The peer's.
 pub fn peer_name(number: RawFd) -> Result<Way<SocketAddr>> {
-    named(number, Stream::peer_name)
+    named(number, Stream::peer_name, |(_, peer)| peer.ok_or(Error::new(libc::ENOTCONN)))
 }
 
-fn named(number: RawFd, of: impl FnOnce(&Stream) -> Result<SocketAddr>) -> Result<Way<SocketAddr>> {
+fn named(
+    number: RawFd,
+    of: impl FnOnce(&Stream) -> Result<SocketAddr>,
+    bequeathed: impl FnOnce((SocketAddr, Option<SocketAddr>)) -> Result<SocketAddr>,
+) -> Result<Way<SocketAddr>> {
     let Some(socket) = table::socket(number) else { return Ok(Way::Kernel) };
+    if let Some(names) = socket.bequeathed_names() {
+        return Ok(Way::Done(socket.shown(bequeathed(names)?)));
+    }
     Ok(match socket.stream(number) {
         Ok(Way::Done(stream)) => Way::Done(socket.shown(of(stream)?)),
         _ => Way::Kernel,

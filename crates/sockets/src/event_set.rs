@@ -210,6 +210,9 @@ impl Interest {
 /// `epoll_ctl(2)` for a socket of ours.
 pub fn control(poll: RawFd, operation: i32, number: RawFd, event: PollEvent) -> Result<Way<()>> {
     let Some(socket) = table::socket(number) else { return Ok(Way::Kernel) };
+    if socket.is_foreign() {
+        return socket.claim(number).map(|()| Way::Kernel);
+    }
     if !table::has_place(poll) {
         return Ok(Way::Kernel);
     }

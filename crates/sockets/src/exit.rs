@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nonic_sys::spawn_without_signals;
 
-use crate::table;
+use crate::{carrying, table};
 
 /// How long an exit waits for what was sent to have gone.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub fn say_goodbye() {
     let streams: Vec<_> =
         table::sockets_if_free().iter().filter_map(|socket| socket.stream_if_free()).collect();
     if streams.is_empty() {
-        return;
+        return carrying::finish(end);
     }
     let done = Arc::new((Mutex::new(false), Condvar::new()));
     let told = Arc::clone(&done);
@@ -41,4 +41,5 @@ pub fn say_goodbye() {
         // Each stream may take until the end to say that it cannot.
         let _ = done.1.wait_timeout_while(over, 2 * PATIENCE, |over| !*over);
     }
+    carrying::finish(end);
 }

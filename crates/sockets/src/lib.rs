@@ -12,6 +12,8 @@
 #![deny(unsafe_code)]
 
 mod calls;
+mod carrier;
+mod carrying;
 mod event_set;
 mod exit;
 mod fork;

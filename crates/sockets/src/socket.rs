@@ -1,7 +1,7 @@
 //! A socket of the program.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use nonic_rsocket::{Error, Polled, Result, Standing, Stream};
@@ -21,8 +21,10 @@ pub(crate) struct Socket {
     nonblocking: AtomicBool,
     /// Its stream, once that is connected: for calls that send and receive.
     connected: OnceLock<Arc<Stream>>,
-    /// The stream belongs to the process that this one is a child of.
-    orphaned: AtomicBool,
+    /// Which process carries its connection out, a [`Bearer`].
+    bearer: AtomicU8,
+    /// What a child has to know; there once this process has forked.
+    bequest: OnceLock<Bequest>,
     /// It was accepted, and nothing was sent or received.
     untouched: AtomicBool,
     /// How often a call could not send all that it was given.
@@ -30,6 +32,29 @@ pub(crate) struct Socket {
     pub(crate) options: Mutex<Options>,
     state: Mutex<State>,
     sets: Mutex<Vec<Weak<EventSet>>>,
+}
+
+/// Who carries a connection out that was made by a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Bearer {
+    /// This process.
+    Own,
+    /// The process that this one is a child of. The first use has the kernel do it.
+    Parent,
+    /// The kernel.
+    Kernel,
+    /// Nobody.
+    Nobody,
+}
+
+/// What a child has to know of a connection of its parent's.
+#[derive(Debug)]
+struct Bequest {
+    name: SocketAddr,
+    peer: Option<SocketAddr>,
+    /// Where the parent gives it out.
+    carriers: Vec<SocketAddr>,
 }
 
 /// How far a socket has come.
@@ -72,7 +97,8 @@ impl Socket {
             descriptors: AtomicUsize::new(0),
             nonblocking: AtomicBool::new(nonblocking),
             connected: OnceLock::new(),
-            orphaned: AtomicBool::new(false),
+            bearer: AtomicU8::new(Bearer::Own as u8),
+            bequest: OnceLock::new(),
             untouched: AtomicBool::new(false),
             blocked: AtomicU32::new(0),
             options: Mutex::default(),
@@ -119,8 +145,10 @@ impl Socket {
 
     /// The stream of a socket that is connected, for data. The number is that of the call.
     pub(crate) fn stream(self: &Arc<Self>, number: RawFd) -> Result<Way<&Arc<Stream>>> {
-        if self.orphaned.load(Ordering::Relaxed) {
-            return Err(Error::new(libc::ECONNRESET));
+        match self.bearer() {
+            Bearer::Own => {}
+            Bearer::Kernel => return Ok(Way::Kernel),
+            Bearer::Parent | Bearer::Nobody => return self.claim(number).map(|()| Way::Kernel),
         }
         if let Some(stream) = self.connected.get() {
             return Ok(Way::Done(stream));
@@ -172,7 +200,8 @@ impl Socket {
     /// What is to be polled in its place; `None`: the kernel's socket.
     pub(crate) fn polled(self: &Arc<Self>, number: RawFd) -> Option<Polled> {
         self.settle(number);
-        if self.orphaned.load(Ordering::Relaxed) {
+        if self.bearer() != Bearer::Own {
+            let _ = self.claim(number);
             return None;
         }
         match &mut *self.lock() {
@@ -184,14 +213,14 @@ impl Socket {
         }
     }
 
-    /// Whether its stream is a parent's.
-    pub(crate) fn is_orphaned(&self) -> bool {
-        self.orphaned.load(Ordering::Relaxed)
+    /// Whether its stream is not this process's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.bearer() != Bearer::Own
     }
 
-    /// Whether its stream was connected.
+    /// Whether it has a stream of this process's that is connected.
     pub(crate) fn is_connected(&self) -> bool {
-        self.connected.get().is_some()
+        self.connected.get().is_some() && self.bearer() == Bearer::Own
     }
 
     /// Its stream, if it has one and nobody is about to change that.
@@ -211,7 +240,7 @@ impl Socket {
 
     /// Whether it was accepted and nobody has sent or received since: what servers fork for.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.untouched.load(Ordering::Relaxed) && !self.is_orphaned()
+        self.untouched.load(Ordering::Relaxed) && self.is_connected()
     }
 
     /// Before a fork.
@@ -253,13 +282,75 @@ impl Socket {
         let mut state = self.lock();
         match &mut *state {
             State::Listening(listening) => listening.leave_to_parent(),
-            State::Connecting { .. } | State::Connected(_) => {
-                self.orphaned.store(true, Ordering::Relaxed);
+            State::Connected(_) => {
+                let bearer = if self.is_inherited() { Bearer::Parent } else { Bearer::Nobody };
+                self.bearer.store(bearer as u8, Ordering::Relaxed);
                 // Its end would be told to a peer that talks with the parent.
+                std::mem::forget(std::mem::replace(&mut *state, State::Kernel));
+            }
+            State::Connecting { .. } => {
+                self.bearer.store(Bearer::Nobody as u8, Ordering::Relaxed);
                 std::mem::forget(std::mem::replace(&mut *state, State::Failed(Error::new(libc::ECONNRESET))));
             }
             State::Fresh | State::Failed(_) | State::Kernel => {}
         }
+    }
+
+    fn bearer(&self) -> Bearer {
+        const ALL: [Bearer; 4] = [Bearer::Own, Bearer::Parent, Bearer::Kernel, Bearer::Nobody];
+        ALL[usize::from(self.bearer.load(Ordering::Relaxed)) % ALL.len()]
+    }
+
+    /// Before a fork: what a child has to know. `carriers` says where children find connections, if there are some.
+    pub(crate) fn bequeath(&self, carriers: impl FnOnce() -> Vec<SocketAddr>) {
+        let (Some(stream), Bearer::Own) = (self.connected.get(), self.bearer()) else { return };
+        let peer = stream.peer_name().ok();
+        self.bequest.get_or_init(|| Bequest { name: stream.name(), peer, carriers: carriers() });
+    }
+
+    /// Whether a child may have it.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.bequest.get().is_some()
+    }
+
+    /// Its names, if the kernel does not know them.
+    pub(crate) fn bequeathed_names(&self) -> Option<(SocketAddr, Option<SocketAddr>)> {
+        let bequest = self.bequest.get().filter(|_| self.is_foreign())?;
+        Some((bequest.name, bequest.peer))
+    }
+
+    /// Has the kernel carry a connection of a parent's from now on: the parent gives the socket its other end.
+    #[cold]
+    pub(crate) fn claim(&self, number: RawFd) -> Result<()> {
+        let _state = self.lock();
+        if self.bearer() == Bearer::Parent {
+            let carriers = self.bequest.get().map_or(&[][..], |bequest| &bequest.carriers);
+            let is_there = |error: std::io::Error| error.raw_os_error() == Some(libc::EISCONN);
+            let reached = carriers.iter().any(|carrier| {
+                nonic_sys::connect_to_loopback(number, self.v6, *carrier).map_or_else(is_there, |()| true)
+            });
+            let bearer = if reached { Bearer::Kernel } else { Bearer::Nobody };
+            tracing::debug!(number, reached, "a connection of the parent's is asked for");
+            self.bearer.store(bearer as u8, Ordering::Relaxed);
+        }
+        if self.bearer() == Bearer::Nobody { Err(Error::new(libc::ECONNRESET)) } else { Ok(()) }
+    }
+
+    /// Becomes the kernel's, names aside; its stream, which somebody else carries on. `None` without one.
+    pub(crate) fn leave_stream(self: &Arc<Self>, number: Option<RawFd>) -> Option<Arc<Stream>> {
+        let mut state = self.lock();
+        let State::Connected(stream) = &*state else { return None };
+        let stream = Arc::clone(stream);
+        self.bearer.store(Bearer::Kernel as u8, Ordering::Relaxed);
+        *state = State::Kernel;
+        drop(state);
+        if let Some(number) = number {
+            let numbers = table::numbers_of(self);
+            for set in self.sets() {
+                numbers.iter().chain([&number]).for_each(|number| set.hand_over(*number));
+            }
+        }
+        Some(stream)
     }
 
     /// An address as a program of this socket's family reads it.

@@ -131,6 +131,21 @@ pub(crate) fn take_all(socket: &Arc<Socket>) -> Vec<RawFd> {
     numbers
 }
 
+/// The numbers that stand for this socket.
+pub(crate) fn numbers_of(socket: &Arc<Socket>) -> Vec<RawFd> {
+    let is_it = |(_, other): &(RawFd, Arc<Socket>)| Arc::ptr_eq(other, socket);
+    sockets_by_number().into_iter().filter(is_it).map(|(number, _)| number).collect()
+}
+
+/// All sockets with their numbers.
+pub(crate) fn sockets_by_number() -> Vec<(RawFd, Arc<Socket>)> {
+    let socket = |(place, slot): (usize, &Option<Object>)| match slot {
+        Some(Object::Socket(socket)) => Some((place as RawFd, Arc::clone(socket))),
+        _ => None,
+    };
+    read().iter().enumerate().filter_map(socket).collect()
+}
+
 /// All sockets, some of them more than once; none while somebody changes the table.
 pub(crate) fn sockets_if_free() -> Vec<Arc<Socket>> {
     let socket = |slot: &Option<Object>| match slot {

@@ -31,6 +31,8 @@ pub fn receive(number: RawFd, places: &[SharedSlice<'_>], flags: i32) -> Result<
                 }
             }
             Err(_) if count > 0 => break,
+            // A child uses it, too: it is the kernel's since just now.
+            Err(error) if error.errno() == libc::ESTALE => return Ok(Way::Kernel),
             Err(error) => return Err(as_tcp(error)),
         }
     }
@@ -53,10 +55,14 @@ pub fn send(number: RawFd, slices: &[SharedSlice<'_>], flags: i32) -> Result<Way
     if !matches!(sent, Ok(count) if count == all) {
         socket.note_blocked();
     }
-    sent.map(Way::Done).map_err(|error| match error.errno() {
-        libc::ECONNRESET => Error::new(libc::EPIPE),
-        _ => as_tcp(error),
-    })
+    match sent {
+        Ok(count) => Ok(Way::Done(count)),
+        Err(error) => match error.errno() {
+            libc::ESTALE => Ok(Way::Kernel),
+            libc::ECONNRESET => Err(Error::new(libc::EPIPE)),
+            _ => Err(as_tcp(error)),
+        },
+    }
 }
 
 /// Bytes that can be received now.

@@ -1,11 +1,13 @@
 //! Sockets by their numbers, as the library in front of the C library calls them.
 
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::IntoRawFd;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{FromRawFd, IntoRawFd};
 
 use nonic_sockets::{
-    Kind, PollEntry, PollEvent, SharedSlice, Way, accept, adopt, close, connect, control, duplicate, forget,
-    kind_of, listen, name, peer_name, poll, receive, send, set_nonblocking, shut_down, wait, waiting,
+    Kind, PollEntry, PollEvent, SharedSlice, Way, accept, adopt, around_fork, close, connect, control,
+    duplicate, forget, kind_of, listen, name, peer_name, poll, receive, send, set_nonblocking, shut_down,
+    wait, waiting,
 };
 use nonic_sys::{POLL_IN, RawFd, close_number, open_tcp};
 
@@ -105,5 +107,35 @@ fn an_event_poll_tells_of_listeners_and_connections_and_forgets_who_is_closed() 
     assert_eq!(refused.unwrap_err().errno(), libc::ENOENT);
     close(number);
     give_back(near);
+    give_back(listener);
+}
+
+#[test]
+fn what_a_child_may_have_goes_on_by_the_kernel_when_its_parent_closes_it() {
+    let (listener, address) = listener();
+    let near = fresh();
+    assert_eq!(connect(near, address, None), Ok(Way::Done(())));
+    let (far, _) = done(accept(listener, false, false).unwrap());
+    let mut text = *b"by the stream";
+    for number in [near, far] {
+        assert_eq!(send(number, &[SharedSlice::of_private(&mut text)], 0), Ok(Way::Done(13)));
+    }
+    // What a child would have: the same socket of the kernel's. Nothing changes for this process until it closes its own.
+    assert_eq!(around_fork(|| 1), 1);
+    // SAFETY: the number is open, and the copy is this test's own.
+    let mut childs = unsafe { TcpStream::from_raw_fd(libc::dup(near)) };
+    assert_eq!(waiting(near), Ok(Way::Done(13)));
+    give_back(near);
+    let mut got = [0; 13];
+    childs.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"by the stream");
+    childs.write_all(b" and on").unwrap();
+    drop(childs);
+    let mut all: Vec<u8> = Vec::new();
+    while let Way::Done(count @ 1..) = receive(far, &[SharedSlice::of_private(&mut got)], 0).unwrap() {
+        all.extend_from_slice(&got[..count]);
+    }
+    assert_eq!(all.as_slice(), b"by the stream and on");
+    give_back(far);
     give_back(listener);
 }

@@ -24,6 +24,7 @@ mod fork;
 mod hope;
 mod interface;
 mod leak_checker;
+mod loopback;
 mod mapping;
 #[cfg(loom)]
 mod model;
@@ -107,6 +108,7 @@ pub use fork::{
 pub use hope::{Hope, LOOK};
 pub use interface::{InterfaceAddress, interface_addresses, is_own_address};
 pub use leak_checker::tell_leak_checker;
+pub use loopback::{LoopbackListener, TcpEnd, connect_to_loopback, give_tcp_end, name_of_number};
 pub use mapping::Protection;
 #[cfg(not(loom))]
 pub use mapping::SharedMapping;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 
 use nonic_interop::c_program::{compile_with, judge};
@@ -17,6 +18,7 @@ const STREAM: &str = "a stream sends and receives nothing more";
 
 const MANY_CLIENTS: &str = include_str!("../python/many_clients.py");
 const FORKING_SERVER: &str = include_str!("../python/forking_server.py");
+const FORKING_MIXIN: &str = include_str!("../python/forking_mixin.py");
 const CLIENT: &str = include_str!("../python/client.py");
 
 fn main() -> ExitCode {
@@ -33,11 +35,24 @@ fn main() -> ExitCode {
     suite.test("a Python server of HTTP answers curl and urllib, with and without nonic", http);
     suite.test("a connection to a server of plain TCP goes over TCP", plain_server);
     suite.test("Redis keeps what it is told, and is measured", redis);
-    suite.test("a child that is forked before it accepts has the connection", || forks("before", "on"));
-    suite.test("a child that is forked for a connection has it where servers listen by TCP", || {
-        forks("after", "connect")
+    suite.test("a child that is forked before it accepts has the connection", || {
+        forks("before", "a child has")
     });
-    suite.test("a child has no connection of its parent's, which the parent says", lost_in_a_child);
+    suite.test("a child that is forked for a connection has it", || forks("after", "a child has"));
+    suite
+        .test("a child that is forked in the middle of a connection has it", || forks("used", "a child has"));
+    suite.test("parent and child share a connection", || forks("both", "the parent has"));
+    suite.test("a program that a child executes has the connection", || forks("exec", "another program has"));
+    suite.test("a child that does not use a connection takes it from nobody", || {
+        forks("close", "the parent has")
+    });
+    suite.test("a child asks while its parent waits", || forks("look", "the parent has"));
+    suite.test("who talks with a child that is killed hears of it", || forks_until_killed("killed"));
+    suite
+        .test("who talks with a child whose parent is killed hears of it", || forks_until_killed("orphaned"));
+    suite.test("a Python server that forks for each connection answers twenty clients", forking_mixin);
+    suite.test("socat and tcpserver fork for each connection and start programs", forking_programs);
+    suite.test("dropbear forks for a connection and proves its key", dropbear);
     suite.test("who is left when the other side is killed hears of it", killed);
     suite.test("nc and socat carry a file", carriers);
     suite.run()
@@ -196,35 +211,97 @@ fn redis() -> Verdict {
     check(&server.finish()?, &[STREAM])
 }
 
-fn forks(when: &str, switch: &str) -> Verdict {
+/// The server that forks in this way echoes to a client, whose connection is a stream.
+fn forks(when: &str, who: &str) -> Verdict {
     let port = TcpPort::claim()?;
     let number = port.number().to_string();
-    let place = Place::prepare(AS_IT_COMES)?.variable("NONIC_SOCKETS", switch);
+    let place = talkative()?;
     let mut server = sockets(&place, python(FORKING_SERVER, &[when, &number])?)?.start()?;
     server.listens_on(port.number())?;
     let client = sockets(&place, python(CLIENT, &[&number])?)?.run()?;
-    check(&client, &["echoed"])?;
-    check(&server.finish()?, &["a child has answered"])
+    let pair = Pair { server: server.finish()?, client };
+    check_pair(&pair, &["echoed", STREAM], &[&format!("{who} answered"), STREAM])
 }
 
-fn lost_in_a_child() -> Verdict {
+/// Fails unless both sides succeeded and said something.
+fn check_pair(pair: &Pair, client: &[&str], server: &[&str]) -> Verdict {
+    check(&pair.client, client)
+        .and_then(|()| check(&pair.server, server))
+        .or_else(|_| pair.wrong("a side failed"))
+}
+
+fn forks_until_killed(who: &str) -> Verdict {
+    let place = talkative()?;
     let port = TcpPort::claim()?;
     let number = port.number().to_string();
-    let place = Place::prepare(AS_IT_COMES)?;
-    let mut server = sockets(&place, python(FORKING_SERVER, &["after", &number])?)?.start()?;
+    let mut server = sockets(&place, python(FORKING_SERVER, &[who, &number])?)?.start()?;
     server.listens_on(port.number())?;
-    let client = sockets(&place, python(CLIENT, &[&number])?)?.run()?;
-    let server = server.finish()?;
-    let pair = Pair { server, client };
-    let [client, server] = [pair.client.printed(), pair.server.printed()];
-    // Neither side waits for ever, and somebody is told what to do. The client's end is the parent's close.
-    let ends = ["has ended the connection", "ConnectionResetError", "BrokenPipeError"];
-    if pair.client.succeeded()
-        || !ends.iter().any(|end| client.contains(end))
-        || !server.contains("ConnectionResetError")
-        || !server.contains("NONIC_SOCKETS=connect")
+    let client = sockets(&place, python(CLIENT, &[&number, "until the end"])?)?.run()?;
+    let wanted =
+        if who == "killed" { "the child was killed" } else { "the child has no connection any more" };
+    server.prints(|line| line == wanted)?;
+    check(&client, &["echoed", "the end", STREAM])
+}
+
+fn forking_mixin() -> Verdict {
+    let place = talkative()?;
+    let port = TcpPort::claim()?;
+    let number = port.number().to_string();
+    let mut server = sockets(&place, python(FORKING_MIXIN, &["serve", &number])?)?.start()?;
+    server.listens_on(port.number())?;
+    let client = sockets(&place, python(FORKING_MIXIN, &["ask", &number])?)?.run()?;
+    let pair = Pair { server: server.finish()?, client };
+    check_pair(&pair, &["20 children have answered", STREAM], &["all children have ended", STREAM])
+}
+
+fn forking_programs() -> Verdict {
+    let place = talkative()?;
+    let (folder, _) = folder("sockets-forked")?;
+    for (name, options) in [
+        ("socat", "TCP-LISTEN:PORT,fork,reuseaddr,bind=127.0.0.1 EXEC:cat"),
+        ("tcpserver", "-H -R -l 0 127.0.0.1 PORT cat"),
+    ] {
+        let port = TcpPort::claim()?;
+        let number = port.number().to_string();
+        let mut server = sockets(&place, words(name, &options.replace("PORT", &number))?)?.start()?;
+        server.listens_on(port.number())?;
+        let carry = format!("socat -t 20 - TCP:127.0.0.1:{number} < {folder}/file | cmp - {folder}/file");
+        let script =
+            vec![program("sh")?.display().to_string(), "-c".into(), format!("{carry} && echo the same")];
+        for _ in 0..2 {
+            check(&sockets(&place, script.clone())?.run()?, &["the same", STREAM])?;
+        }
+        server.kill();
+    }
+    Ok(())
+}
+
+fn dropbear() -> Verdict {
+    let place = talkative()?;
+    let (folder, _) = folder("sockets-dropbear")?;
+    // The programs of the test are another user's.
+    if let Err(error) = fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)) {
+        return failed(format!("{folder}: {error}"));
+    }
+    let place = place.variable("HOME", &folder);
+    let port = TcpPort::claim()?;
+    let number = port.number();
+    let key = format!("{folder}/key");
+    let _ = fs::remove_file(&key);
+    check(&place.bare(words("dropbearkey", &format!("-t ed25519 -f {key}"))?)?.run()?, &["Fingerprint"])?;
+    let serve = format!("-F -E -s -p 127.0.0.1:{number} -r {key} -P {folder}/number");
+    let mut server = sockets(&place, words("dropbear", &serve)?)?.start()?;
+    server.listens_on(number)?;
+    let client =
+        sockets(&place, words("dbclient", &format!("-y -p {number} nobody@127.0.0.1 true"))?)?.run()?;
+    // Nobody may log in; until that is said both sides have proven much to each other.
+    let pair = Pair { server: server.kill(), client };
+    let said = ["key accepted", "No auth methods could be used", STREAM];
+    let heard = ["Child connection from 127.0.0.1:", "Exit before auth", STREAM];
+    if said.iter().any(|said| !pair.client.printed().contains(said))
+        || heard.iter().any(|heard| !pair.server.printed().contains(heard))
     {
-        return pair.wrong("the connection ended in another way");
+        return pair.wrong("they did not get as far as that nobody may log in");
     }
     Ok(())
 }

@@ -95,8 +95,8 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_LOG            off, error, warn, info, debug or trace; default warn
   NONIC_PTRACE         any: let processes of the same user copy despite Yama
   NONIC_TRUST          users whose processes may reach memory without a proof
-  NONIC_SOCKETS        with --sockets: on; connect: listen by TCP alone, for servers that fork for
-                       each connection; off: leave TCP to the kernel; default on
+  NONIC_SOCKETS        with --sockets: on; connect: listen by TCP alone; off: leave TCP to the kernel;
+                       default on
   NONIC_SCIF_NODE      the program's SCIF node; default 0
   NONIC_SCIF_NODES     nodes that count as online, like 0,1 or 0-3; default: those with programs
   NONIC_SCIF_PORT_MIN  lowest SCIF port that needs no CAP_SYS_ADMIN; default 1024

@@ -5,6 +5,7 @@ mod ending;
 mod held;
 mod listening;
 mod options;
+mod taken;
 mod transfer;
 
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ pub use self::ending::Direction;
 pub use self::held::Standing;
 use self::listening::Backlog;
 use self::options::Options;
+pub use self::taken::TakenStream;
 use crate::link::{Link, News};
 use crate::waiting::{Awaited, Look, Patience, wait};
 use crate::wakeup::Wakeup;
@@ -83,6 +85,8 @@ pub(crate) struct State {
     /// An error that nobody who reads was told of.
     untold: Option<Error>,
     link: Option<Link>,
+    /// It was taken away from the program.
+    taken: bool,
     /// Threads that wait for completions.
     waiters: usize,
     options: Options,
@@ -127,6 +131,7 @@ impl Stream {
                 error: 0,
                 untold: None,
                 link: None,
+                taken: false,
                 waiters: 0,
                 options,
                 backlog: Backlog::default(),
@@ -226,6 +231,10 @@ impl Stream {
         let input = events & (POLL_IN | libc::POLLRDNORM);
         let output = events & (POLL_OUT | libc::POLLWRNORM);
         let peer_end = events & libc::POLLRDHUP;
+        if state.taken {
+            // Whoever waits for it is to look elsewhere.
+            return input | output;
+        }
         let link = state.link.as_ref();
         match state.phase {
             Phase::Idle

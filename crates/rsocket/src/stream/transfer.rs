@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// The first message of a call is this long at most, each next one twice as long up to the last: so the first bytes are on their
 /// way while the others are copied.
 const FIRST_PIECE: usize = 2048;
-const PIECE_MOST: usize = 1 << 16;
+pub(super) const PIECE_MOST: usize = 1 << 16;
 
 impl Stream {
     /// Receives into `target`: what there is, or all of it with `MSG_WAITALL`; 0 after the end.
@@ -22,7 +22,9 @@ impl Stream {
         let mut count = 0;
         loop {
             let rest = target.part(count, target.length() - count);
-            let got = self.wait(patience, &mut |state| state.receive(rest, peek).transpose());
+            let got = self.wait(patience, &mut |state| {
+                state.of_program().and_then(|state| state.receive(rest, peek)).transpose()
+            });
             let got = match got.and_then(|got| got) {
                 Ok(got) => got,
                 Err(_) if count > 0 => return Ok(count),
@@ -43,7 +45,9 @@ impl Stream {
         let all = bytes.left();
         let mut piece = FIRST_PIECE;
         loop {
-            let sent = self.wait(patience, &mut |state| state.send(&mut bytes, piece).transpose());
+            let sent = self.wait(patience, &mut |state| {
+                state.of_program().and_then(|state| state.send(&mut bytes, piece)).transpose()
+            });
             match sent.and_then(|sent| sent) {
                 Ok(()) if bytes.left() == 0 => return Ok(all),
                 Ok(()) => piece = (2 * piece).min(PIECE_MOST),
@@ -107,7 +111,7 @@ impl State {
     }
 
     /// What can be received now; `Ok(None)` if it must be waited for.
-    fn receive(&mut self, target: SharedSlice<'_>, peek: bool) -> Result<Option<usize>> {
+    pub(super) fn receive(&mut self, target: SharedSlice<'_>, peek: bool) -> Result<Option<usize>> {
         self.check_was_connected()?;
         let got = self.link.as_mut().map_or(0, |link| link.read(target, peek));
         if got > 0 {
@@ -128,7 +132,7 @@ impl State {
     }
 
     /// Sends one message of `most` bytes or fewer.
-    fn send(&mut self, bytes: &mut Gather<'_>, most: usize) -> Result<Option<()>> {
+    pub(super) fn send(&mut self, bytes: &mut Gather<'_>, most: usize) -> Result<Option<()>> {
         self.check_writable()?;
         let Some(link) = self.link.as_mut() else { return Ok(None) };
         link.tell_mappings()?;
