@@ -1,4 +1,5 @@
-//! How the small libraries that programs load (`libscif.so.0`, `libdat.so.1`, `libdaplnonic.so.2`) find the engine.
+//! How the small libraries that programs load (`libscif.so.0`, `libdat.so.1`, `libdaplnonic.so.2`) find the engine, and those that
+//! stand in front of the C library the functions behind theirs.
 //!
 //! The engine lies in `libnonic.so`, in the folder of the library that asks. Each face in it is reached through one
 //! symbol: a table of functions that begins with its version. Nothing here allocates, since the loader calls it.
@@ -7,9 +8,13 @@ use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 
 mod engine;
+mod errno;
+mod next;
 mod path;
 
 pub use engine::Engine;
+pub use errno::{errno, fail, set_errno};
+pub use next::{Missing, Next, missing};
 use path::Path;
 
 /// The table `symbol` of the engine beside the library that `place`, an address in it, belongs to.

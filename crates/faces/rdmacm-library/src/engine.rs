@@ -55,8 +55,7 @@ macro_rules! absent {
         const fn absent_table() -> RdmacmTable {
             $(
                 unsafe extern "C-unwind" fn $name($(_: $type),*) -> $result {
-                    // SAFETY: the C library keeps one errno per thread, always writable by its thread.
-                    unsafe { *libc::__errno_location() = libc::ENODEV };
+                    nonic_neighbour::set_errno(libc::ENODEV);
                     Failure::VALUE
                 }
             )*

@@ -36,8 +36,7 @@ macro_rules! absent {
             $(
                 #[allow(non_snake_case)]
                 unsafe extern "C" fn $name($(_: $type),*) -> $result {
-                    // SAFETY: the C library keeps one errno per thread, always writable by its thread.
-                    unsafe { *libc::__errno_location() = libc::ENXIO };
+                    nonic_neighbour::set_errno(libc::ENXIO);
                     Failure::VALUE
                 }
             )*

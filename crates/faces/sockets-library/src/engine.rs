@@ -104,24 +104,6 @@ pub(crate) fn is_known(number: c_int) -> bool {
     kind(number) != 0
 }
 
-/// Says why a call fails.
-pub(crate) fn fail<T: From<i8>>(errno: c_int) -> T {
-    set_errno(errno);
-    T::from(-1)
-}
-
-/// Stores it where programs look.
-pub(crate) fn set_errno(errno: c_int) {
-    // SAFETY: the C library keeps one errno per thread, always writable by its thread.
-    unsafe { *libc::__errno_location() = errno };
-}
-
-/// What the last call said.
-pub(crate) fn errno() -> c_int {
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,10 @@ use core::ffi::{c_int, c_uint};
 use core::mem::MaybeUninit;
 
 use libc::{sockaddr, sockaddr_storage, socklen_t};
+use nonic_neighbour::errno;
 
 use crate::calls::KERNEL;
-use crate::engine::{errno, found, is_socket, table};
+use crate::engine::{found, is_socket, table};
 use crate::real;
 
 /// `socket(2)`.
@@ -87,9 +88,9 @@ pub unsafe extern "C-unwind" fn listen(number: c_int, backlog: c_int) -> c_int {
         let why = errno();
         // SAFETY: asks for nothing.
         unsafe { (table().cease_to_listen)(number) };
-        return crate::engine::fail(why);
+        return nonic_neighbour::fail(why);
     }
-    crate::engine::set_errno(before);
+    nonic_neighbour::set_errno(before);
     done
 }
 
@@ -170,7 +171,7 @@ pub unsafe extern "C-unwind" fn connect(number: c_int, address: *const sockaddr,
         let why = errno();
         // SAFETY: asks for nothing.
         unsafe { (table().forget)(number) };
-        crate::engine::set_errno(why);
+        nonic_neighbour::set_errno(why);
     }
     answer
 }

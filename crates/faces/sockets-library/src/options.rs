@@ -111,7 +111,7 @@ pub unsafe extern "C-unwind" fn ioctl(number: c_int, request: c_ulong, argument:
         match unsafe { (table().waiting)(number) } {
             KERNEL => {}
             count if count < 0 => return count,
-            _ if argument == 0 => return crate::engine::fail(libc::EFAULT),
+            _ if argument == 0 => return nonic_neighbour::fail(libc::EFAULT),
             count => {
                 // SAFETY: the program expects a number there.
                 unsafe { (argument as *mut c_int).write_unaligned(count) };

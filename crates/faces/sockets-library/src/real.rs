@@ -1,47 +1,13 @@
 //! The functions behind these: the C library's, or those of a library between.
 
 use core::ffi::{c_int, c_uint, c_ulong, c_void};
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t, off64_t, pid_t, pollfd, sigset_t, sockaddr,
     socklen_t, ssize_t, timespec, timeval,
 };
 
-macro_rules! next {
-    ($($name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {$(
-        #[doc = concat!("The next `", stringify!($name), "`.")]
-        ///
-        /// # Safety
-        /// As in C.
-        #[inline]
-        pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
-            static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-            let found = match FOUND.load(Ordering::Relaxed) {
-                found if found.is_null() => find(concat!(stringify!($name), "\0"), &FOUND),
-                found => found,
-            };
-            if found.is_null() {
-                return crate::engine::fail(libc::ENOSYS);
-            }
-            // SAFETY: the C library's function of this name is of this type.
-            let function: unsafe extern "C-unwind" fn($($type),*) -> $result = unsafe { core::mem::transmute(found) };
-            // SAFETY: the caller's promise is the one that the function asks for.
-            unsafe { function($($argument),*) }
-        }
-    )*};
-}
-
-#[cold]
-fn find(name: &str, place: &AtomicPtr<c_void>) -> *mut c_void {
-    // SAFETY: the name ends with a zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
-    place.store(found, Ordering::Relaxed);
-    found
-}
-
-next! {
+nonic_neighbour::next! {
     socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     listen(number: c_int, backlog: c_int) -> c_int;
     accept4(number: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int;
@@ -101,13 +67,9 @@ next! {
 
 /// The next `fork`, for the engine to call.
 pub(crate) unsafe extern "C" fn fork() -> pid_t {
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-    let found = match FOUND.load(Ordering::Relaxed) {
-        found if found.is_null() => find("fork\0", &FOUND),
-        found => found,
-    };
+    static NEXT: nonic_neighbour::Next = nonic_neighbour::Next::new(c"fork");
     // SAFETY: the C library's function of this name is of this type, and it always has one.
-    let function: unsafe extern "C" fn() -> pid_t = unsafe { core::mem::transmute(found) };
+    let function: unsafe extern "C" fn() -> pid_t = unsafe { core::mem::transmute(NEXT.address()) };
     // SAFETY: asks for nothing.
     unsafe { function() }
 }

@@ -4,9 +4,10 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
 
 use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
+use nonic_neighbour::fail;
 
 use crate::calls::KERNEL;
-use crate::engine::{fail, is_socket, table};
+use crate::engine::{is_socket, table};
 use crate::real;
 
 const KERNEL_BYTES: ssize_t = KERNEL as ssize_t;

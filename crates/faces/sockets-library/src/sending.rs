@@ -3,9 +3,10 @@
 use core::ffi::{c_int, c_uint, c_void};
 
 use libc::{iovec, mmsghdr, msghdr, off_t, off64_t, sockaddr, socklen_t, ssize_t};
+use nonic_neighbour::{errno, fail, set_errno};
 
 use crate::calls::KERNEL;
-use crate::engine::{errno, fail, is_socket, set_errno, table};
+use crate::engine::{is_socket, table};
 use crate::real;
 
 const KERNEL_BYTES: ssize_t = KERNEL as ssize_t;

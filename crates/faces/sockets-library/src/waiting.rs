@@ -5,8 +5,9 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use libc::{fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+use nonic_neighbour::fail;
 
-use crate::engine::{fail, is_known, table};
+use crate::engine::{is_known, table};
 use crate::real;
 
 /// A number of milliseconds as the engine takes it; `None`: for ever.
@@ -35,9 +36,9 @@ pub(crate) unsafe fn masked(mask: *const sigset_t, work: impl FnOnce() -> c_int)
             return fail(failed);
         }
         let answer = work();
-        let errno = crate::engine::errno();
+        let errno = nonic_neighbour::errno();
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
-        crate::engine::set_errno(errno);
+        nonic_neighbour::set_errno(errno);
         answer
     }
 }

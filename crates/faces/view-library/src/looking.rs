@@ -3,8 +3,8 @@
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
 use libc::ssize_t;
+use nonic_neighbour::fail;
 
-use crate::engine::fail;
 use crate::place::{Place, follows, lead, may_be_ours};
 use crate::real::{self, Stat, Stat64, StatFs, StatFs64, StatVfs, StatVfs64, StatX};
 

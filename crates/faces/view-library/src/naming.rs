@@ -4,8 +4,9 @@ use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 
 use libc::ssize_t;
+use nonic_neighbour::{fail, set_errno};
 
-use crate::engine::{fail, is_used, set_errno};
+use crate::engine::is_used;
 use crate::path::{self, Buffer};
 use crate::place::{Place, follows, lead, may_be_ours};
 use crate::real;

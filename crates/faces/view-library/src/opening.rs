@@ -3,8 +3,8 @@
 use core::ffi::{c_char, c_int};
 
 use libc::mode_t;
+use nonic_neighbour::fail;
 
-use crate::engine::fail;
 use crate::place::{Place, lead, may_be_ours};
 use crate::real;
 

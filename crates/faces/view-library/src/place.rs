@@ -3,7 +3,9 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::engine::{errno, fail, inside, is_inside, is_used, set_errno, use_it};
+use nonic_neighbour::{errno, fail, set_errno};
+
+use crate::engine::{inside, is_inside, is_used, use_it};
 use crate::path::{self, Buffer, MARKS};
 use crate::real;
 

@@ -1,8 +1,6 @@
 //! The functions behind these: the C library's, or those of a library between.
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{DIR, FILE, dirent, dirent64, glob_t, mode_t, ssize_t};
 
@@ -24,62 +22,8 @@ pub(crate) type Order64 =
 /// What is told of folders that a pattern cannot look into.
 pub(crate) type Told = Option<unsafe extern "C-unwind" fn(*const c_char, c_int) -> c_int>;
 
-/// What a function answers that is not there.
-trait Missing {
-    const VALUE: Self;
-}
-
-impl Missing for c_int {
-    const VALUE: Self = -1;
-}
-
-impl Missing for c_long {
-    const VALUE: Self = -1;
-}
-
-impl Missing for ssize_t {
-    const VALUE: Self = -1;
-}
-
-impl<T> Missing for *mut T {
-    const VALUE: Self = ptr::null_mut();
-}
-
-macro_rules! next {
-    ($($name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {$(
-        #[doc = concat!("The next `", stringify!($name), "`.")]
-        ///
-        /// # Safety
-        /// As in C.
-        #[inline]
-        pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
-            static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-            let found = match FOUND.load(Ordering::Relaxed) {
-                found if found.is_null() => find(concat!(stringify!($name), "\0"), &FOUND),
-                found => found,
-            };
-            if found.is_null() {
-                crate::engine::set_errno(libc::ENOSYS);
-                return Missing::VALUE;
-            }
-            // SAFETY: the C library's function of this name is of this type.
-            let function: unsafe extern "C-unwind" fn($($type),*) -> $result = unsafe { core::mem::transmute(found) };
-            // SAFETY: the caller's promise is the one that the function asks for.
-            unsafe { function($($argument),*) }
-        }
-    )*};
-}
-
-#[cold]
-fn find(name: &str, place: &AtomicPtr<c_void>) -> *mut c_void {
-    // SAFETY: the name ends with a zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
-    place.store(found, Ordering::Relaxed);
-    found
-}
-
 // The last argument of the first four is there if the flags say so; what takes it looks at it then only.
-next! {
+nonic_neighbour::next! {
     open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
@@ -158,11 +102,8 @@ next! {
 /// # Safety
 /// As in C.
 pub(crate) unsafe fn _exit(status: c_int) -> ! {
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-    let found = match FOUND.load(Ordering::Relaxed) {
-        found if found.is_null() => find("_exit\0", &FOUND),
-        found => found,
-    };
+    static NEXT: nonic_neighbour::Next = nonic_neighbour::Next::new(c"_exit");
+    let found = NEXT.address();
     if !found.is_null() {
         // SAFETY: the C library's function of this name is of this type.
         let function: unsafe extern "C" fn(c_int) -> ! = unsafe { core::mem::transmute(found) };

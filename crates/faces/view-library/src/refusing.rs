@@ -4,8 +4,8 @@
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
 use libc::mode_t;
+use nonic_neighbour::fail;
 
-use crate::engine::fail;
 use crate::place::{Place, lead, may_be_ours};
 use crate::real;
 
