@@ -66,6 +66,7 @@ mod user;
 mod user_file;
 mod userfault;
 mod virtual_memory;
+mod wire_socket;
 
 pub use address_file::{AddressFile, Reserve, Rights, Sharing, sparse_data};
 pub use area_flags::{AreaAdvice, area_advice, grows_down, is_locked, lock_pages, refuses_new_code};
@@ -177,4 +178,8 @@ pub use userfault::{Reach, Userfault};
 pub use virtual_memory::{
     AreaName, Backing, FileIdentity, MemoryArea, PAGE, file_identity, find_area, is_system_v,
     pages_in_memory, shared_file_of, touch_pages,
+};
+pub use wire_socket::{
+    DATAGRAM_RUN_MAX, DATAGRAM_SEGMENTS_MAX, DatagramBatch, DatagramHeader, DatagramRoute, RunSent,
+    WireSocket,
 };
