@@ -1,0 +1,193 @@
+//! Packets that came to the wrong process of the user.
+//!
+//! All processes of a user share UDP port 4791 of an address (`SO_REUSEPORT`), and the kernel gives a packet to one of them by its
+//! addresses and ports, which say nothing of queue pairs: packets of one host all go to the same. A filter on the queue-pair number
+//! (`SO_ATTACH_REUSEPORT_CBPF`) would have to name sockets by their place in the group, which changes whenever one ends, and no process
+//! knows the others' places. So whoever gets a packet looks at its number and hands it to the process that holds the block of numbers
+//! it is in, over a Unix socket with the block's name. One that ends takes its names with it, and the kernel gives its part of the packets to
+//! those that are left; what was on its way is lost, and sent again.
+//!
+//! Both sides ask the kernel whether the other is of the same user, and have nothing to do with anybody else.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nonic_protocol::QpNumber;
+use nonic_roce::HostAddress;
+use nonic_sys::{AsFd, Epoll, PacketSocket, Received, Seldom, effective_user, listen_abstract};
+
+use crate::incoming::{Arrival, Taken};
+use crate::station::{Location, Station};
+
+/// Version of what is said over these sockets.
+const VERSION: u32 = 1;
+/// Queue-pair numbers of a block.
+const BLOCK: u32 = 1 << 12;
+/// The number of the queue pair that management datagrams are for.
+const MANAGEMENT: u32 = 1;
+/// Processes that hand packets to this one, at most.
+const GIVERS_MAX: usize = 256;
+/// Messages that one of them has taken in at a time, at most.
+const MESSAGES_PER_LOOK: usize = 64;
+/// How long a name that nobody has is not asked for again.
+const NOBODY: Duration = Duration::from_millis(5);
+/// What stands in front of a datagram: addresses, ports, marks.
+const HEAD: usize = 16 + 16 + 4 + 2 + 2 + 2;
+/// A message.
+const MESSAGE: usize = HEAD + 4096 + 256;
+
+/// What packets a process takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Share {
+    /// Those for 4,096 queue pairs: the block's number.
+    Block(u32),
+    /// Those for queue pair 1, the connection manager's.
+    Management,
+}
+
+impl Share {
+    /// Whose part a queue pair is.
+    pub fn of(number: QpNumber) -> Self {
+        if number.0 == MANAGEMENT { Self::Management } else { Self::Block(number.0 / BLOCK) }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Block(block) => format!("nonic-wire.{VERSION}/block/{block}"),
+            Self::Management => format!("nonic-wire.{VERSION}/management"),
+        }
+    }
+}
+
+/// A process that packets are handed to.
+#[derive(Debug)]
+struct Taker {
+    socket: Option<PacketSocket>,
+    asked_at: Instant,
+}
+
+/// Who hands packets to this engine, and to whom it does.
+#[derive(Debug)]
+pub(crate) struct Handing {
+    givers: Vec<PacketSocket>,
+    /// No more than there are shares.
+    takers: HashMap<Share, Taker>,
+    buffer: Vec<u8>,
+}
+
+static NAME_TAKEN: Seldom = Seldom::new();
+
+impl Handing {
+    pub(crate) fn new() -> Self {
+        Self { givers: Vec::new(), takers: HashMap::new(), buffer: vec![0; MESSAGE] }
+    }
+
+    /// Hands a datagram to the process that has its queue pair, if there is one and it has room.
+    pub(crate) fn hand_on(&mut self, number: QpNumber, arrival: &Arrival, datagram: &[u8]) {
+        let share = Share::of(number);
+        let now = Instant::now();
+        let taker = self.takers.entry(share).or_insert_with(|| Taker { socket: find(share), asked_at: now });
+        if taker.socket.is_none() && now.duration_since(taker.asked_at) >= NOBODY {
+            *taker = Taker { socket: find(share), asked_at: now };
+        }
+        let Some(socket) = &taker.socket else { return };
+        let Some(message) = self.buffer.get_mut(..HEAD + datagram.len()) else { return };
+        message[..16].copy_from_slice(&arrival.station.address().gid());
+        message[16..32].copy_from_slice(&arrival.source.gid());
+        message[32..36].copy_from_slice(&arrival.station.location.interface.to_ne_bytes());
+        message[36..38].copy_from_slice(&arrival.source_port.to_ne_bytes());
+        message[38..40].copy_from_slice(&arrival.index.to_ne_bytes());
+        (message[40], message[41]) = (arrival.traffic_class, arrival.hop_limit);
+        message[HEAD..].copy_from_slice(datagram);
+        if let Err(error) = socket.send(message, &[])
+            && error.kind() != std::io::ErrorKind::WouldBlock
+        {
+            *taker = Taker { socket: None, asked_at: now };
+        }
+    }
+
+    /// Takes what was handed to this engine; whether there was something.
+    pub(crate) fn receive(
+        &mut self,
+        epoll: &Epoll,
+        stations: &[Arc<Station>],
+        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+    ) -> bool {
+        let mut worked = false;
+        let buffer = &mut self.buffer;
+        self.givers.retain(|giver| {
+            for _ in 0..MESSAGES_PER_LOOK {
+                match giver.receive_bytes(buffer) {
+                    Received::Message(length, _) => {
+                        worked = true;
+                        if let Some((arrival, datagram)) = read(stations, &mut buffer[..length]) {
+                            // What was handed on is not handed on again: nothing goes in circles.
+                            take(&arrival, datagram);
+                        }
+                    }
+                    Received::Nothing => break,
+                    Received::HungUp => {
+                        epoll.remove(giver.as_fd());
+                        return false;
+                    }
+                }
+            }
+            true
+        });
+        worked
+    }
+
+    /// Takes in those who want to hand packets to this engine.
+    pub(crate) fn welcome(&mut self, listener: &PacketSocket, epoll: &Epoll) {
+        while let Ok(giver) = listener.accept() {
+            let is_own = giver.peer().is_ok_and(|peer| peer.uid == effective_user());
+            if is_own && self.givers.len() < GIVERS_MAX && epoll.add(giver.as_fd(), 0).is_ok() {
+                self.givers.push(giver);
+            }
+        }
+    }
+}
+
+/// A socket with the name of a share, under which others find this process; `None` if another has it.
+pub(crate) fn listener(share: Share) -> Option<PacketSocket> {
+    let listener = listen_abstract(&share.name());
+    if let Err(error) = &listener
+        && share != Share::Management
+        && let Some(unsaid) = NAME_TAKEN.turn()
+    {
+        tracing::warn!(
+            name = share.name(), %error, unsaid,
+            "packets that come to another process of this user are not handed on to this one"
+        );
+    }
+    let listener = listener.ok()?;
+    listener.refuse_descriptors();
+    Some(listener)
+}
+
+/// Connects to whoever takes a share, if that is a process of this user.
+fn find(share: Share) -> Option<PacketSocket> {
+    let socket = PacketSocket::connect_abstract(&share.name()).ok()?;
+    let is_own = socket.peer().is_ok_and(|peer| peer.uid == effective_user());
+    is_own.then_some(socket)
+}
+
+/// A message that was handed on. Only what came to an address that this engine is at, too, concerns it.
+fn read<'a>(stations: &[Arc<Station>], message: &'a mut [u8]) -> Option<(Arrival, &'a mut [u8])> {
+    let (head, datagram) = message.split_at_mut_checked(HEAD)?;
+    let gid = |at: usize| head[at..at + 16].try_into().ok().map(HostAddress::of_gid);
+    let interface = u32::from_ne_bytes(head[32..36].try_into().ok()?);
+    let location = Location { address: gid(0)?, interface };
+    let station = stations.iter().find(|station| station.location == location)?;
+    let number = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
+    let arrival = Arrival {
+        station: Arc::clone(station),
+        source: gid(16)?,
+        source_port: number(36),
+        index: number(38),
+        traffic_class: head[40],
+        hop_limit: head[41],
+    };
+    Some((arrival, datagram))
+}

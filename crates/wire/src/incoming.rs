@@ -1,0 +1,66 @@
+//! Datagrams that came: where from, and the packet in each, whose check is looked at before anything else is believed.
+
+use std::sync::Arc;
+
+use nonic_protocol::QpNumber;
+use nonic_roce::{Envelope, GLOBAL_HEADER, HostAddress, Malformed, Packet};
+
+use crate::station::{Station, envelope};
+
+/// A datagram that came.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// Where it came to.
+    pub station: Arc<Station>,
+    /// Who sent it, as its header of IP says.
+    pub source: HostAddress,
+    pub(crate) source_port: u16,
+    /// Traffic class; of IPv4 the type of service. Its last two bits tell of congestion (RFC 3168).
+    pub traffic_class: u8,
+    /// Hop limit; of IPv4 the time to live.
+    pub hop_limit: u8,
+    /// Where among datagrams that came as one.
+    pub(crate) index: u16,
+}
+
+/// Whose a datagram is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It was taken, or dropped.
+    Taken,
+    /// No queue pair of this engine's has this number: it is another process's, or nobody's.
+    Elsewhere,
+}
+
+impl Arrival {
+    /// The queue pair that a datagram is for, before its check is looked at. `None`: it is too short for a packet.
+    pub fn destination(datagram: &[u8]) -> Option<QpNumber> {
+        let [first, second, third] = *datagram.get(5..8)? else { return None };
+        Some(QpNumber(u32::from_be_bytes([0, first, second, third])))
+    }
+
+    /// Reads a datagram: the packet, its payload, and the headers it had. Of IPv4 the number that the datagram had is not told to who
+    /// receives: it is 0, or its place in a run, and otherwise is found from the check, which then guards less.
+    pub fn read<'a>(&self, datagram: &'a [u8]) -> Result<(Packet, &'a [u8], Envelope), Malformed> {
+        let envelope = |index| envelope(self.source, self.station.address(), self.source_port, index);
+        let mut likely = envelope(usize::from(self.index)).ok_or(Malformed::Check)?;
+        let mut read = Packet::receive(&likely, datagram);
+        if read == Err(Malformed::Check)
+            && let Some(found) = likely.identify(datagram)
+        {
+            likely = found;
+            read = Packet::receive(&likely, datagram);
+        }
+        read.map(|(packet, payload)| (packet, payload, likely))
+    }
+
+    /// Whether a router met congestion with it.
+    pub fn met_congestion(&self) -> bool {
+        self.traffic_class & 3 == 3
+    }
+
+    /// The header that stands in front of a datagram of so many bytes in the receive that takes it.
+    pub fn global_header(&self, envelope: &Envelope, datagram: &[u8]) -> [u8; GLOBAL_HEADER] {
+        envelope.global_header(self.traffic_class, self.hop_limit, datagram.len() as u16)
+    }
+}

@@ -1,0 +1,106 @@
+//! Packets on their way out, gathered into runs: datagrams of one length to one host, which the kernel takes in one call.
+
+use std::sync::Arc;
+
+use nonic_roce::{ICRC_LENGTH, Icrc, PORT, Packet};
+use nonic_sys::{DATAGRAM_RUN_MAX, DATAGRAM_SEGMENTS_MAX};
+
+use crate::station::{Route, Station, envelope};
+
+/// What came of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It is in the run.
+    Pushed,
+    /// The kernel has no room for what was pushed before.
+    NoRoom,
+    /// Its bytes could not be had, or no packet goes this way.
+    Gone,
+}
+
+/// A run that is being gathered.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    bytes: Vec<u8>,
+    /// Length of each datagram but the last.
+    segment: usize,
+    count: usize,
+    /// The last one was shorter: nothing follows it.
+    is_closed: bool,
+    way: Option<(Arc<Station>, Route)>,
+}
+
+impl Outgoing {
+    /// Adds a packet with so many bytes of payload, which `fill` puts into their place: false if they cannot be had. The check is
+    /// over what was put there. Sends what was gathered before if the packet does not go with it.
+    pub fn push(
+        &mut self,
+        station: &Arc<Station>,
+        route: &Route,
+        packet: &Packet,
+        payload: u32,
+        fill: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Pushed {
+        let headers = packet.headers(payload);
+        let (head, padding, payload) = (headers.as_slice(), headers.padding(), payload as usize);
+        let length = head.len() + payload + padding.len() + ICRC_LENGTH;
+        if !self.goes_with(station, route, length) && !self.flush() {
+            return Pushed::NoRoom;
+        }
+        let Some(envelope) = envelope(station.address(), route.to, PORT, self.count) else {
+            return Pushed::Gone;
+        };
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(head);
+        self.bytes.resize(start + head.len() + payload, 0);
+        let place = &mut self.bytes[start + head.len()..];
+        if payload > 0 && !fill(place) {
+            self.bytes.truncate(start);
+            return Pushed::Gone;
+        }
+        self.bytes.extend_from_slice(padding);
+        let mut check = Icrc::begin(&envelope, length - ICRC_LENGTH, head);
+        check.update(&self.bytes[start + head.len()..]);
+        self.bytes.extend_from_slice(&check.finish());
+        if self.count == 0 {
+            self.segment = length;
+            self.way = Some((Arc::clone(station), *route));
+        }
+        self.count += 1;
+        self.is_closed = length < self.segment;
+        Pushed::Pushed
+    }
+
+    /// Whether a datagram of so many bytes may follow.
+    fn goes_with(&self, station: &Arc<Station>, route: &Route, length: usize) -> bool {
+        let Some((known, way)) = &self.way else { return true };
+        Arc::ptr_eq(known, station)
+            && way == route
+            && !self.is_closed
+            && length <= self.segment
+            && self.count < DATAGRAM_SEGMENTS_MAX
+            && self.bytes.len() + length <= DATAGRAM_RUN_MAX
+            && station.sends_runs()
+    }
+
+    /// Whether nothing waits to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Sends what was gathered; false if there is no room, and then it is kept.
+    pub fn flush(&mut self) -> bool {
+        let Some((station, route)) = &self.way else { return true };
+        if !station.send(route, &self.bytes, self.segment) {
+            return false;
+        }
+        self.forget();
+        true
+    }
+
+    /// Forgets what was gathered.
+    pub fn forget(&mut self) {
+        self.bytes.clear();
+        (self.count, self.is_closed, self.way) = (0, false, None);
+    }
+}

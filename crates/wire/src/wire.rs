@@ -1,0 +1,138 @@
+//! All that one engine has on the wire.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use nonic_sys::{AsFd, BorrowedFd, DatagramBatch, Epoll, PacketSocket};
+
+use crate::handing::{Handing, Share, listener};
+use crate::incoming::{Arrival, Taken};
+use crate::outgoing::Outgoing;
+use crate::station::{Location, OpenError, Station, host_address};
+
+/// Buffers for packets on their way out that are kept for the next that needs one.
+const SPARE_MAX: usize = 8;
+
+/// The stations of an engine, and what comes to them. Nothing is open until somebody asks for a station.
+#[derive(Debug)]
+pub struct Wire {
+    stations: RwLock<Arc<Vec<Arc<Station>>>>,
+    incoming: Mutex<Incoming>,
+    /// Under whose names others find this process. Nothing else is locked while this is.
+    listeners: Mutex<Vec<PacketSocket>>,
+    spare: Mutex<Vec<Outgoing>>,
+    epoll: Epoll,
+}
+
+#[derive(Debug)]
+struct Incoming {
+    batch: DatagramBatch,
+    handing: Handing,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Wire {
+    /// Without a station.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            stations: RwLock::default(),
+            incoming: Mutex::new(Incoming { batch: DatagramBatch::default(), handing: Handing::new() }),
+            listeners: Mutex::new(Vec::new()),
+            spare: Mutex::new(Vec::new()),
+            epoll: Epoll::new()?,
+        })
+    }
+
+    /// The stations.
+    pub fn stations(&self) -> Arc<Vec<Arc<Station>>> {
+        Arc::clone(&self.stations.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The station at a location, which is opened if it is not there; whether it was.
+    pub fn station(&self, location: Location) -> Result<(Arc<Station>, bool), OpenError> {
+        let find = |stations: &[Arc<Station>]| {
+            stations.iter().find(|station| station.location == location).map(Arc::clone)
+        };
+        if let Some(station) = find(&self.stations()) {
+            return Ok((station, false));
+        }
+        let mut stations = self.stations.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(station) = find(&stations) {
+            return Ok((station, false));
+        }
+        let station = Station::open(location)?;
+        let address = crate::station::ip_address(location.address);
+        self.epoll.add(station.as_fd(), 0).map_err(|error| OpenError::Refused { address, error })?;
+        let mut all = Vec::clone(&stations);
+        all.push(Arc::clone(&station));
+        *stations = Arc::new(all);
+        tracing::info!(%address, port = nonic_roce::PORT, "a UDP socket for RoCEv2 is open");
+        Ok((station, true))
+    }
+
+    /// Takes packets of a share that come to other processes of this user, too, from now on. False: another process does.
+    pub fn claim(&self, share: Share) -> bool {
+        let Some(listener) = listener(share) else { return false };
+        let is_watched = self.epoll.add(listener.as_fd(), 0).is_ok();
+        lock(&self.listeners).push(listener);
+        is_watched
+    }
+
+    /// Takes what has come, as far as it is there at once, and gives each datagram to `take`. What is not this engine's is handed
+    /// to whose it is. Whether something had come.
+    pub fn receive(&self, take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken) -> bool {
+        let mut incoming = lock(&self.incoming);
+        let Incoming { batch, handing } = &mut *incoming;
+        let stations = self.stations();
+        let mut worked = false;
+        for station in stations.iter() {
+            let count = station.socket().receive(batch, |header, bytes| {
+                let mut arrival = Arrival {
+                    station: Arc::clone(station),
+                    source: host_address(header.from.ip()),
+                    source_port: header.from.port(),
+                    traffic_class: header.traffic_class,
+                    hop_limit: header.hop_limit,
+                    index: 0,
+                };
+                for datagram in bytes.chunks_mut(header.segment.max(1)) {
+                    if take(&arrival, datagram) == Taken::Elsewhere
+                        && let Some(number) = Arrival::destination(datagram)
+                    {
+                        handing.hand_on(number, &arrival, datagram);
+                    }
+                    arrival.index = arrival.index.wrapping_add(1);
+                }
+            });
+            worked |= count > 0;
+        }
+        for listener in lock(&self.listeners).iter() {
+            handing.welcome(listener, &self.epoll);
+        }
+        worked | handing.receive(&self.epoll, &stations, take)
+    }
+
+    /// An empty buffer for packets on their way out.
+    pub fn outgoing(&self) -> Outgoing {
+        lock(&self.spare).pop().unwrap_or_default()
+    }
+
+    /// Takes it back.
+    pub fn put_back(&self, mut outgoing: Outgoing) {
+        outgoing.forget();
+        let mut spare = lock(&self.spare);
+        if spare.len() < SPARE_MAX {
+            spare.push(outgoing);
+        }
+    }
+}
+
+impl AsFd for Wire {
+    /// Readable while something waits to be taken.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
