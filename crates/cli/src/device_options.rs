@@ -76,6 +76,14 @@ pub(crate) struct DeviceOptions {
     #[arg(long, value_name = "WHEN")]
     rest: Option<When>,
 
+    /// Whether the program's queue pairs may have peers on other hosts, by RoCEv2 [NONIC_WIRE, default auto]
+    ///
+    /// auto: UDP port 4791 of an address is opened when the program gives a queue pair, or an address handle, the address of
+    /// another host or network namespace. roce: the same; besides, queue pairs of datagrams take what other hosts send from the
+    /// beginning, and the port is an Ethernet port unless --link-layer says otherwise. off: nothing is opened.
+    #[arg(long, value_name = "WHEN")]
+    wire: Option<Wire>,
+
     /// Messages of the device on standard error, down to LEVEL [NONIC_LOG, default warn]
     #[arg(long, value_name = "LEVEL")]
     log: Option<LogLevel>,
@@ -123,6 +131,14 @@ enum Switch {
     Off,
 }
 
+/// What goes to other hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Wire {
+    Off,
+    Auto,
+    Roce,
+}
+
 /// When something is done that the device decides by itself otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum When {
@@ -157,6 +173,7 @@ impl DeviceOptions {
         set("NONIC_ADOPT", self.adopt.map(word));
         set("NONIC_FORK_COPY", self.fork_copy.map(|bytes| bytes.to_string()));
         set("NONIC_REST", self.rest.map(word));
+        set("NONIC_WIRE", self.wire.map(word));
         set("NONIC_LOG", self.log.map(word));
         set("NONIC_PTRACE", self.allow_ptrace.then(|| "any".to_owned()));
         set("NONIC_TRUST", self.trust.clone());
@@ -178,6 +195,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         "NONIC_FORK_COPY" => parse_size(value).err(),
         "NONIC_ADOPT" => complaint_about_choice::<When>(value),
         "NONIC_REST" => complaint_about_choice::<When>(value),
+        "NONIC_WIRE" => complaint_about_choice::<Wire>(value),
         "NONIC_TIER" => complaint_about_choice::<Tier>(value),
         "NONIC_EXPRESS" => complaint_about_choice::<Switch>(value),
         "NONIC_LOG" => complaint_about_choice::<LogLevel>(value),

@@ -83,6 +83,7 @@ fn each_device_flag_sets_its_variable_and_no_other() {
         (&["--adopt", "never"], "NONIC_ADOPT=never"),
         (&["--fork-copy", "100G"], "NONIC_FORK_COPY=107374182400"),
         (&["--rest", "never"], "NONIC_REST=never"),
+        (&["--wire", "roce"], "NONIC_WIRE=roce"),
         (&["--log", "debug"], "NONIC_LOG=debug"),
         (&["--allow-ptrace"], "NONIC_PTRACE=any"),
         (&["--trust", "root,7"], "NONIC_TRUST=root,7"),

@@ -23,6 +23,17 @@ pub enum RestPolicy {
     Never,
 }
 
+/// Whether queue pairs may have peers on other hosts, by RoCEv2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WirePolicy {
+    /// Never: no socket is opened.
+    Off,
+    /// When a program gives a queue pair the address of another host.
+    Auto,
+    /// The same; besides, queue pairs of datagrams take what other hosts send, and the port says that it is Ethernet.
+    Roce,
+}
+
 /// Settings of an engine and its devices. Those of the engine that a process shares are read from `NONIC_*` once, when the first device
 /// is listed or opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +71,9 @@ pub struct Config {
     /// `NONIC_REST`: when the rings of peers that say nothing are looked at no more until they call: `auto` (default), `always`,
     /// `never`.
     pub rest: RestPolicy,
+    /// `NONIC_WIRE`: whether queue pairs may have peers on other hosts, by RoCEv2: `off`, `auto` (default), or `roce`, where queue
+    /// pairs of datagrams listen from the beginning and the port is an Ethernet port unless `NONIC_LINK_LAYER` says otherwise.
+    pub wire: WirePolicy,
 }
 
 impl Default for Config {
@@ -78,6 +92,7 @@ impl Default for Config {
             trusted_users: TrustedUsers::default(),
             cache_seed: 0,
             rest: RestPolicy::Auto,
+            wire: WirePolicy::Auto,
         }
     }
 }
@@ -107,6 +122,16 @@ impl Config {
             (!value.is_empty() && value.len() <= 48 && value.chars().all(plain)).then(|| {
                 config.device_name = value.to_owned();
             })
+        });
+        take("NONIC_WIRE", &mut |value| {
+            config.wire = match value.to_ascii_lowercase().as_str() {
+                "off" => WirePolicy::Off,
+                "auto" => WirePolicy::Auto,
+                "roce" => WirePolicy::Roce,
+                _ => return None,
+            };
+            config.ethernet = config.wire == WirePolicy::Roce;
+            Some(())
         });
         take("NONIC_LINK_LAYER", &mut |value| {
             config.ethernet = match value.to_ascii_lowercase().as_str() {
@@ -226,6 +251,7 @@ mod tests {
             ("NONIC_TRUST", "root,7"),
             ("NONIC_CACHE_SEED", "18446744073709551615"),
             ("NONIC_REST", "Always"),
+            ("NONIC_WIRE", "Off"),
         ]);
         let expected = Config {
             devices: 3,
@@ -241,8 +267,17 @@ mod tests {
             trusted_users: TrustedUsers::parse("0,7").unwrap(),
             cache_seed: u64::MAX,
             rest: RestPolicy::Always,
+            wire: WirePolicy::Off,
         };
         assert_eq!(config, expected);
+    }
+
+    #[test]
+    fn a_port_on_the_wire_is_ethernet_unless_told_otherwise() {
+        let layer = |pairs: &[(&str, &str)]| with(pairs).ethernet;
+        assert!(layer(&[("NONIC_WIRE", "roce")]));
+        assert!(!layer(&[("NONIC_WIRE", "roce"), ("NONIC_LINK_LAYER", "infiniband")]));
+        assert!(!layer(&[("NONIC_WIRE", "auto")]));
     }
 
     #[test]
@@ -264,6 +299,7 @@ mod tests {
             ("NONIC_CACHE_SEED", "-1"),
             ("NONIC_CACHE_SEED", "random"),
             ("NONIC_REST", "often"),
+            ("NONIC_WIRE", "tcp"),
             ("NONIC_TRUST", "65534"),
             ("NONIC_TRUST", "no such user"),
         ] {

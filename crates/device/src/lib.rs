@@ -44,6 +44,8 @@ mod shared_receive_queue;
 mod surroundings;
 mod turns;
 mod wait_bell;
+mod wire_address;
+mod wired;
 mod zone;
 
 pub use async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
@@ -51,7 +53,7 @@ pub use completion_channel::CompletionChannel;
 pub use completion_queue::{
     BatchError, CompletionObserver, CompletionQueue, CompletionQueueOptions, Moderation, Stamp, raw_clock_ns,
 };
-pub use config::{Config, RestPolicy};
+pub use config::{Config, RestPolicy, WirePolicy};
 pub use context::Context;
 pub use counted::counters_of_user;
 pub use device::{Device, devices, devices_with};

@@ -4,14 +4,12 @@ use std::time::Instant;
 
 use nonic_memory::{Access, Key, SharedSlice};
 use nonic_protocol::{
-    AffiliatedError, Arrived, AtomicChange, BaseHeader, Direct, Event, Extent, Happening, LocalTurn, Message,
-    NotChanged, Operation, Outcome, QpNumber, QpType, QueueName, ReadPushed, Receive, RemoteRange, SendPull,
-    Slot, SrqNumber, Status, Step, Surroundings,
+    Arrived, AtomicChange, BaseHeader, Direct, Event, Extent, Happening, LocalTurn, Message, NotChanged,
+    Operation, Outcome, QpNumber, QpType, QueueName, ReadPushed, Receive, RemoteRange, SendPull, Slot,
+    SrqNumber, Status, Step, Surroundings,
 };
 use nonic_transport::FRAGMENT;
 
-use crate::async_event::AsyncEventKind;
-use crate::queue_pair::ReceivesFrom;
 use crate::queue_pair::{Arrival, Inner, Path, QueuePair};
 use crate::requester::{cut, gathered};
 
@@ -203,15 +201,15 @@ impl Surroundings<Path, Instant> for &QueuePair {
     }
 
     fn takes_result(&self, connection: &Inner, number: u64) -> bool {
-        self.can_place_result(connection, number)
+        self.can_place_result(&connection.send, number)
     }
 
     fn place_answer(&mut self, connection: &Inner, offset: u32, arrival: Arrival<'_>) -> bool {
-        self.copy_response(connection, offset as usize, arrival.bytes)
+        self.place_result(&connection.send, connection.send.finished, offset as usize, arrival.bytes)
     }
 
     fn place_old(&mut self, connection: &Inner, old: u64) -> bool {
-        self.copy_response(connection, 0, SharedSlice::of_private(&mut old.to_ne_bytes()))
+        self.place_result(&connection.send, connection.send.finished, 0, &old.to_ne_bytes()[..])
     }
 
     fn take_turn(&mut self, operation: &Operation) -> LocalTurn {
@@ -240,11 +238,11 @@ impl Surroundings<Path, Instant> for &QueuePair {
 
     #[inline]
     fn take_receive(&mut self, connection: &mut Inner) -> Option<Receive> {
-        self.first_receive(connection)
+        self.first_receive(&mut connection.receives)
     }
 
     fn give_back_receive(&mut self, connection: &mut Inner, receive: Receive) {
-        self.put_receive_back(connection, receive);
+        self.put_receive_back(&mut connection.receives, receive);
     }
 
     fn has_receive(&self, connection: &Inner) -> bool {
@@ -262,7 +260,10 @@ impl Surroundings<Path, Instant> for &QueuePair {
 
     #[inline]
     fn request_ended(&mut self, connection: &mut Inner, number: u64, status: Status) {
-        self.end_request(connection, number, status);
+        self.tell_request_ended(&connection.send, number, status);
+        if connection.send.tells_end && connection.send.is_empty() {
+            self.tell_end(connection);
+        }
     }
 
     fn receive_failed(&mut self, receive: &Receive, status: Status) {
@@ -271,19 +272,11 @@ impl Surroundings<Path, Instant> for &QueuePair {
 
     #[inline]
     fn receive_filled(&mut self, id: u64, base: BaseHeader, arrived: Arrived) {
-        self.complete_message(id, base, arrived);
+        self.complete_message(id, base.source, arrived);
     }
 
     fn raise(&mut self, event: Event) {
-        QueuePair::raise(
-            self,
-            match event {
-                Event::CommunicationEstablished => AsyncEventKind::CommunicationEstablished,
-                Event::SendQueueDrained => AsyncEventKind::SendQueueDrained,
-                Event::Affiliated(AffiliatedError::InvalidRequest) => AsyncEventKind::QpRequestError,
-                Event::Affiliated(AffiliatedError::AccessViolation) => AsyncEventKind::QpAccessError,
-            },
-        );
+        self.raise_event(event);
     }
 
     fn withdraw(&mut self) {
@@ -291,9 +284,7 @@ impl Surroundings<Path, Instant> for &QueuePair {
     }
 
     fn was_flushed(&mut self) {
-        if matches!(self.receives_from, ReceivesFrom::Shared(_)) {
-            QueuePair::raise(self, AsyncEventKind::QpLastWqeReached);
-        }
+        self.tell_flushed();
     }
 
     fn failed(&mut self) {

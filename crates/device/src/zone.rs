@@ -115,6 +115,7 @@ impl Zone {
         if !self.users.acquire() {
             return Err(CreateError::Closed);
         }
+        self.context.engine_owner().be_reached_from(self.context.port_state(), &vector);
         Ok(Arc::new(AddressHandle { zone: Arc::clone(self), vector, used: UseCount::default() }))
     }
 }

@@ -276,6 +276,11 @@ impl SendQueue {
         self.inline = inline;
     }
 
+    /// The inline bytes of a request.
+    pub fn inline_bytes(&self, number: u64, capabilities: &Capabilities) -> &[u8] {
+        &self.inline[self.inline_range(number, capabilities)]
+    }
+
     /// Where among the inline bytes of all slots those of one are.
     pub fn inline_range(&self, number: u64, capabilities: &Capabilities) -> core::ops::Range<usize> {
         let place = self.place(number);

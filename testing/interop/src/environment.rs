@@ -131,6 +131,11 @@ impl Place {
         self
     }
 
+    /// The network it is in, if it has one of its own.
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
+    }
+
     /// What becomes of registered memory here, if that is said.
     pub fn pages(&self) -> Option<Pages> {
         self.environment.pages

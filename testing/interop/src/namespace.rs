@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::program::{Program, Running};
-use crate::suite::{Verdict, skipped};
+use crate::suite::{Verdict, failed, skipped};
 use crate::toolbox::{is_root, program};
 
 /// Lives as long as the process that holds it open, which dies with this value.
@@ -25,6 +25,49 @@ impl Namespace {
              IP address add {six}/64 dev one nodad && IP link set one up && IP link set other up"
         ))
     }
+
+    /// Two that a pair of virtual Ethernet interfaces joins: the first has [`Self::ADDRESSES`], the second [`Self::FAR_ADDRESSES`], and
+    /// packets of up to `mtu` bytes go between them. Needs root.
+    pub fn joined(mtu: u32) -> Verdict<[Self; 2]> {
+        if !is_root() {
+            return skipped("needs root, to join two network namespaces");
+        }
+        // Without it an address may be used at once.
+        let no_detection =
+            "for kind in all default; do echo 0 > /proc/sys/net/ipv6/conf/$kind/accept_dad; done";
+        let near = Self::after(&format!("{no_detection} && IP link set lo up"))?;
+        let up = |name: &str, [four, six]: [&str; 2]| {
+            format!(
+                "IP address add {four}/24 dev {name} && IP address add {six}/64 dev {name} nodad && \
+                 IP link set {name} mtu {mtu} up"
+            )
+        };
+        let far = Self::after(&format!(
+            "{no_detection} && IP link set lo up && IP link add far type veth peer name near netns {} && {}",
+            near.holder.id(),
+            up("far", Self::FAR_ADDRESSES)
+        ))?;
+        near.shell(&up("near", Self::ADDRESSES))?;
+        // The kernel may take a second to notice that an interface has its carrier, and until then IPv6 has no route.
+        for (namespace, name) in [(&near, "near"), (&far, "far")] {
+            let is_up = format!("IP link show {name} | grep -q 'state UP'");
+            namespace.shell(&format!("until {is_up}; do sleep 0.02; done"))?;
+        }
+        Ok([near, far])
+    }
+
+    /// Runs a line of the shell in it, as root; `IP` and `TC` stand for the programs.
+    pub fn shell(&self, line: &str) -> Verdict {
+        let line = line.replace("IP", &program("ip")?.display().to_string());
+        let line = line.replace("TC", &program("tc")?.display().to_string());
+        let mut words = self.enter()?;
+        words.extend(["/bin/sh".into(), "-c".into(), line]);
+        let finished = Program::new(words).deadline(Duration::from_secs(30)).run()?;
+        if finished.succeeded() { Ok(()) } else { failed(finished.report()) }
+    }
+
+    /// The addresses of the second of two that are joined.
+    pub const FAR_ADDRESSES: [&str; 2] = ["10.77.0.2", "fd77::2"];
 
     /// The addresses of the interface.
     pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "fd77::1"];

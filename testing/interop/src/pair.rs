@@ -24,12 +24,23 @@ impl Pair {
 
     /// The same with each side in a place of its own.
     pub fn run_between(here: &Place, there: &Place, name: &str, arguments: &[String]) -> Verdict<Self> {
+        Self::run_at("127.0.0.1", here, there, name, arguments)
+    }
+
+    /// The same where the server's address, as seen from `there`, is another.
+    pub fn run_at(
+        address: &str,
+        here: &Place,
+        there: &Place,
+        name: &str,
+        arguments: &[String],
+    ) -> Verdict<Self> {
         let port = TcpPort::claim()?;
         let mut words = vec![program(name)?.display().to_string(), "-p".into(), port.number().to_string()];
         words.extend(arguments.iter().cloned());
         let mut server = here.nonic_run(words.clone())?.start()?;
         server.listens_on(port.number())?;
-        words.push("127.0.0.1".into());
+        words.push(address.into());
         let client = match there.nonic_run(words)?.run() {
             Ok(client) => client,
             Err(why) => {

@@ -61,6 +61,23 @@ pub fn is_listening(pid: u32, port: u16) -> bool {
     })
 }
 
+/// Whether somebody has this port of UDP in the network namespace of process `pid`.
+pub fn is_bound(pid: u32, port: u16) -> bool {
+    let has = |line: &str| {
+        line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&format!(":{port:04X}")))
+    };
+    ["udp", "udp6"].iter().any(|table| {
+        fs::read_to_string(format!("/proc/{pid}/net/{table}")).is_ok_and(|text| text.lines().skip(1).any(has))
+    })
+}
+
+/// Datagrams of UDP that have come to sockets in the network namespace of process `pid`.
+pub fn datagrams_of(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/net/snmp")).unwrap_or_default();
+    let numbers = text.lines().filter(|line| line.starts_with("Udp:")).nth(1);
+    numbers.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
 /// Whether somebody listens on this port of a space of the RDMA connection manager in the network namespace of process `pid`.
 pub fn is_offered(pid: u32, space: &str, port: u16) -> bool {
     fs::read_to_string(format!("/proc/{pid}/net/unix")).is_ok_and(|table| lists_service(&table, space, port))

@@ -19,6 +19,8 @@ use crate::engine::{Engine, Progress, lock};
 
 /// Tokens of the descriptors the agent waits on.
 pub(crate) const DOORBELL: u64 = 0;
+/// What comes by the wire.
+pub(crate) const WIRE: u64 = 1;
 /// First token of listening sockets.
 pub(crate) const LISTENERS: u64 = 1 << 32;
 /// First token of links.
@@ -55,6 +57,8 @@ struct Agent<'a> {
     /// Until when it is not asked again whether the program polls: foreigners wake the agent at any time, and between two polls
     /// it would take over.
     polled_until: Option<Instant>,
+    /// Something came by the wire.
+    wire_called: bool,
 }
 
 /// Runs until the engine stops.
@@ -74,6 +78,7 @@ pub(crate) fn run(engine: &Engine) {
         rung: true,
         called: true,
         polled_until: None,
+        wire_called: false,
     };
     let mut ready = Vec::new();
     while !engine.agent.stop.load(Ordering::SeqCst) {
@@ -116,7 +121,12 @@ impl Agent<'_> {
             if !self.rung && self.engine.has_waiter() {
                 return until_timer(None);
             }
+            if std::mem::take(&mut self.wire_called) && self.engine.wire_waits() {
+                // A program that polls takes what has come before the agent is awake; this one does something else.
+                self.engine.progress(usize::MAX);
+            }
             if self.program_polls(now) {
+                self.engine.arm_wire();
                 self.engine.agent.timed.store(true, Ordering::SeqCst);
                 // A program that asked for an event since then did not see the flag.
                 if self.engine.anyone_sleeps() {
@@ -188,6 +198,10 @@ impl Agent<'_> {
                 self.be_called();
                 let _ = self.engine.party().doorbell.take();
                 self.engine.party().calls.set_awake(Sleeper::Agent);
+            }
+            WIRE => {
+                self.wire_called = true;
+                self.be_called();
             }
             token if token >= NEWCOMERS => self.newcomer_called(token),
             token if token >= LINKS => {

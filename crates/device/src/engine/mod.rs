@@ -15,6 +15,7 @@ mod stream;
 mod tellings;
 mod waiter;
 mod windows;
+mod wires;
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,6 +40,7 @@ use self::tellings::Tellings;
 use self::waiter::Waiter;
 pub(crate) use self::waiter::{Awaited, Drive, Next, Turn};
 use self::windows::WindowTable;
+use self::wires::Wires;
 use crate::config::Config;
 use crate::error::{OpenError, asked};
 use crate::shared_receive_queue::Domains;
@@ -60,6 +62,7 @@ pub(crate) struct Engine {
     waiter: Waiter,
     tellings: Tellings,
     withheld: Withheld,
+    wires: Wires,
     pub(crate) agent: AgentThread,
 }
 
@@ -105,6 +108,7 @@ impl Engine {
             waiter: Waiter::default(),
             tellings: Tellings::default(),
             withheld: Withheld::default(),
+            wires: Wires::new(config.wire),
             agent: AgentThread::new(at_work)?,
             party,
         })

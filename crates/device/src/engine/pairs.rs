@@ -67,6 +67,7 @@ impl Engine {
                 return Err(CreateError::TooMany { what: "queue pair numbers", limit });
             };
             pairs.add_block(number, ordinal as u32);
+            self.claim_on_wire(number);
             let mut listeners = lock(&self.links.listeners);
             self.agent.epoll.add_once(socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
             listeners.push(Arc::new(socket));

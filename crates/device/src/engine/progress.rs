@@ -195,6 +195,7 @@ impl Engine {
             let most = if number < watched.own { MESSAGES_PER_POLL } else { FOREIGN_MESSAGES_PER_POLL };
             progress = progress | self.drain(link, driver, most, receives);
         }
+        progress = progress | self.look_at_wire(driver);
         if driver.resting.is_due(watched.links.len(), again) {
             self.let_rest(&mut watched, &mut driver.resting);
         }

@@ -243,6 +243,8 @@ impl Engine {
         let mut quiet = !self.party.calls.set_sleeping(sleeper);
         // Who drives right now does not see what is said: do not sleep.
         let said = self.of_watched(|link| quiet &= !link.set_sleeping(sleeper));
+        // What comes by the wire wakes the agent, whoever else sleeps.
+        self.arm_wire();
         quiet && said
     }
 

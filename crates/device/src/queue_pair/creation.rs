@@ -1,12 +1,12 @@
 //! How a queue pair is made, and what sizes it gets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use nonic_protocol::{Capabilities, QpType};
 use nonic_sys::BiasedMutex;
 
-use super::{Inner, QueuePair, QueuePairRequest, ReceivesFrom, Target};
+use super::{Core, QueuePair, QueuePairRequest, ReceivesFrom, Target};
 use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
 use crate::error::CreateError;
@@ -110,11 +110,12 @@ impl Zone {
                 express,
                 cookie: request.cookie,
                 observer: request.observer.clone(),
-                inner: BiasedMutex::new(Inner::new(&capabilities)),
+                inner: BiasedMutex::new(Core::new(&capabilities)),
                 async_events: EventAccount::default(),
                 destroyed: AtomicBool::new(false),
                 skips_own_multicast: AtomicBool::new(false),
                 witness,
+                datagram_way: Mutex::new(None),
             })
         });
         made.inspect_err(|_| users.iter().for_each(|user| user.release()))

@@ -92,7 +92,11 @@ impl QueuePair {
     }
 
     pub(crate) fn timer_fired(&self, now: Instant) {
-        self.lock().handle_time(&mut { self }, now);
+        let mut inner = self.lock();
+        if inner.is_wired() {
+            return self.wire_timer_fired(&mut inner, now);
+        }
+        inner.handle_time(&mut { self }, now);
     }
 
     /// The process behind a link is gone. The path stays: another link to the same process may still hold what it sent, and the
@@ -107,7 +111,12 @@ impl QueuePair {
     /// One of its completion queues overran.
     pub(crate) fn queue_overran(&self, queue: &Arc<CompletionQueue>) {
         if Arc::ptr_eq(&self.send_completions, queue) || self.receives_complete_to(queue) {
-            self.lock().fail(&mut { self });
+            let mut inner = self.lock();
+            if inner.is_wired() {
+                self.fail_on_wire(&mut inner);
+            } else {
+                inner.fail(&mut { self });
+            }
         }
     }
 }

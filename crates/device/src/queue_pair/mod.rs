@@ -1,6 +1,7 @@
 //! Queue pairs: creation, states, posting and the end. The rules are the protocol's, which finds `surroundings` around it; what its requester
 //! and responder do to memory stands in the folders of these names.
 
+mod core;
 mod creation;
 mod delivery;
 mod extended;
@@ -8,6 +9,7 @@ mod extended;
 mod posting;
 mod states;
 
+pub(crate) use self::core::{Carrier, Core, DatagramWay, Wired};
 pub(crate) use delivery::Arrival;
 pub use extended::OpenedQueuePair;
 pub(crate) use extended::ReceivesFrom;
@@ -15,7 +17,7 @@ use extended::Target;
 pub use posting::Posting;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use nonic_protocol::{Capabilities, Connection, Psn, QpAttributes, QpNumber, QpState, QpType};
@@ -92,12 +94,14 @@ pub struct QueuePair {
     pub(crate) express: bool,
     cookie: usize,
     observer: Option<Weak<dyn QueuePairObserver>>,
-    inner: BiasedMutex<Inner>,
+    inner: BiasedMutex<Core>,
     async_events: EventAccount,
     destroyed: AtomicBool,
     /// What it sends to a group it does not receive itself.
     pub(crate) skips_own_multicast: AtomicBool,
     pub(crate) witness: Witness,
+    /// Of datagrams to other hosts.
+    pub(crate) datagram_way: Mutex<Option<DatagramWay>>,
 }
 
 /// Where the peer is.
@@ -154,13 +158,14 @@ impl QueuePair {
     /// Whether a message of the peer has been taken since the queue pair became ready to receive.
     pub fn has_heard_peer(&self) -> bool {
         let inner = self.lock();
-        inner.responder.expected() != Psn(inner.attributes.receive_psn)
+        inner.hears_on_wire().unwrap_or(inner.responder.expected() != Psn(inner.attributes.receive_psn))
     }
 
     /// Whether no send request, and no receive of its own queue, is outstanding. What has completed is not, polled or not.
     pub fn idle(&self) -> (bool, bool) {
         let inner = self.lock();
-        let receives = inner.receives.length() == 0 && !inner.responder.is_receiving();
+        let receives =
+            inner.receives.length() == 0 && !inner.responder.is_receiving() && !inner.receives_on_wire();
         (inner.send.is_empty(), receives)
     }
 
@@ -182,7 +187,7 @@ impl QueuePair {
     }
 
     #[inline]
-    pub(crate) fn lock(&self) -> BiasedGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> BiasedGuard<'_, Core> {
         self.inner.lock()
     }
 
@@ -237,7 +242,7 @@ impl QueuePair {
             if inner.responder.stop().is_some() {
                 self.receive_is_over();
             }
-            *inner = Inner::new(&self.capabilities);
+            *inner = Core::new(&self.capabilities);
         }
         self.engine().party().segment.retire(self.witness.counters());
         self.engine().groups.forget(self.number);

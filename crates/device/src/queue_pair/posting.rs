@@ -6,7 +6,7 @@ use nonic_memory::Access;
 use nonic_protocol::{Happening, Operation, PostError, QpState, QpType, ReceiveRequest, SendRequest, Status};
 use nonic_sys::BiasedGuard;
 
-use super::{Inner, QueuePair};
+use super::{Core, QueuePair};
 use crate::program_memory::copy_inline;
 use crate::queue_pair::ReceivesFrom;
 
@@ -14,7 +14,7 @@ use crate::queue_pair::ReceivesFrom;
 #[derive(Debug)]
 pub struct Posting<'a> {
     pair: &'a QueuePair,
-    inner: BiasedGuard<'a, Inner>,
+    inner: BiasedGuard<'a, Core>,
 }
 
 impl Posting<'_> {
@@ -29,7 +29,8 @@ impl Posting<'_> {
         self.admits(request)?;
         let Self { pair, inner } = self;
         let freed = pair.engine().credits(pair.account).load(Ordering::Acquire);
-        if inner.send.has_room(&pair.capabilities, freed)
+        if !inner.is_wired()
+            && inner.send.has_room(&pair.capabilities, freed)
             && (pair.express_send(inner, request, |bytes| copy_inline(request, bytes))
                 || pair.express(inner, request))
         {
@@ -69,6 +70,9 @@ impl Posting<'_> {
     /// Starts what was posted.
     pub fn ring_doorbell(self) {
         let Self { pair, mut inner } = self;
+        if inner.is_wired() {
+            return pair.pump_wire(&mut inner);
+        }
         pair.engine().note_send();
         if inner.send.started == inner.send.posted
             && inner.state() == QpState::ReadyToSend

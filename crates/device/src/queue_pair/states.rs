@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 
 use nonic_memory::Access;
 use nonic_protocol::{
-    AttributeMask, Completion, CompletionOpcode, Happening, Psn, QpAttributes, QpState, QpType, Receive,
-    Responder, Status, check_transition,
+    AffiliatedError, AttributeMask, Completion, CompletionOpcode, Event, Happening, Psn, QpAttributes,
+    QpState, QpType, Receive, Responder, SendQueue, Status, check_transition,
 };
 use nonic_transport::QpSlot;
 
-use super::{Inner, QueuePair};
+use super::{Core, Inner, QueuePair};
+use crate::async_event::AsyncEventKind;
 use crate::completion_queue::SendCredit;
 use crate::error::ModifyError;
 use crate::limits::READS_MAX;
@@ -52,6 +53,10 @@ impl QueuePair {
                 }
                 return Ok(());
             }
+            QpState::Error if inner.is_wired() => {
+                self.stop_on_wire(&mut inner);
+                return Ok(());
+            }
             QpState::Error => {
                 // What was received was received: its sender is told first.
                 inner.answer(&mut { self });
@@ -60,10 +65,21 @@ impl QueuePair {
             }
             _ => {}
         }
+        self.stays_with_its_carrier(&inner, attributes, mask)?;
         inner.attributes.apply(attributes, mask);
         inner.attributes.state = to;
+        if from == QpState::Init && to == QpState::ReadyToReceive || mask.has(A::ADDRESS_VECTOR) {
+            self.find_wire(&mut inner);
+        }
+        if inner.is_wired() {
+            self.move_on_wire(&mut inner, from, to);
+            return Ok(());
+        }
         match (from, to) {
             (QpState::Init, QpState::ReadyToReceive) => {
+                if self.transport == QpType::UnreliableDatagram {
+                    self.engine().be_reached_from_anywhere(self.context().port_state());
+                }
                 inner.responder = Responder::new(Psn(inner.attributes.receive_psn));
                 // Looking for the peer now spares the first message the search; it may well not be there yet.
                 self.find_path(&mut inner);
@@ -150,7 +166,7 @@ impl QueuePair {
         self.engine().party().segment.publish(self.number, None);
     }
 
-    pub(super) fn reset(&self, inner: &mut Inner) {
+    pub(super) fn reset(&self, inner: &mut Core) {
         // What was received was received: its sender is told first.
         inner.answer(&mut { self });
         self.withdraw();
@@ -158,7 +174,7 @@ impl QueuePair {
         if inner.responder.stop().is_some() {
             self.receive_is_over();
         }
-        *inner = Inner::new(&self.capabilities);
+        *inner = Core::new(&self.capabilities);
         self.engine().credits(self.account).store(0, Ordering::Release);
         self.forget_completions();
     }
@@ -169,8 +185,9 @@ impl QueuePair {
     }
 
     /// A request has ended, which was `number`.
-    pub(crate) fn end_request(&self, inner: &mut Inner, number: u64, status: Status) {
-        let slot = inner.send.slot(number);
+    #[inline]
+    pub(crate) fn tell_request_ended(&self, send: &SendQueue, number: u64, status: Status) {
+        let slot = send.slot(number);
         let shown = slot.flags.signaled || self.signal_all || status != Status::Success;
         let (id, opcode, length) = (slot.id, slot.operation.completion_opcode(), slot.total as u32);
         if status != Status::Success {
@@ -178,10 +195,24 @@ impl QueuePair {
         }
         self.witness.sees(Happening::Completed { id, operation: opcode, status, bytes: length });
         if shown {
-            self.complete_send_request(inner, id, opcode, status, length);
+            self.complete_send_request(send, id, opcode, status, length);
         }
-        if inner.send.tells_end && inner.send.is_empty() {
-            self.tell_end(inner);
+    }
+
+    /// Raises an event that the rules of a connection bring about.
+    pub(crate) fn raise_event(&self, event: Event) {
+        self.raise(match event {
+            Event::CommunicationEstablished => AsyncEventKind::CommunicationEstablished,
+            Event::SendQueueDrained => AsyncEventKind::SendQueueDrained,
+            Event::Affiliated(AffiliatedError::InvalidRequest) => AsyncEventKind::QpRequestError,
+            Event::Affiliated(AffiliatedError::AccessViolation) => AsyncEventKind::QpAccessError,
+        });
+    }
+
+    /// Everything was flushed: it takes nothing more from a shared queue.
+    pub(crate) fn tell_flushed(&self) {
+        if matches!(self.receives_from, ReceivesFrom::Shared(_)) {
+            self.raise(AsyncEventKind::QpLastWqeReached);
         }
     }
 
@@ -193,7 +224,7 @@ impl QueuePair {
     }
 
     #[cold]
-    fn tell_end(&self, inner: &mut Inner) {
+    pub(crate) fn tell_end(&self, inner: &mut Inner) {
         inner.send.tells_end = false;
         if let Some(observer) = self.observer.as_ref().and_then(Weak::upgrade) {
             observer.requests_ended();
@@ -204,13 +235,13 @@ impl QueuePair {
     #[inline]
     pub(crate) fn complete_send_request(
         &self,
-        inner: &Inner,
+        send: &SendQueue,
         id: u64,
         opcode: CompletionOpcode,
         status: Status,
         length: u32,
     ) {
-        let credit = SendCredit { account: self.account, next: inner.send.finished };
+        let credit = SendCredit { account: self.account, next: send.finished };
         self.send_completions.push(credit, false, |completion| {
             completion.set_bare(id, opcode, status, self.number);
             completion.byte_length = length;

@@ -37,6 +37,12 @@ impl QueuePair {
             None => PeerAddress::of(port, &destination.vector, destination.qp_number)
                 .and_then(|address| self.datagram_link(inner, address)),
         };
+        if link.is_none()
+            && group.is_none()
+            && let Some(way) = self.datagram_way(port, &destination)
+        {
+            return self.send_on_wire(inner, number, slot, &destination, &way);
+        }
         let step = self.with_source(inner, number, slot, |inner, source| {
             let own_key = destination.q_key & TOP_BIT != 0;
             let q_key = if own_key { inner.attributes.q_key } else { destination.q_key };

@@ -46,7 +46,7 @@ impl QueuePair {
         self.witness.counts(counters, piece.length);
         if request.flags.signaled || self.signals_all() {
             let opcode = request.operation.completion_opcode();
-            self.complete_send_request(inner, request.id, opcode, Status::Success, piece.length);
+            self.complete_send_request(&inner.send, request.id, opcode, Status::Success, piece.length);
         }
         true
     }

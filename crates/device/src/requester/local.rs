@@ -1,7 +1,7 @@
 //! The local bytes of a request, and arithmetic on slices.
 
-use nonic_memory::{Access, AccessError, AddressRange, KeyUse, OwnOperation, SharedSlice};
-use nonic_protocol::Slot;
+use nonic_memory::{Access, AccessError, AddressRange, KeyUse, OwnOperation, ShadowBytes, SharedSlice};
+use nonic_protocol::{SendQueue, Slot};
 
 use super::Slices;
 use crate::queue_pair::{Inner, QueuePair};
@@ -11,13 +11,13 @@ impl QueuePair {
     /// not to be moved about.)
     pub(crate) fn local_bytes<'a>(
         &self,
-        inner: &Inner,
+        send: &SendQueue,
         own: &'a OwnOperation<'_>,
         number: u64,
         want: Access,
         slices: &mut Slices<'a>,
     ) -> Result<(), AccessError> {
-        for piece in inner.send.pieces(number, &self.capabilities) {
+        for piece in send.pieces(number, &self.capabilities) {
             if piece.length > 0 {
                 let range = AddressRange::new(piece.address, piece.length.into());
                 slices.push(own.resolve(self.zone.id(), piece.key, KeyUse::Local, range, want)?);
@@ -43,33 +43,79 @@ impl QueuePair {
         }
         let own = self.engine().party().memory.enter();
         let mut slices = Slices::new();
-        self.local_bytes(inner, &own, number, Access::LOCAL_READ, &mut slices)?;
+        self.local_bytes(&inner.send, &own, number, Access::LOCAL_READ, &mut slices)?;
         let result = body(inner, &slices);
         // Memory that is paged on demand was not there.
         if own.has_faulted() { Err(AccessError::NotThere) } else { Ok(result) }
     }
 
     /// Whether the local keys of a request let its result be placed.
-    pub(crate) fn can_place_result(&self, inner: &Inner, number: u64) -> bool {
+    pub(crate) fn can_place_result(&self, send: &SendQueue, number: u64) -> bool {
         let own = self.engine().party().memory.enter();
-        self.local_bytes(inner, &own, number, Access::LOCAL_WRITE, &mut Slices::new()).is_ok()
+        self.local_bytes(send, &own, number, Access::LOCAL_WRITE, &mut Slices::new()).is_ok()
     }
 
-    /// Copies data to the local memory of the oldest request; false if its keys do not allow it.
-    pub(crate) fn copy_response(&self, inner: &Inner, offset: usize, data: SharedSlice<'_>) -> bool {
+    /// Copies data to the local memory of a request, from `offset` on; false if its keys do not allow it.
+    pub(crate) fn place_result(
+        &self,
+        send: &SendQueue,
+        number: u64,
+        offset: usize,
+        data: impl Source,
+    ) -> bool {
         let own = self.engine().party().memory.enter();
         let mut slices = Slices::new();
-        if self.local_bytes(inner, &own, inner.send.finished, Access::LOCAL_WRITE, &mut slices).is_err() {
+        if self.local_bytes(send, &own, number, Access::LOCAL_WRITE, &mut slices).is_err() {
             return false;
         }
         let mut at = 0;
         let slices = cut(&slices, offset, data.length());
         for slice in &slices {
-            slice.copy_near_from(data.part(at, slice.length()));
+            data.copy_part(at, slice);
             at += slice.length();
         }
         own.memory().device_wrote(&slices);
         !own.has_faulted()
+    }
+}
+
+/// Bytes that came and go to their place.
+pub(crate) trait Source: Copy {
+    /// How many.
+    fn length(self) -> usize;
+    /// Fills `place` with those from `at` on.
+    fn copy_part(self, at: usize, place: &SharedSlice<'_>);
+    /// Writes all of them to a shadow.
+    fn write_to(self, shadow: &ShadowBytes<'_>, at: usize);
+}
+
+impl Source for SharedSlice<'_> {
+    #[inline]
+    fn length(self) -> usize {
+        SharedSlice::length(&self)
+    }
+
+    #[inline]
+    fn copy_part(self, at: usize, place: &SharedSlice<'_>) {
+        place.copy_near_from(self.part(at, place.length()));
+    }
+
+    fn write_to(self, shadow: &ShadowBytes<'_>, at: usize) {
+        shadow.write(at, self);
+    }
+}
+
+impl Source for &[u8] {
+    fn length(self) -> usize {
+        self.len()
+    }
+
+    fn copy_part(self, at: usize, place: &SharedSlice<'_>) {
+        place.write(&self[at..at + place.length()]);
+    }
+
+    fn write_to(self, shadow: &ShadowBytes<'_>, at: usize) {
+        shadow.write(at, SharedSlice::of_private(&mut self.to_vec()));
     }
 }
 

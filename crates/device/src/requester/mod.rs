@@ -10,7 +10,7 @@ mod one_sided;
 mod pulled;
 mod windows;
 
-pub(crate) use local::{cut, gathered};
+pub(crate) use local::{Source, cut, gathered};
 pub(crate) use one_sided::DIRECT_CHUNK;
 
 use arrayvec::ArrayVec;

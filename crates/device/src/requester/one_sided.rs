@@ -95,7 +95,7 @@ impl QueuePair {
             }
             let own = self.engine().party().memory.enter();
             let mut target = Slices::new();
-            if self.local_bytes(inner, &own, number, Access::LOCAL_WRITE, &mut target).is_err() {
+            if self.local_bytes(&inner.send, &own, number, Access::LOCAL_WRITE, &mut target).is_err() {
                 return Direct::Failed(Status::LocalProtection);
             }
             let target = cut(&target, offset as usize, count as usize);
@@ -127,7 +127,7 @@ impl QueuePair {
         let Some(word) = access.atomic_word() else { return Direct::Declined };
         let own = self.engine().party().memory.enter();
         let mut target = Slices::new();
-        if self.local_bytes(inner, &own, number, Access::LOCAL_WRITE, &mut target).is_err() {
+        if self.local_bytes(&inner.send, &own, number, Access::LOCAL_WRITE, &mut target).is_err() {
             return Direct::Failed(Status::LocalProtection);
         }
         let Some(old) = change(word, operation) else { return Direct::Failed(Status::LocalQpOperation) };

@@ -4,11 +4,23 @@ use std::sync::atomic::Ordering;
 
 use nonic_memory::SharedSlice;
 use nonic_protocol::{
-    BaseHeader, CompletionOpcode, Datagram, Delivery, Happening, Outcome, QpType, Receive, Status,
+    BaseHeader, CompletionOpcode, Datagram, Delivery, Happening, Outcome, Psn, QpNumber, QpType, Receive,
+    Status,
 };
 
 use crate::completion_queue::SendCredit;
 use crate::queue_pair::{Inner, QueuePair};
+use crate::requester::Source;
+
+/// What a datagram's completion says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DatagramFacts {
+    pub(crate) source: QpNumber,
+    pub(crate) psn: Psn,
+    pub(crate) source_lid: u16,
+    pub(crate) immediate: Option<u32>,
+    pub(crate) solicited: bool,
+}
 
 impl QueuePair {
     pub(crate) fn take_datagram(
@@ -21,51 +33,79 @@ impl QueuePair {
         if self.transport != QpType::UnreliableDatagram || !inner.state().receives() {
             return Delivery::Quiet;
         }
-        if datagram.q_key != inner.attributes.q_key {
-            self.context().port_state().qkey_violations.fetch_add(1, Ordering::Relaxed);
+        if !self.has_q_key(inner, datagram.q_key) {
             return Delivery::Quiet;
         }
         let head = if datagram.global_header { GLOBAL_HEADER } else { 0 };
         let Some(length) = payload.length().checked_sub(head) else { return Delivery::Quiet };
-        let fits = |receive: &Receive| (length + GLOBAL_HEADER) as u64 <= receive.pieces.length();
         let receive = match inner.next_receive(&mut { self }) {
             Ok(receive) => receive,
             Err(Outcome::Hold) => return Delivery::Held,
             Err(_) => return Delivery::Quiet,
         };
-        if !fits(&receive) {
-            self.put_receive_back(inner, receive);
+        let facts = DatagramFacts {
+            source: base.source,
+            psn: base.psn,
+            source_lid: datagram.source_lid,
+            immediate: datagram.immediate,
+            solicited: datagram.solicited,
+        };
+        let header = (head > 0).then(|| payload.part(0, head));
+        self.fill_with_datagram(inner, receive, &facts, header, payload.part(head, length))
+    }
+
+    /// Whether a datagram's Q_Key is the queue pair's; one whose is not is counted.
+    pub(crate) fn has_q_key(&self, inner: &Inner, q_key: u32) -> bool {
+        let is_own = q_key == inner.attributes.q_key;
+        if !is_own {
+            self.context().port_state().qkey_violations.fetch_add(1, Ordering::Relaxed);
+        }
+        is_own
+    }
+
+    /// Places a datagram in the receive that was taken for it, behind its header if it has one.
+    pub(crate) fn fill_with_datagram<B: Source>(
+        &self,
+        inner: &mut Inner,
+        receive: Receive,
+        facts: &DatagramFacts,
+        header: Option<B>,
+        payload: B,
+    ) -> Delivery {
+        let length = payload.length();
+        if (length + GLOBAL_HEADER) as u64 > receive.pieces.length() {
+            self.put_receive_back(&mut inner.receives, receive);
             return Delivery::Quiet;
         }
-        let placed = (head == 0 || self.place(&receive, 0, payload.part(0, GLOBAL_HEADER)))
-            && self.place(&receive, GLOBAL_HEADER as u64, payload.part(head, length));
+        let placed = header.is_none_or(|header| self.place(&receive, 0, header))
+            && self.place(&receive, GLOBAL_HEADER as u64, payload);
         if !placed {
             self.complete_receive(&receive, Status::LocalProtection);
             inner.fail(&mut { self });
             return Delivery::Filled;
         }
-        let service_level = self.packet_type(&datagram, &payload);
-        self.witness.sees(Happening::Taken { psn: base.psn, bytes: length as u32, receive: true });
+        let service_level = header.map_or(0, |header| self.packet_kind(header));
+        self.witness.sees(Happening::Taken { psn: facts.psn, bytes: length as u32, receive: true });
         self.receive_is_over();
-        self.receive_completions.push(SendCredit::NONE, datagram.solicited, |completion| {
+        self.receive_completions.push(SendCredit::NONE, facts.solicited, |completion| {
             completion.set_bare(receive.id, CompletionOpcode::Receive, Status::Success, self.number);
             completion.byte_length = (length + GLOBAL_HEADER) as u32;
-            completion.immediate = datagram.immediate;
-            completion.source_qp = base.source;
-            completion.has_global_header = datagram.global_header;
-            completion.source_lid = datagram.source_lid;
+            completion.immediate = facts.immediate;
+            completion.source_qp = facts.source;
+            completion.has_global_header = header.is_some();
+            completion.source_lid = facts.source_lid;
             completion.service_level = service_level;
         });
         Delivery::Filled
     }
 
     /// What stands in the place of the service level: on Ethernet the kind of the packet.
-    fn packet_type(&self, datagram: &Datagram, payload: &SharedSlice<'_>) -> u8 {
-        if !datagram.global_header || !self.context().port_state().is_ethernet() {
+    fn packet_kind(&self, header: impl Source) -> u8 {
+        if !self.context().port_state().is_ethernet() {
             return 0;
         }
         let mut first = [0];
-        payload.part(0, 1).read(&mut first);
+        header.copy_part(0, &SharedSlice::of_private(&mut first));
         packet_type(first[0])
     }
 }

@@ -8,3 +8,5 @@ mod one_sided;
 mod pulled;
 mod receives;
 mod windows;
+
+pub(crate) use datagram::DatagramFacts;

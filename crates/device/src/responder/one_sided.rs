@@ -4,19 +4,20 @@ use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, ShadowBytes,
 use nonic_protocol::{AtomicChange, AtomicRequest, Extent, NotChanged, RemoteRange};
 
 use crate::queue_pair::QueuePair;
+use crate::requester::Source;
 
 impl QueuePair {
     /// Places a fragment of a write; false if that is not allowed. The whole range is judged with every fragment: the region may go
     /// at any time.
-    pub(crate) fn place_write(&self, remote: RemoteRange, extent: Extent, payload: SharedSlice<'_>) -> bool {
+    pub(crate) fn place_write(&self, remote: RemoteRange, extent: Extent, payload: impl Source) -> bool {
         let Some(zone) = self.asked_zone() else { return false };
         let own = self.engine().party().memory.enter();
         let range = AddressRange::new(remote.address, extent.total.into());
         let at = extent.offset as usize;
         if let Some(target) = self.remote_bytes(&own, zone, remote.key, range, Access::REMOTE_WRITE) {
-            target.part(at, payload.length()).copy_near_from(payload);
+            payload.copy_part(0, &target.part(at, payload.length()));
         } else if let Some(shadow) = self.remote_shadow(&own, zone, remote.key, range, Access::REMOTE_WRITE) {
-            shadow.write(at, payload);
+            payload.write_to(&shadow, at);
         } else {
             return false;
         }
@@ -58,7 +59,7 @@ impl QueuePair {
     }
 
     /// Bytes of this process that a peer names, unless they are a shadow's.
-    pub(super) fn remote_bytes<'a>(
+    pub(crate) fn remote_bytes<'a>(
         &self,
         own: &'a OwnOperation<'_>,
         zone: ZoneId,
@@ -72,7 +73,7 @@ impl QueuePair {
 
     /// The same of a shadow.
     #[cold]
-    pub(super) fn remote_shadow<'a>(
+    pub(crate) fn remote_shadow<'a>(
         &self,
         own: &'a OwnOperation<'_>,
         zone: ZoneId,

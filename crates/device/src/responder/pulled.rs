@@ -59,7 +59,7 @@ impl QueuePair {
             offset += count;
         }
         let opcode = CompletionOpcode::Receive;
-        self.complete_message(receive.id, base, Arrived { opcode, total, immediate, solicited });
+        self.complete_message(receive.id, base.source, Arrived { opcode, total, immediate, solicited });
         Outcome::Done(true)
     }
 }

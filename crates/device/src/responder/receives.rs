@@ -1,26 +1,26 @@
 //! Receives: taking one, placing bytes in it, and showing it to the program.
 
-use nonic_memory::{Access, AddressRange, KeyUse, OwnOperation, SharedSlice, ZoneId};
-use nonic_protocol::{Arrived, BaseHeader, Receive, ScatterGather, Status};
+use nonic_memory::{Access, AddressRange, KeyUse, OwnOperation, ZoneId};
+use nonic_protocol::{Arrived, QpNumber, Receive, ReceiveQueue, ScatterGather, Status};
 
 use crate::queue_pair::ReceivesFrom;
 use crate::queue_pair::{Inner, QueuePair};
-use crate::requester::Slices;
+use crate::requester::{Slices, Source};
 
 impl QueuePair {
     /// The next receive: its own, or one of those it shares.
-    pub(crate) fn first_receive(&self, inner: &mut Inner) -> Option<Receive> {
+    pub(crate) fn first_receive(&self, own: &mut ReceiveQueue) -> Option<Receive> {
         match &self.receives_from {
-            ReceivesFrom::Own => inner.receives.take(),
+            ReceivesFrom::Own => own.take(),
             ReceivesFrom::Shared(queue) => queue.take(),
             ReceivesFrom::Domain(target) => target.take(),
         }
     }
 
     /// A receive is the next again: what it was taken for did not come.
-    pub(crate) fn put_receive_back(&self, inner: &mut Inner, receive: Receive) {
+    pub(crate) fn put_receive_back(&self, own: &mut ReceiveQueue, receive: Receive) {
         match &self.receives_from {
-            ReceivesFrom::Own => inner.receives.give_back(receive),
+            ReceivesFrom::Own => own.give_back(receive),
             ReceivesFrom::Shared(queue) => queue.give_back(receive),
             ReceivesFrom::Domain(target) => target.give_back(receive),
         }
@@ -67,7 +67,7 @@ impl QueuePair {
     }
 
     /// Places bytes in a receive, from `offset` on; false if its keys do not allow it.
-    pub(crate) fn place(&self, receive: &Receive, offset: u64, payload: SharedSlice<'_>) -> bool {
+    pub(crate) fn place(&self, receive: &Receive, offset: u64, payload: impl Source) -> bool {
         let own = self.engine().party().memory.enter();
         let mut slices = Slices::new();
         if !self.receive_bytes(&own, receive, offset, payload.length() as u64, &mut slices) {
@@ -75,7 +75,7 @@ impl QueuePair {
         }
         let mut at = 0;
         for slice in &slices {
-            slice.copy_near_from(payload.part(at, slice.length()));
+            payload.copy_part(at, slice);
             at += slice.length();
         }
         own.memory().device_wrote(&slices);
@@ -83,12 +83,12 @@ impl QueuePair {
     }
 
     #[inline]
-    pub(crate) fn complete_message(&self, id: u64, base: BaseHeader, arrived: Arrived) {
+    pub(crate) fn complete_message(&self, id: u64, source: QpNumber, arrived: Arrived) {
         self.show_receive(arrived.solicited, |completion| {
             completion.set_bare(id, arrived.opcode, Status::Success, self.number);
             completion.byte_length = arrived.total;
             completion.immediate = arrived.immediate;
-            completion.source_qp = base.source;
+            completion.source_qp = source;
         });
     }
 }

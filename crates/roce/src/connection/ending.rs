@@ -42,6 +42,11 @@ impl<T: Moment> Connection<T> {
         self.end(around, false);
     }
 
+    /// The same where something went wrong that is nobody's wish: a completion queue overran.
+    pub fn fail<S: Surroundings>(&mut self, around: &mut S) {
+        self.end(around, true);
+    }
+
     fn end<S: Surroundings>(&mut self, around: &mut S, by_itself: bool) {
         if matches!(self.state(), QpState::Error | QpState::Reset) {
             return;

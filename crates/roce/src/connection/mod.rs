@@ -93,6 +93,16 @@ impl<T> Connection<T> {
         self.attributes.state = QpState::ReadyToSend;
     }
 
+    /// Number of the packet of the peer's that is due.
+    pub fn expected(&self) -> Psn {
+        self.responder.expected
+    }
+
+    /// Whether a receive is being filled.
+    pub fn is_receiving(&self) -> bool {
+        self.responder.is_filling()
+    }
+
     /// How often there was congestion on its way.
     pub fn congestion_counts(&self) -> CongestionCounts {
         self.congestion.counts

@@ -119,6 +119,11 @@ impl Responder {
         }
     }
 
+    /// Whether a receive is being filled.
+    pub(super) fn is_filling(&self) -> bool {
+        matches!(&self.inbound, Some(Inbound { kind: InboundKind::Send(_), .. }))
+    }
+
     /// Keeps what a request that is due is answered with: of so many requests the last ones.
     pub(super) fn keep(&mut self, packets: u32, what: KeptAnswer, most: u8) {
         while self.kept.len() >= usize::from(most).max(1) {

@@ -1,0 +1,151 @@
+//! What an engine has on the wire: opened when a queue pair's peer is elsewhere, and looked at by whoever drives.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use nonic_protocol::{AddressVector, QpNumber};
+use nonic_sys::{AsFd, Seldom, wait_readable};
+use nonic_transport::BLOCK_SIZE;
+use nonic_wire::{Arrival, Location, Share, Station, Taken, Wire};
+
+use super::driver::Driver;
+use super::{Engine, Progress};
+use crate::agent;
+use crate::config::WirePolicy;
+use crate::port::Port;
+use crate::wire_address::{WireAddress, is_loopback, location_of};
+
+/// The wire, once somebody needs it.
+#[derive(Debug)]
+pub(super) struct Wires {
+    policy: WirePolicy,
+    wire: OnceLock<Arc<Wire>>,
+}
+
+static NOT_OPEN: Seldom = Seldom::new();
+
+impl Wires {
+    pub(super) fn new(policy: WirePolicy) -> Self {
+        Self { policy, wire: OnceLock::new() }
+    }
+}
+
+impl Engine {
+    /// Whether queue pairs may have peers on other hosts.
+    pub(crate) fn may_use_wire(&self) -> bool {
+        self.wires.policy != WirePolicy::Off
+    }
+
+    /// The station at an address of this host, which is opened if it is not open. `None`: it cannot be, which has been said.
+    pub(crate) fn station(&self, location: Location) -> Option<(Arc<Wire>, Arc<Station>)> {
+        let opened = self.open_wire().and_then(|wire| {
+            let (station, is_new) = wire.station(location).map_err(|error| error.to_string())?;
+            if is_new {
+                // Whoever drives has to know that there is something to look at.
+                self.arm_wire();
+            }
+            Ok((wire, station))
+        });
+        opened
+            .inspect_err(|error| {
+                if let Some(unsaid) = NOT_OPEN.turn() {
+                    tracing::error!(error, unsaid, "a queue pair cannot reach another host");
+                }
+            })
+            .ok()
+    }
+
+    /// Opens what datagrams from the host behind an address come to: whoever makes an address handle expects answers.
+    pub(crate) fn be_reached_from(&self, port: &Port, vector: &AddressVector) {
+        if self.may_use_wire()
+            && let Some(address) = WireAddress::of(port, vector)
+        {
+            self.station(address.from);
+        }
+    }
+
+    /// Opens every address of this host but those that lead nowhere else, if that is asked for: a queue pair listens for datagrams.
+    pub(crate) fn be_reached_from_anywhere(&self, port: &Port) {
+        if self.wires.policy == WirePolicy::Roce {
+            for location in port.gids().iter().filter_map(location_of).filter(|at| !is_loopback(at)) {
+                self.station(location);
+            }
+        }
+    }
+
+    fn open_wire(&self) -> Result<Arc<Wire>, String> {
+        if let Some(wire) = self.wires.wire.get() {
+            return Ok(Arc::clone(wire));
+        }
+        let made = Wire::new().map_err(|error| format!("a descriptor to wait on (epoll_create): {error}"))?;
+        let wire = self.wires.wire.get_or_init(|| {
+            let made = Arc::new(made);
+            let _ = self.agent.epoll.add_once(made.as_fd(), agent::WIRE);
+            for block in self.own_blocks() {
+                made.claim(Share::Block(block));
+            }
+            made
+        });
+        Ok(Arc::clone(wire))
+    }
+
+    /// A block of numbers is this process's from now on.
+    pub(super) fn claim_on_wire(&self, block: u32) {
+        if let Some(wire) = self.wires.wire.get() {
+            wire.claim(Share::Block(block));
+        }
+    }
+
+    /// Has the agent wake when something comes by the wire.
+    pub(crate) fn arm_wire(&self) {
+        if let Some(wire) = self.wires.wire.get() {
+            let _ = self.agent.epoll.watch_once_more(wire.as_fd(), agent::WIRE);
+        }
+    }
+
+    /// Whether something has come that nobody took.
+    pub(crate) fn wire_waits(&self) -> bool {
+        self.wires.wire.get().is_some_and(|wire| wait_readable(wire.as_fd(), Some(Duration::ZERO)))
+    }
+
+    /// Takes what has come by the wire.
+    #[inline]
+    pub(super) fn look_at_wire(&self, driver: &mut Driver) -> Progress {
+        match self.wires.wire.get() {
+            None => Progress::default(),
+            Some(wire) => self.take_from_wire(wire, driver),
+        }
+    }
+
+    #[cold]
+    fn take_from_wire(&self, wire: &Wire, driver: &mut Driver) -> Progress {
+        // The queue pair that had the last packets. It says what it owes for all of them at once.
+        let mut last = None;
+        let worked = wire.receive(&mut |arrival, datagram| {
+            let Some(number) = Arrival::destination(datagram) else { return Taken::Taken };
+            if last != Some(number)
+                && let Some(last) = last.take()
+            {
+                self.answer_on_wire(driver, last);
+            }
+            let Some(pair) = driver.pair(number, || self.find_pair(number)) else {
+                let is_own = self.own_blocks().contains(&(number.0 / BLOCK_SIZE));
+                return if is_own { Taken::Taken } else { Taken::Elsewhere };
+            };
+            if pair.take_packet(arrival, datagram) {
+                last = Some(number);
+            }
+            Taken::Taken
+        });
+        if let Some(last) = last {
+            self.answer_on_wire(driver, last);
+        }
+        if worked { Progress::WORKED } else { Progress::default() }
+    }
+
+    fn answer_on_wire(&self, driver: &mut Driver, number: QpNumber) {
+        if let Some(pair) = driver.pair(number, || self.find_pair(number)) {
+            pair.answer_on_wire();
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Datagrams to and from other hosts: each is one packet, and needs no machine.
+
+use nonic_protocol::{DatagramDestination, Happening, Operation, Slot, Status, Step};
+use nonic_roce::{Body, DatagramEnd};
+use nonic_wire::{Arrival, Pushed};
+
+use crate::engine::lock;
+use crate::port::Port;
+use crate::queue_pair::{Core, DatagramWay, Inner, QueuePair};
+use crate::responder::DatagramFacts;
+use crate::wire_address::WireAddress;
+
+impl QueuePair {
+    /// Opens what is needed to send datagrams to another host, and to receive from it.
+    pub(crate) fn datagram_way(&self, port: &Port, destination: &DatagramDestination) -> Option<DatagramWay> {
+        if !self.engine().may_use_wire() {
+            return None;
+        }
+        let address = WireAddress::of(port, &destination.vector)?;
+        let mut last = lock(&self.datagram_way);
+        if let Some(way) = last.as_ref().filter(|way| way.address == address) {
+            return Some(way.clone());
+        }
+        let (wire, station) = self.engine().station(address.from)?;
+        let mtu = address.route.path_mtu(&station).ok().flatten()?;
+        let way = DatagramWay { address, wire, station, mtu };
+        *last = Some(way.clone());
+        Some(way)
+    }
+
+    /// Sends a datagram to another host. One for which the kernel has no room is lost, as on any wire.
+    pub(crate) fn send_on_wire(
+        &self,
+        inner: &mut Inner,
+        number: u64,
+        slot: &Slot,
+        destination: &DatagramDestination,
+        way: &DatagramWay,
+    ) -> Step {
+        let Operation::Send { immediate } = slot.operation else {
+            return Step::Failed(Status::LocalQpOperation);
+        };
+        let end = DatagramEnd { number: self.number(), q_key: inner.attributes.q_key };
+        let psn = inner.base(&self).psn;
+        let Some(mut packet) = end.packet(psn, destination, immediate, slot.total, way.mtu) else {
+            return Step::Failed(Status::LocalLength);
+        };
+        packet.base.solicited = slot.flags.solicited;
+        let mut outgoing = way.wire.outgoing();
+        let pushed = outgoing.push(&way.station, &way.address.route, &packet, slot.total as u32, |place| {
+            self.gather(&inner.send, number, 0, place)
+        });
+        if pushed == Pushed::Pushed {
+            outgoing.flush();
+        }
+        way.wire.put_back(outgoing);
+        if pushed == Pushed::Pushed { Step::Finished } else { Step::Failed(Status::LocalProtection) }
+    }
+
+    /// Takes a datagram that came for it.
+    pub(crate) fn take_wire_datagram(&self, core: &mut Core, arrival: &Arrival, datagram: &[u8]) {
+        let Ok((packet, payload, envelope)) = arrival.read(datagram) else {
+            return self.witness.sees(Happening::Dropped);
+        };
+        let Body::Datagram(came) = packet.body else { return self.witness.sees(Happening::Dropped) };
+        let header = arrival.global_header(&envelope, datagram);
+        let facts = DatagramFacts {
+            source: came.source,
+            psn: packet.base.psn,
+            source_lid: 0,
+            immediate: came.immediate,
+            solicited: packet.base.solicited,
+        };
+        if !core.state().receives() || !self.has_q_key(core, came.q_key) {
+            return;
+        }
+        let Some(receive) = self.first_receive(&mut core.receives) else {
+            return self.witness.sees(Happening::Dropped);
+        };
+        self.fill_with_datagram(core, receive, &facts, Some(&header[..]), payload);
+    }
+}

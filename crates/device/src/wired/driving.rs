@@ -1,0 +1,180 @@
+//! Driving a queue pair's machine for packets: what it is told, and what it sends.
+
+use std::time::{Duration, Instant};
+
+use nonic_protocol::{AttributeMask, Happening, QpAttributes, QpState, QpType};
+use nonic_roce::Connection;
+use nonic_wire::Arrival;
+
+use super::surroundings::Around;
+use crate::error::ModifyError;
+use crate::queue_pair::{Core, QueuePair, Wired};
+use crate::wire_address::WireAddress;
+
+/// When to look again for room in the kernel.
+const ROOM_AGAIN: Duration = Duration::from_micros(50);
+
+impl QueuePair {
+    /// Has the machine do something, and sends what it said. Nothing happens if there is none.
+    pub(crate) fn on_wire(
+        &self,
+        core: &mut Core,
+        work: impl FnOnce(&mut Connection<Instant>, &mut Around<'_>),
+    ) {
+        let Core { inner, wired: Some(wired) } = core else { return };
+        wired.exchange(inner);
+        let Wired { connection, carrier } = &mut **wired;
+        work(connection, &mut Around { pair: self, carrier });
+        if let Some(mut outgoing) = carrier.outgoing.take() {
+            if outgoing.flush() {
+                carrier.wire.put_back(outgoing);
+            } else {
+                carrier.waits = true;
+                carrier.outgoing = Some(outgoing);
+            }
+        }
+        let room = carrier.waits.then(|| Instant::now() + ROOM_AGAIN);
+        let next = [connection.poll_timeout(), room].into_iter().flatten().min();
+        if let Some(next) = next
+            && carrier.timer.is_none_or(|timer| next < timer)
+        {
+            carrier.timer = Some(next);
+            self.engine().schedule(next, self.number());
+        }
+        wired.exchange(inner);
+        if inner.send.tells_end && inner.send.is_empty() {
+            self.tell_end(inner);
+        }
+    }
+
+    /// Sends what was posted and what is owed.
+    #[cold]
+    pub(crate) fn pump_wire(&self, core: &mut Core) {
+        let now = Instant::now();
+        self.on_wire(core, |connection, around| connection.pump(now, around));
+    }
+
+    /// The same after packets were taken.
+    pub(crate) fn answer_on_wire(&self) {
+        self.pump_wire(&mut self.lock());
+    }
+
+    /// A timer fired.
+    pub(crate) fn wire_timer_fired(&self, core: &mut Core, now: Instant) {
+        self.on_wire(core, |connection, around| {
+            around.carrier.timer = None;
+            around.carrier.waits = false;
+            if connection.poll_timeout().is_some_and(|due| due <= now) {
+                connection.handle_timeout(now, around);
+            } else {
+                connection.pump(now, around);
+            }
+        });
+    }
+
+    /// Finds the way to a peer that is on the wire, when the queue pair is told its address.
+    pub(crate) fn find_wire(&self, core: &mut Core) {
+        let Some(vector) = core.attributes.address_vector else { return };
+        if self.transport() == QpType::UnreliableDatagram || !self.engine().may_use_wire() {
+            return;
+        }
+        let Some(address) = WireAddress::of(self.context().port_state(), &vector) else { return };
+        let Some((wire, station)) = self.engine().station(address.from) else { return };
+        if let Some(wired) = &mut core.wired {
+            return wired.turn_to(station, address.route);
+        }
+        match address.route.path_mtu(&station) {
+            Ok(Some(mtu)) => {
+                // The other side's interface carries as much, or its program would not have it so either.
+                core.attributes.path_mtu = core.attributes.path_mtu.min(mtu as u32);
+            }
+            Ok(None) => {
+                tracing::warn!(to = %address.to(), "the way there carries no packet of RoCEv2: its MTU is too small");
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(to = %address.to(), %error, "there is no way to the address of the peer");
+                return;
+            }
+        }
+        let (kind, peer) = (self.transport(), core.attributes.destination_qp);
+        core.wired = Some(Wired::new(kind, &self.capabilities, (wire, station), address.route, peer));
+    }
+
+    /// Refuses an address that would have a queue pair leave the wire in the middle of its life.
+    pub(crate) fn stays_with_its_carrier(
+        &self,
+        core: &Core,
+        attributes: &QpAttributes,
+        mask: AttributeMask,
+    ) -> Result<(), ModifyError> {
+        let elsewhere = |vector| WireAddress::of(self.context().port_state(), vector).is_some();
+        let leaves = core.is_wired()
+            && mask.has(AttributeMask::ADDRESS_VECTOR)
+            && !attributes.address_vector.as_ref().is_some_and(elsewhere);
+        if leaves {
+            Err(ModifyError::Value { what: "address of this host for a peer on another", value: 0 })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// It goes from one state to another, which has been noted.
+    pub(crate) fn move_on_wire(&self, core: &mut Core, from: QpState, to: QpState) {
+        use QpState as S;
+        let now = Instant::now();
+        self.on_wire(core, |connection, around| {
+            match (from, to) {
+                (S::Init, S::ReadyToReceive) => connection.begin_to_receive(),
+                (S::ReadyToReceive | S::SendQueueError, S::ReadyToSend) => connection.begin_to_send(),
+                (S::ReadyToSend, S::SendQueueDrain) => connection.begin_to_drain(),
+                (S::SendQueueDrain, S::ReadyToSend) => connection.go_on_sending(),
+                _ => {}
+            }
+            connection.pump(now, around);
+        });
+    }
+
+    /// To ERR: what was received was received, and its sender is told first.
+    pub(crate) fn stop_on_wire(&self, core: &mut Core) {
+        let now = Instant::now();
+        self.on_wire(core, |connection, around| {
+            connection.pump(now, around);
+            connection.stop(around);
+        });
+    }
+
+    /// Takes a datagram that came for it. Whether something may have to be said for it.
+    pub(crate) fn take_packet(&self, arrival: &Arrival, datagram: &[u8]) -> bool {
+        let mut core = self.lock();
+        if self.transport() == QpType::UnreliableDatagram {
+            self.take_wire_datagram(&mut core, arrival, datagram);
+            return false;
+        }
+        let Core { inner, wired: Some(wired) } = &mut *core else {
+            // Nobody on the wire is its peer.
+            return false;
+        };
+        let is_of_peer = wired.carrier.route.to == arrival.source
+            && wired.carrier.station.address() == arrival.station.address();
+        let read = if is_of_peer { arrival.read(datagram).ok() } else { None };
+        let Some((packet, payload, _)) = read else {
+            self.witness.sees(Happening::Dropped);
+            return false;
+        };
+        let now = Instant::now();
+        wired.exchange(inner);
+        let Wired { connection, carrier } = &mut **wired;
+        if arrival.met_congestion() {
+            connection.handle_congestion(now);
+        }
+        connection.handle(now, &mut Around { pair: self, carrier }, &packet, payload);
+        wired.exchange(inner);
+        true
+    }
+
+    /// One of its completion queues overran.
+    pub(crate) fn fail_on_wire(&self, core: &mut Core) {
+        self.on_wire(core, |connection, around| connection.fail(around));
+    }
+}
