@@ -25,6 +25,8 @@ mod happening;
 mod known_memory;
 mod limits;
 mod logging;
+mod management;
+mod management_port;
 mod memory_window;
 mod multicast;
 mod open_files;
@@ -68,6 +70,8 @@ pub use exposed::{
 pub use known_memory::SharedPlace;
 pub use limits::Limits;
 pub use logging::log_to_standard_error;
+pub use management::{ManagementArrival, ManagementError, ManagementObserver};
+pub use management_port::ManagementPort;
 pub use memory_window::{MemoryWindow, WindowKind};
 pub use multicast::GroupError;
 pub use nonic_memory::*;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nonic_protocol::QpNumber;
-use nonic_roce::HostAddress;
+use nonic_roce::{HostAddress, MANAGEMENT};
 use nonic_sys::{AsFd, Epoll, PacketSocket, Received, Seldom, effective_user, listen_abstract};
 
 use crate::incoming::{Arrival, Taken};
@@ -24,8 +24,8 @@ use crate::station::{Location, Station};
 const VERSION: u32 = 1;
 /// Queue-pair numbers of a block.
 const BLOCK: u32 = 1 << 12;
-/// The number of the queue pair that management datagrams are for.
-const MANAGEMENT: u32 = 1;
+/// Processes of a user that take management datagrams, at most.
+const MANAGERS_MAX: u8 = 16;
 /// Processes that hand packets to this one, at most.
 const GIVERS_MAX: usize = 256;
 /// Messages that one of them has taken in at a time, at most.
@@ -42,20 +42,26 @@ const MESSAGE: usize = HEAD + 4096 + 256;
 pub enum Share {
     /// Those for 4,096 queue pairs: the block's number.
     Block(u32),
-    /// Those for queue pair 1, the connection manager's.
-    Management,
+    /// Those for queue pair 1, the connection managers': one of 16, each of which gets them all, since what is in them says whom they
+    /// concern.
+    Management(u8),
 }
 
 impl Share {
-    /// Whose part a queue pair is.
-    pub fn of(number: QpNumber) -> Self {
-        if number.0 == MANAGEMENT { Self::Management } else { Self::Block(number.0 / BLOCK) }
+    /// All that management datagrams are for.
+    pub fn managers() -> impl Iterator<Item = Self> {
+        (0..MANAGERS_MAX).map(Self::Management)
+    }
+
+    /// The block that a queue pair is in.
+    pub fn block_of(number: QpNumber) -> Self {
+        Self::Block(number.0 / BLOCK)
     }
 
     fn name(self) -> String {
         match self {
             Self::Block(block) => format!("nonic-wire.{VERSION}/block/{block}"),
-            Self::Management => format!("nonic-wire.{VERSION}/management"),
+            Self::Management(number) => format!("nonic-wire.{VERSION}/management/{number}"),
         }
     }
 }
@@ -83,9 +89,24 @@ impl Handing {
         Self { givers: Vec::new(), takers: HashMap::new(), buffer: vec![0; MESSAGE] }
     }
 
-    /// Hands a datagram to the process that has its queue pair, if there is one and it has room.
-    pub(crate) fn hand_on(&mut self, number: QpNumber, arrival: &Arrival, datagram: &[u8]) {
-        let share = Share::of(number);
+    /// Hands a datagram to the process that has its queue pair, or to those that may, if there is one and it has room. None of
+    /// these is handed to which are this engine's `own`.
+    pub(crate) fn hand_on(
+        &mut self,
+        number: QpNumber,
+        own: impl Fn(Share) -> bool,
+        arrival: &Arrival,
+        datagram: &[u8],
+    ) {
+        if number != MANAGEMENT {
+            return self.hand_to(Share::block_of(number), arrival, datagram);
+        }
+        for share in Share::managers().filter(|share| !own(*share)) {
+            self.hand_to(share, arrival, datagram);
+        }
+    }
+
+    fn hand_to(&mut self, share: Share, arrival: &Arrival, datagram: &[u8]) {
         let now = Instant::now();
         let taker = self.takers.entry(share).or_insert_with(|| Taker { socket: find(share), asked_at: now });
         if taker.socket.is_none() && now.duration_since(taker.asked_at) >= NOBODY {
@@ -153,7 +174,7 @@ impl Handing {
 pub(crate) fn listener(share: Share) -> Option<PacketSocket> {
     let listener = listen_abstract(&share.name());
     if let Err(error) = &listener
-        && share != Share::Management
+        && matches!(share, Share::Block(_))
         && let Some(unsaid) = NAME_TAKEN.turn()
     {
         tracing::warn!(
@@ -188,6 +209,7 @@ fn read<'a>(stations: &[Arc<Station>], message: &'a mut [u8]) -> Option<(Arrival
         index: number(38),
         traffic_class: head[40],
         hop_limit: head[41],
+        was_handed_on: true,
     };
     Some((arrival, datagram))
 }

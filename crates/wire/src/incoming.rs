@@ -21,6 +21,8 @@ pub struct Arrival {
     pub hop_limit: u8,
     /// Where among datagrams that came as one.
     pub(crate) index: u16,
+    /// It came to another process of this user, which handed it on.
+    pub was_handed_on: bool,
 }
 
 /// Whose a datagram is.
@@ -28,6 +30,8 @@ pub struct Arrival {
 pub enum Taken {
     /// It was taken, or dropped.
     Taken,
+    /// It was taken, and concerns others as well.
+    Shared,
     /// No queue pair of this engine's has this number: it is another process's, or nobody's.
     Elsewhere,
 }

@@ -19,7 +19,7 @@ pub struct Wire {
     stations: RwLock<Arc<Vec<Arc<Station>>>>,
     incoming: Mutex<Incoming>,
     /// Under whose names others find this process. Nothing else is locked while this is.
-    listeners: Mutex<Vec<PacketSocket>>,
+    listeners: Mutex<Vec<(Share, PacketSocket)>>,
     spare: Mutex<Vec<Outgoing>>,
     epoll: Epoll,
 }
@@ -77,8 +77,12 @@ impl Wire {
     pub fn claim(&self, share: Share) -> bool {
         let Some(listener) = listener(share) else { return false };
         let is_watched = self.epoll.add(listener.as_fd(), 0).is_ok();
-        lock(&self.listeners).push(listener);
+        lock(&self.listeners).push((share, listener));
         is_watched
+    }
+
+    fn has(&self, share: Share) -> bool {
+        lock(&self.listeners).iter().any(|(own, _)| *own == share)
     }
 
     /// Takes what has come, as far as it is there at once, and gives each datagram to `take`. What is not this engine's is handed
@@ -97,19 +101,20 @@ impl Wire {
                     traffic_class: header.traffic_class,
                     hop_limit: header.hop_limit,
                     index: 0,
+                    was_handed_on: false,
                 };
                 for datagram in bytes.chunks_mut(header.segment.max(1)) {
-                    if take(&arrival, datagram) == Taken::Elsewhere
+                    if take(&arrival, datagram) != Taken::Taken
                         && let Some(number) = Arrival::destination(datagram)
                     {
-                        handing.hand_on(number, &arrival, datagram);
+                        handing.hand_on(number, |share| self.has(share), &arrival, datagram);
                     }
                     arrival.index = arrival.index.wrapping_add(1);
                 }
             });
             worked |= count > 0;
         }
-        for listener in lock(&self.listeners).iter() {
+        for (_, listener) in lock(&self.listeners).iter() {
             handing.welcome(listener, &self.epoll);
         }
         worked | handing.receive(&self.epoll, &stations, take)

@@ -116,7 +116,7 @@ fn a_packet_reaches_the_process_whose_it_is_whichever_of_them_gets_it() {
         for (index, wire) in [&one, &other].into_iter().enumerate() {
             wire.receive(&mut |arrival: &Arrival, datagram: &mut [u8]| {
                 let number = Arrival::destination(datagram).unwrap();
-                if Share::of(number) != Share::Block(blocks[index]) {
+                if Share::block_of(number) != Share::Block(blocks[index]) {
                     return Taken::Elsewhere;
                 }
                 assert_eq!(arrival.source, near.address());
@@ -126,6 +126,34 @@ fn a_packet_reaches_the_process_whose_it_is_whichever_of_them_gets_it() {
         }
     }
     assert_eq!(came, [0, 1].map(|first| (0..10).map(|at| first + 2 * at).collect::<Vec<u32>>()));
+}
+
+#[test]
+fn a_management_datagram_reaches_every_process_that_takes_them_once() {
+    let shared = location();
+    let ((_near_wire, near), (one, far), (other, _)) = (open(location()), open(shared), open(shared));
+    for wire in [&one, &other] {
+        assert!(Share::managers().any(|share| wire.claim(share)), "there is no share left");
+    }
+    let mut outgoing = Outgoing::default();
+    for psn in 0..5 {
+        push(&mut outgoing, &near, &far, &message(1, Part::Only((), Tail::Plain), psn), 256);
+    }
+    assert!(outgoing.flush());
+    let mut came = [Vec::new(), Vec::new()];
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while came.iter().any(|came| came.len() < 5) && Instant::now() < deadline {
+        for (index, wire) in [&one, &other].into_iter().enumerate() {
+            wire.receive(&mut |arrival: &Arrival, datagram: &mut [u8]| {
+                let psn = arrival.read(datagram).expect("its check is right").0.base.psn.0;
+                came[index].push((psn, arrival.was_handed_on));
+                Taken::Shared
+            });
+        }
+    }
+    let first = came.iter().position(|came| !came[0].1).expect("one of them got it from the kernel");
+    assert_eq!(came[first], [0, 1, 2, 3, 4].map(|psn| (psn, false)));
+    assert_eq!(came[1 - first], [0, 1, 2, 3, 4].map(|psn| (psn, true)));
 }
 
 #[test]

@@ -1,17 +1,19 @@
 //! What an engine has on the wire: opened when a queue pair's peer is elsewhere, and looked at by whoever drives.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use nonic_protocol::{AddressVector, QpNumber};
+use nonic_roce::{Body, MANAGEMENT, MANAGEMENT_Q_KEY};
 use nonic_sys::{AsFd, Seldom, wait_readable};
 use nonic_transport::BLOCK_SIZE;
 use nonic_wire::{Arrival, Location, Share, Station, Taken, Wire};
 
 use super::driver::Driver;
-use super::{Engine, Progress};
+use super::{Engine, Progress, lock};
 use crate::agent;
 use crate::config::WirePolicy;
+use crate::management::{ManagementArrival, ManagementError, ManagementObserver};
 use crate::port::Port;
 use crate::wire_address::{WireAddress, is_loopback, location_of};
 
@@ -20,13 +22,15 @@ use crate::wire_address::{WireAddress, is_loopback, location_of};
 pub(super) struct Wires {
     policy: WirePolicy,
     wire: OnceLock<Arc<Wire>>,
+    /// Who is told of management datagrams.
+    managed: Mutex<Option<Weak<dyn ManagementObserver>>>,
 }
 
 static NOT_OPEN: Seldom = Seldom::new();
 
 impl Wires {
     pub(super) fn new(policy: WirePolicy) -> Self {
-        Self { policy, wire: OnceLock::new() }
+        Self { policy, wire: OnceLock::new(), managed: Mutex::new(None) }
     }
 }
 
@@ -89,6 +93,37 @@ impl Engine {
         Ok(Arc::clone(wire))
     }
 
+    /// Has somebody told of management datagrams.
+    pub(crate) fn tell_of_management(
+        &self,
+        observer: Weak<dyn ManagementObserver>,
+    ) -> Result<(), ManagementError> {
+        let wire = self.open_wire().map_err(|_| ManagementError::NotOpen)?;
+        let mut managed = lock(&self.wires.managed);
+        if managed.is_none() && !Share::managers().any(|share| wire.claim(share)) {
+            return Err(ManagementError::TooMany);
+        }
+        *managed = Some(observer);
+        Ok(())
+    }
+
+    /// Takes a management datagram.
+    fn take_management(&self, arrival: &Arrival, datagram: &[u8]) {
+        let observer = lock(&self.wires.managed).as_ref().and_then(Weak::upgrade);
+        let (Some(observer), Ok((packet, bytes, _))) = (observer, arrival.read(datagram)) else { return };
+        if let Body::Datagram(came) = packet.body
+            && came.q_key == MANAGEMENT_Q_KEY
+        {
+            observer.received(&ManagementArrival {
+                source: arrival.source.gid(),
+                destination: arrival.station.address().gid(),
+                source_qp: came.source,
+                bytes,
+                was_handed_on: arrival.was_handed_on,
+            });
+        }
+    }
+
     /// A block of numbers is this process's from now on.
     pub(super) fn claim_on_wire(&self, block: u32) {
         if let Some(wire) = self.wires.wire.get() {
@@ -123,6 +158,10 @@ impl Engine {
         let mut last = None;
         let worked = wire.receive(&mut |arrival, datagram| {
             let Some(number) = Arrival::destination(datagram) else { return Taken::Taken };
+            if number == MANAGEMENT {
+                self.take_management(arrival, datagram);
+                return Taken::Shared;
+            }
             if last != Some(number)
                 && let Some(last) = last.take()
             {

@@ -5,10 +5,13 @@ use nonic_roce::{Body, DatagramEnd};
 use nonic_wire::{Arrival, Pushed};
 
 use crate::engine::lock;
-use crate::port::Port;
+use crate::port::{DEFAULT_PKEY, Port};
 use crate::queue_pair::{Core, DatagramWay, Inner, QueuePair};
 use crate::responder::DatagramFacts;
 use crate::wire_address::WireAddress;
+
+/// The bits of a P_Key that name a partition: there is the default one only.
+const PARTITION: u16 = DEFAULT_PKEY & 0x7fff;
 
 impl QueuePair {
     /// Opens what is needed to send datagrams to another host, and to receive from it.
@@ -71,7 +74,8 @@ impl QueuePair {
             immediate: came.immediate,
             solicited: packet.base.solicited,
         };
-        if !core.state().receives() || !self.has_q_key(core, came.q_key) {
+        let is_of_partition = packet.base.p_key & PARTITION == PARTITION;
+        if !core.state().receives() || !is_of_partition || !self.has_q_key(core, came.q_key) {
             return;
         }
         let Some(receive) = self.first_receive(&mut core.receives) else {

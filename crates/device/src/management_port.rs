@@ -1,0 +1,70 @@
+//! Sending datagrams of queue pair 1, and having somebody told of those that come: here they are only carried.
+
+use std::sync::{Arc, Weak};
+
+use nonic_protocol::Psn;
+use nonic_roce::{Base, Body, Datagram, HostAddress, MANAGEMENT, MANAGEMENT_Q_KEY, Packet};
+use nonic_wire::{Pushed, Route};
+
+use crate::context::Context;
+use crate::management::{ManagementError, ManagementObserver};
+use crate::wire_address::location_of;
+
+/// What sends and takes management datagrams for a process.
+#[derive(Debug)]
+pub struct ManagementPort {
+    context: Arc<Context>,
+}
+
+impl Context {
+    /// Has `observer` told of every management datagram that comes to an address that is listened at
+    /// ([`ManagementPort::listen`]). The last one who asked is told.
+    pub fn open_management(
+        self: &Arc<Self>,
+        observer: Weak<dyn ManagementObserver>,
+    ) -> Result<ManagementPort, ManagementError> {
+        let owner = self.engine_owner();
+        if !owner.may_use_wire() {
+            return Err(ManagementError::Forbidden);
+        }
+        owner.ensure_agent().map_err(|_| ManagementError::NoAgent)?;
+        owner.tell_of_management(observer)?;
+        Ok(ManagementPort { context: Arc::clone(self) })
+    }
+}
+
+impl ManagementPort {
+    /// Takes what comes to the address at an index of the GID table from now on.
+    pub fn listen(&self, index: u32) -> Result<(), ManagementError> {
+        let entry = self.context.port_state().gids().get(index as usize);
+        let location = entry.and_then(location_of).ok_or(ManagementError::Index { index })?;
+        self.context.engine_owner().station(location).map(drop).ok_or(ManagementError::NotOpen)
+    }
+
+    /// Sends a datagram from the address at an index of the GID table to queue pair 1 of another host, which is listened at from now on.
+    /// False: the kernel had no room, or it is longer than the way carries; it is lost then, as it may be in any case.
+    pub fn send(
+        &self,
+        index: u32,
+        to: [u8; 16],
+        traffic_class: u8,
+        hop_limit: u8,
+        bytes: &[u8],
+    ) -> Result<bool, ManagementError> {
+        let entry = self.context.port_state().gids().get(index as usize);
+        let location = entry.and_then(location_of).ok_or(ManagementError::Index { index })?;
+        let opened = self.context.engine_owner().station(location);
+        let (wire, station) = opened.ok_or(ManagementError::NotOpen)?;
+        let route = Route { to: HostAddress::of_gid(to), traffic_class, hop_limit };
+        let datagram = Datagram { q_key: MANAGEMENT_Q_KEY, source: MANAGEMENT, immediate: None };
+        let packet = Packet { base: Base::new(MANAGEMENT, Psn(0)), body: Body::Datagram(datagram) };
+        let mut outgoing = wire.outgoing();
+        let pushed = outgoing.push(&station, &route, &packet, bytes.len() as u32, |place| {
+            place.copy_from_slice(bytes);
+            true
+        });
+        let sent = pushed == Pushed::Pushed && outgoing.flush();
+        wire.put_back(outgoing);
+        Ok(sent)
+    }
+}
