@@ -1,7 +1,8 @@
 //! Congestion notification (IBTA vol. 1, annex A17, 17.9): who is told of congestion, and what whoever is told does about it.
 //!
-//! The specification leaves to the sender how it slows down. Here the number of packets under way is halved, at most once in so
-//! long a time, and grows by one with each round that is acknowledged.
+//! The specification leaves to the sender how it slows down, and says nothing of losses, which on a wire of Ethernet without flow
+//! control tell the same. Here the number of packets under way is halved, for notifications at most once in so long a time, and
+//! grows by one with each round that is acknowledged.
 
 use core::time::Duration;
 
@@ -12,6 +13,8 @@ const APART: Duration = Duration::from_micros(50);
 
 /// Packets of one queue pair under way at most.
 pub(crate) const WINDOW_MAX: u32 = 1024;
+/// Fewer are not under way because some were lost.
+const WINDOW_AFTER_LOSS: u32 = 32;
 
 /// What a queue pair knows of congestion on its way. `T` is an instant of the caller's clock.
 #[derive(Debug)]
@@ -60,6 +63,12 @@ impl<T> Congestion<T> {
             self.acknowledged -= self.window;
             self.window += 1;
         }
+    }
+
+    /// Packets were lost: there was no room for them on the way, most likely at its end.
+    pub(crate) fn were_lost(&mut self) {
+        self.acknowledged = 0;
+        self.window = self.window.min((self.window / 2).max(WINDOW_AFTER_LOSS));
     }
 
     /// Whether the peer is to be told.
@@ -117,6 +126,23 @@ mod tests {
             congestion.take_notice(US * 50 * round);
         }
         assert_eq!((congestion.window(), congestion.counts.notices_received), (1, 95));
+    }
+
+    #[test]
+    fn losses_halve_it_too_but_not_without_end() {
+        let mut congestion = Congestion::<Duration>::new();
+        let windows = [(); 7].map(|()| {
+            congestion.were_lost();
+            congestion.window()
+        });
+        assert_eq!(windows, [512, 256, 128, 64, 32, 32, 32]);
+        congestion.was_acknowledged(32 + 33);
+        assert_eq!(congestion.window(), 34);
+        for at in 1..10 {
+            congestion.take_notice(US * 50 * at);
+        }
+        congestion.were_lost();
+        assert_eq!(congestion.window(), 1, "a loss makes no room");
     }
 
     #[test]

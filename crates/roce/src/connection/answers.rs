@@ -57,6 +57,7 @@ impl<T: Moment> Connection<T> {
             Syndrome::Refuse(Nak::Sequence) => {
                 if self.is_judged(around, psn) && self.requester.wait.is_none() {
                     around.sees(Happening::Denied { psn, refusal: Refusal::OutOfSequence });
+                    self.congestion.were_lost();
                     if self.spend_retry(around) {
                         around.sees(Happening::Repeated);
                         self.go_back();
@@ -128,6 +129,7 @@ impl<T: Moment> Connection<T> {
         if self.requester.wait.is_some() || self.requester.implied == due || self.requester.retries == 0 {
             return;
         }
+        self.congestion.were_lost();
         self.requester.implied = due;
         self.requester.retries -= 1;
         around.sees(Happening::Repeated);

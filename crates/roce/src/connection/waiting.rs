@@ -35,6 +35,7 @@ impl<T: Moment> Connection<T> {
         if self.requester.timer.is_some_and(|timer| timer <= now) {
             self.requester.timer = None;
             self.requester.implied = None;
+            self.congestion.were_lost();
             // A queue pair without a timeout repeats, too, but never gives up.
             let gives_up = ack_timeout(self.attributes.timeout).is_some();
             if !gives_up || self.spend_retry(around) {
