@@ -11,8 +11,9 @@ pub use answers::{Answered, ConnectReply, Delay, DisconnectRequest, Ids, Notice,
 pub use request::{ConnectRequest, Path, Transport};
 pub use service::{AddressHeader, PortSpace, ServiceReply, ServiceRequest};
 
-use nonic_protocol::QpNumber;
+use nonic_protocol::{Psn, QpNumber};
 
+use crate::packet::{Base, Body, DEFAULT_P_KEY, Datagram, Packet};
 use fields::{Fields, FieldsMut};
 
 /// The queue pair that messages go to and come from.
@@ -23,6 +24,8 @@ pub const MANAGEMENT_Q_KEY: u32 = 0x8001_0000;
 /// Base version, class (communication management), class version, and the method Send.
 const CLASS: [u8; 4] = [1, 7, 2, 3];
 const HEADER: usize = 24;
+/// What carries a message.
+const CARRIER: Datagram = Datagram { q_key: MANAGEMENT_Q_KEY, source: MANAGEMENT, immediate: None };
 
 /// A datagram of the connection manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +84,24 @@ impl ManagementDatagram {
             _ => return None,
         };
         Some(Self { transaction_id: fields.u64(8), message })
+    }
+
+    /// Reads the one that a packet carries. `None`: it is not from queue pair 1 to queue pair 1 of the default partition, has another
+    /// Q_Key or another length, or it is as with [`ManagementDatagram::parse`]. Nobody answers such a one.
+    pub fn of_packet(packet: &Packet, payload: &[u8]) -> Option<Self> {
+        // A limited member is of the partition, too (10.9.3).
+        const PARTITION: u16 = 0x7fff;
+        let Body::Datagram(datagram) = packet.body else { return None };
+        let Base { destination, p_key, .. } = packet.base;
+        let is_right = destination == MANAGEMENT
+            && p_key & PARTITION == DEFAULT_P_KEY & PARTITION
+            && datagram == CARRIER;
+        if is_right { Self::parse(payload.try_into().ok()?) } else { None }
+    }
+
+    /// The packet that carries one, whose bytes are its payload. Numbers of packets count up, and nobody looks at them.
+    pub fn packet(psn: Psn) -> Packet {
+        Packet { base: Base::new(MANAGEMENT, psn), body: Body::Datagram(CARRIER) }
     }
 
     /// Writes it.

@@ -105,6 +105,36 @@ fn what_is_not_of_the_connection_manager_is_not_understood() {
     assert_eq!(AddressHeader::parse(&header.emit()), Some(header));
 }
 
+#[test]
+fn a_packet_carries_a_message_from_queue_pair_1_to_queue_pair_1() {
+    let (captured, payload) = said("CM REQ");
+    let read = ManagementDatagram::of_packet(&captured, &payload).expect("it carries one");
+    assert_eq!(read.emit(), payload[..]);
+    // That of a kernel asks for an answer that nobody gives, and says of its path what differs.
+    let ours = ManagementDatagram::packet(captured.base.psn);
+    assert_eq!((ours.body, ours.base.destination), (captured.body, captured.base.destination));
+    assert_eq!(ManagementDatagram::of_packet(&ours, &payload), Some(read));
+    assert_eq!(ours.headers(payload.len() as u32).as_slice().len(), Base::LENGTH + 8);
+
+    let limited = Packet { base: Base { p_key: 0x7fff, ..captured.base }, ..captured };
+    assert_eq!(ManagementDatagram::of_packet(&limited, &payload), Some(read));
+    let other_base = |base| Packet { base, ..captured };
+    let other_body = |body| Packet { body: Body::Datagram(body), ..captured };
+    for (name, wrong) in [
+        ("queue pair", other_base(Base { destination: QpNumber(2), ..captured.base })),
+        ("partition", other_base(Base { p_key: 0x1234, ..captured.base })),
+        ("Q_Key", other_body(Datagram { q_key: 0x0123_4567, ..CARRIER })),
+        ("source", other_body(Datagram { source: QpNumber(2), ..CARRIER })),
+        ("immediate data", other_body(Datagram { immediate: Some(0), ..CARRIER })),
+        ("no datagram", Packet { body: Body::Congestion, ..captured }),
+    ] {
+        assert_eq!(ManagementDatagram::of_packet(&wrong, &payload), None, "{name}");
+    }
+    for wrong in [&payload[..255], &[&payload[..], &[0]].concat(), &[]] {
+        assert_eq!(ManagementDatagram::of_packet(&captured, wrong), None, "{} bytes", wrong.len());
+    }
+}
+
 proptest! {
     #[test]
     fn whatever_is_understood_is_written_as_it_was_read(

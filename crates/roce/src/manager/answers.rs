@@ -16,6 +16,9 @@ impl<T: Moment> ConnectionManager<T> {
         let (number, swapped) = (reply.ids.remote, Ids { local: reply.ids.remote, remote: reply.ids.local });
         let found = self.table.get(number).filter(|found| found.ends.remote == ends.remote);
         let Some(found) = found else {
+            if !self.settings.is_own(number) {
+                return;
+            }
             // Who waits for an answer that cannot come, is told.
             let reject = rejection(swapped, Answered::Reply, Reason::INVALID_COMMUNICATION_ID, &[]);
             return self.send(ends, transaction_id, Message::Reject(reject));

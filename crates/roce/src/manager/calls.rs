@@ -270,8 +270,8 @@ impl<T: Moment> ConnectionManager<T> {
     }
 
     pub(super) fn new_communication(&mut self, state: State, ends: Ends, timing: Timing) -> Communication<T> {
-        let Self { table, numbers, .. } = self;
-        let id = table.new_id(|| numbers.next());
+        let Self { table, numbers, settings, .. } = self;
+        let id = table.new_id(|| settings.own_number(numbers.next() as u32));
         let mut new = Communication::new(id, state, ends, timing);
         new.transaction_id = numbers.next();
         new

@@ -15,7 +15,8 @@ impl<T> Communication<T> {
 }
 
 impl<T: Moment> ConnectionManager<T> {
-    /// The peer wants to end a connection. Who asks for one that is not there is told that it has ended.
+    /// The peer wants to end a connection. Who asks for one of this manager's that is not there is told that it
+    /// has ended.
     pub(super) fn handle_disconnect(
         &mut self,
         now: T,
@@ -23,7 +24,11 @@ impl<T: Moment> ConnectionManager<T> {
         transaction_id: u64,
         request: &DisconnectRequest,
     ) {
+        let is_own = self.settings.is_own(request.ids.remote);
         let Some(found) = self.find(ends, request.ids) else {
+            if !is_own {
+                return;
+            }
             let ids = Ids { local: request.ids.remote, remote: request.ids.local };
             let reply = Message::DisconnectReply(Notice { ids, private_data: [0; 224] });
             return self.send(ends, transaction_id, reply);

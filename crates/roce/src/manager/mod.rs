@@ -8,8 +8,8 @@
 //! numbers of both, which nobody else can guess; what counts for nothing changes nothing. What strangers send takes no more room than
 //! [`ManagerSettings`] say, and each datagram is answered by two at most, of the same length.
 //!
-//! Times, repeats and refusals are those of Linux, where the specification leaves a choice. Who drives the machine looks at the Q_Key
-//! of datagrams and at their ICRC.
+//! Times, repeats and refusals are those of Linux, where the specification leaves a choice. Who drives the machine looks at the check of
+//! packets, and at what [`ManagementDatagram::of_packet`] does.
 //!
 //! `calls` is what programs want, `requests` takes requests (12.9.8.2, 12.9.8.3), `answers` what follows them, `ending` the end
 //! of connections (12.9.8.4), `services` questions for datagrams (12.11), `waiting` the passing of time.
@@ -62,7 +62,12 @@ pub struct ConnectionManager<T> {
 
 impl<T: Moment> ConnectionManager<T> {
     /// One that knows nobody yet. `numbers` gives numbers that nobody can guess.
+    ///
+    /// # Panics
+    /// If there is no such place among those of the settings.
     pub fn new(settings: ManagerSettings, numbers: Box<dyn FnMut() -> u64 + Send>) -> Self {
+        let ManagerSettings { place, places, .. } = settings;
+        assert!(places.is_power_of_two() && place < places, "there is no place {place} of {places}");
         Self {
             settings,
             numbers: Numbers(numbers),
@@ -103,7 +108,7 @@ impl<T: Moment> ConnectionManager<T> {
         self.table.next_deadline()
     }
 
-    /// A datagram came to queue pair 1, between these addresses, with the right Q_Key.
+    /// A datagram came to queue pair 1, between these addresses, in a packet that is right.
     pub fn handle(&mut self, now: T, ends: Ends, datagram: &ManagementDatagram) {
         if ends.local.is_group() || ends.remote.is_group() {
             return;

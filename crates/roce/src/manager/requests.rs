@@ -8,7 +8,9 @@ use super::communication::{PairKey, RemoteKey, State, Timing};
 use super::event::{Accepts, Ends, Event};
 use super::settings::peers_time;
 use super::{ConnectionManager, EVENTS_MAX, rejection};
-use crate::management::{AddressHeader, Answered, ConnectRequest, Delay, Ids, Message, PortSpace, Reason};
+use crate::management::{
+    AddressHeader, Answered, ConnectRequest, Delay, Ids, ManagementDatagram, Message, PortSpace, Reason,
+};
 use crate::packet::DEFAULT_P_KEY;
 use crate::path_mtu::PathMtu;
 
@@ -29,12 +31,20 @@ impl<T: Moment> ConnectionManager<T> {
         if let Some(number) = self.table.of_remote(&remote) {
             return self.handle_repeated_request(number, transaction_id);
         }
+        let accepts = self.listeners.find(request.service_id, ends.local);
+        // Who asks another manager is answered by that one.
+        let answers = accepts.is_some() || self.settings.is_alone();
         let pair = PairKey { remote: ends.remote, guid: request.ca_guid, number: request.qp_number };
         if let Some(number) = self.table.of_pair(&pair) {
-            self.refuse_request(ends, transaction_id, request.local_id, Reason::STALE_CONNECTION, &[]);
+            if answers {
+                self.refuse_request(ends, transaction_id, request.local_id, Reason::STALE_CONNECTION, &[]);
+            }
             return self.end_stale(now, number);
         }
-        let header = match self.check_request(ends, request) {
+        if !answers {
+            return;
+        }
+        let header = match check_request(ends, request, accepts) {
             Ok(header) => header,
             Err((reason, info)) => {
                 let info = info.as_ref().map_or(&[][..], |gid| &gid[..]);
@@ -60,28 +70,17 @@ impl<T: Moment> ConnectionManager<T> {
         self.tell(id.number, Event::Asked { id, ends, header, request: Box::new(*request) });
     }
 
-    /// Why a request is refused, if it is; what stands in front of its private data, if it is not.
-    fn check_request(
-        &self,
-        ends: Ends,
-        request: &ConnectRequest,
-    ) -> Result<Option<AddressHeader>, (Reason, Option<[u8; 16]>)> {
-        let accepts = self.listeners.find(request.service_id, ends.local);
-        let accepts = accepts.ok_or((Reason::INVALID_SERVICE_ID, None))?;
-        let here = ends.local.gid();
-        let path = &request.primary;
-        let in_partition = request.p_key & P_KEY_MASK == DEFAULT_P_KEY & P_KEY_MASK;
-        // Packets go to where the request says: nobody has them sent to another host.
-        if !in_partition || path.local_gid != ends.remote.gid() || path.remote_gid != here {
-            return Err((Reason::INVALID_GID, Some(here)));
+    /// Nobody takes a request or a question that came to a manager which is not alone, as who drives it has found: says so, for all of
+    /// them. Any other message is not answered.
+    pub fn refuse_unclaimed(&mut self, ends: Ends, datagram: &ManagementDatagram) {
+        let transaction_id = datagram.transaction_id;
+        match &datagram.message {
+            Message::ConnectRequest(request) => {
+                self.refuse_request(ends, transaction_id, request.local_id, Reason::INVALID_SERVICE_ID, &[]);
+            }
+            Message::ServiceRequest(request) => self.refuse_question(ends, transaction_id, request),
+            _ => (),
         }
-        if PathMtu::from_number(request.path_mtu.into()).is_none() {
-            return Err((Reason::INVALID_MTU, None));
-        }
-        if accepts != Accepts::Connections(request.transport) {
-            return Err((Reason::CONSUMER, None));
-        }
-        check_header(ends, request.service_id, &request.private_data).map_err(|()| (Reason::CONSUMER, None))
     }
 
     fn refuse_request(&mut self, ends: Ends, transaction_id: u64, remote: u32, reason: Reason, info: &[u8]) {
@@ -108,6 +107,29 @@ impl<T: Moment> ConnectionManager<T> {
             _ => (),
         }
     }
+}
+
+/// Why a request is refused, if it is; what stands in front of its private data, if it is not.
+fn check_request(
+    ends: Ends,
+    request: &ConnectRequest,
+    accepts: Option<Accepts>,
+) -> Result<Option<AddressHeader>, (Reason, Option<[u8; 16]>)> {
+    let accepts = accepts.ok_or((Reason::INVALID_SERVICE_ID, None))?;
+    let here = ends.local.gid();
+    let path = &request.primary;
+    let in_partition = request.p_key & P_KEY_MASK == DEFAULT_P_KEY & P_KEY_MASK;
+    // Packets go to where the request says: nobody has them sent to another host.
+    if !in_partition || path.local_gid != ends.remote.gid() || path.remote_gid != here {
+        return Err((Reason::INVALID_GID, Some(here)));
+    }
+    if PathMtu::from_number(request.path_mtu.into()).is_none() {
+        return Err((Reason::INVALID_MTU, None));
+    }
+    if accepts != Accepts::Connections(request.transport) {
+        return Err((Reason::CONSUMER, None));
+    }
+    check_header(ends, request.service_id, &request.private_data).map_err(|()| (Reason::CONSUMER, None))
 }
 
 /// Reads what stands in front of the private data of a request for a port, which has to be what the datagram's addresses are.

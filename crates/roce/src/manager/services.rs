@@ -105,7 +105,13 @@ impl<T: Moment> ConnectionManager<T> {
             }
             return;
         }
-        let header = match self.check_question(ends, request) {
+        let Some(accepts) = self.listeners.find(request.service_id, ends.local) else {
+            if self.settings.is_alone() {
+                self.refuse_question(ends, transaction_id, request);
+            }
+            return;
+        };
+        let header = match check_question(ends, request, accepts) {
             Ok(header) => header,
             Err(status) => {
                 let reply = reply(request.request_id, request.service_id, status);
@@ -128,12 +134,10 @@ impl<T: Moment> ConnectionManager<T> {
         self.tell(id.number, Event::ServiceAsked { id, ends, header, request: Box::new(*request) });
     }
 
-    fn check_question(&self, ends: Ends, request: &ServiceRequest) -> Result<Option<AddressHeader>, u8> {
-        let accepts = self.listeners.find(request.service_id, ends.local).ok_or(UNSUPPORTED)?;
-        if accepts != Accepts::Datagrams {
-            return Err(REJECTED);
-        }
-        check_header(ends, request.service_id, &request.private_data).map_err(|()| REJECTED)
+    /// There is no such service.
+    pub(super) fn refuse_question(&mut self, ends: Ends, transaction_id: u64, request: &ServiceRequest) {
+        let reply = reply(request.request_id, request.service_id, UNSUPPORTED);
+        self.send(ends, transaction_id, Message::ServiceReply(reply));
     }
 
     /// The peer answers.
@@ -150,6 +154,18 @@ impl<T: Moment> ConnectionManager<T> {
         };
         self.end(id.number, Event::ServiceAnswered { id, answer, reply: Box::new(*reply) });
     }
+}
+
+/// What stands in front of the private data, or why the question is refused.
+fn check_question(
+    ends: Ends,
+    request: &ServiceRequest,
+    accepts: Accepts,
+) -> Result<Option<AddressHeader>, u8> {
+    if accepts != Accepts::Datagrams {
+        return Err(REJECTED);
+    }
+    check_header(ends, request.service_id, &request.private_data).map_err(|()| REJECTED)
 }
 
 fn reply(request_id: u32, service_id: u64, status: u8) -> ServiceReply {

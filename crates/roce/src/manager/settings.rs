@@ -33,6 +33,11 @@ pub struct ManagerSettings {
     pub half_open_of_source: usize,
     /// How many communications at most are remembered that the program does not know any more.
     pub left_behind: usize,
+    /// How many managers, a power of two, may be at this side's addresses, such as those of several processes: each hears everything and
+    /// answers for itself. Whose a communication is, the lowest bits of its number say.
+    pub places: u8,
+    /// Which of them this one is, from 0.
+    pub place: u8,
 }
 
 impl ManagerSettings {
@@ -48,6 +53,8 @@ impl ManagerSettings {
             half_open: 1024,
             half_open_of_source: 128,
             left_behind: 4096,
+            places: 1,
+            place: 0,
         }
     }
 
@@ -58,6 +65,25 @@ impl ManagerSettings {
         let folded =
             if way >= delay { way + (delay + 1 >= way) as u8 } else { delay + (way + 1 >= delay) as u8 };
         if folded > 31 { 31 } else { folded }
+    }
+
+    /// Whether nobody else answers at this side's addresses.
+    pub(super) fn is_alone(&self) -> bool {
+        self.places <= 1
+    }
+
+    /// Whether a communication of this number is this manager's, or was.
+    pub(super) fn is_own(&self, number: u32) -> bool {
+        number & self.place_bits() == u32::from(self.place)
+    }
+
+    /// The number of its own that is nearest.
+    pub(super) fn own_number(&self, number: u32) -> u32 {
+        number & !self.place_bits() | u32::from(self.place)
+    }
+
+    fn place_bits(&self) -> u32 {
+        u32::from(self.places.max(1)) - 1
     }
 
     /// When a request is repeated: after the way there and back, and the time the peer has.

@@ -39,10 +39,10 @@ impl<T: Moment> Table<T> {
     }
 
     /// A name that no communication has; of the numbers that are offered the first that is free, and not 0.
-    pub(super) fn new_id(&mut self, mut numbers: impl FnMut() -> u64) -> CommunicationId {
+    pub(super) fn new_id(&mut self, mut numbers: impl FnMut() -> u32) -> CommunicationId {
         self.serial += 1;
         loop {
-            let number = numbers() as u32;
+            let number = numbers();
             if number != 0 && !self.by_number.contains_key(&number) {
                 return CommunicationId { number, serial: self.serial };
             }
