@@ -226,8 +226,8 @@ impl<T: Moment> ConnectionManager<T> {
         let (answered, ids) = match found.state {
             // Of the rejection of a request Linux gives no number of its own.
             State::RequestReceived => (Answered::Request, Ids { local: 0, remote: found.remote_number }),
-            State::RequestSent => (Answered::Request, found.ids()),
-            State::ReplySent => (Answered::Other, found.ids()),
+            // Nothing that the peer said.
+            State::RequestSent | State::ReplySent => (Answered::Other, found.ids()),
             _ => (Answered::Reply, found.ids()),
         };
         let is_answer = found.state != State::RequestSent;

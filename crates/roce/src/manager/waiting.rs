@@ -32,12 +32,11 @@ impl<T: Moment> ConnectionManager<T> {
         let (id, ends, ids) = (found.id, found.ends, found.ids());
         match found.state {
             State::RequestSent | State::ReplySent => {
-                let is_reply = found.state == State::ReplySent;
-                let answered = if is_reply { Answered::Reply } else { Answered::Request };
-                let transaction_id = if is_reply { found.peers_transaction_id } else { found.transaction_id };
+                let is_asked = found.state == State::ReplySent;
+                let transaction_id = if is_asked { found.peers_transaction_id } else { found.transaction_id };
                 // The peer may have heard everything, and be the one that is not heard.
                 let guid = self.settings.ca_guid.to_be_bytes();
-                let reject = rejection(ids, answered, Reason::TIMEOUT, &guid);
+                let reject = rejection(ids, Answered::Other, Reason::TIMEOUT, &guid);
                 self.send(ends, transaction_id, Message::Reject(reject));
                 self.end(number, Event::Unreachable { id });
             }

@@ -27,7 +27,7 @@ fn who_asked_and_leaves_says_that_its_time_is_out() {
     let mut host = Host::new();
     let id = host.asks();
     leaves(&mut host, id);
-    assert_eq!(rejects(&mut host, Answered::Request, Reason::TIMEOUT), OUR_GUID.to_be_bytes());
+    assert_eq!(rejects(&mut host, Answered::Other, Reason::TIMEOUT), OUR_GUID.to_be_bytes());
     // The reply is under way.
     host.hears(Message::ConnectReply(reply(id)));
     let info = rejects(&mut host, Answered::Reply, Reason::TIMEOUT);
