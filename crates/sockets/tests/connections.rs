@@ -124,6 +124,8 @@ fn what_a_child_may_have_goes_on_by_the_kernel_when_its_parent_closes_it() {
     assert_eq!(around_fork(|| 1), 1);
     // SAFETY: the number is open, and the copy is this test's own.
     let mut childs = unsafe { TcpStream::from_raw_fd(libc::dup(near)) };
+    let mut entry = [PollEntry { number: near, events: POLL_IN, revents: 0 }];
+    assert_eq!(poll(&mut entry, None), Ok(1));
     assert_eq!(waiting(near), Ok(Way::Done(13)));
     give_back(near);
     let mut got = [0; 13];
