@@ -19,8 +19,9 @@ pub(crate) struct Options {
 }
 
 /// What a stream is told for its buffers, each of which becomes twice as long. Larger than those of rsockets: programs of TCP count
-/// on a window in which the other side may sleep for a while.
-const BUFFER: i32 = 1 << 18;
+/// on a window in which the other side may sleep for a while, and where processors are few it sleeps for longer than it takes to
+/// fill one.
+const BUFFER: i32 = 1 << 19;
 
 /// Options that a stream has as well.
 const KNOWN: [(i32, i32); 6] = [

@@ -115,8 +115,13 @@ impl Sender {
         self.controls == CONTROLS && self.slots == self.slots_all
     }
 
-    /// Takes room of the buffer for bytes that are copied there: up to its end, and from its beginning on.
+    /// Takes room of the buffer for bytes that are copied there, those of the message that was sent last: up to its end, and from
+    /// its beginning on.
     pub(crate) fn take_buffer(&mut self, length: u32) -> [(u32, u32); 2] {
+        if self.buffer.used == length {
+            // Nothing else is under way: who sends little at a time needs few pages, and finds them in the cache.
+            self.buffer.position = 0;
+        }
         let SendBuffer { size, position, .. } = self.buffer;
         let first = length.min(size - position);
         self.buffer.position = (position + length) % size;

@@ -229,3 +229,19 @@ fn entries_of_the_table_take_a_receive_and_room() {
     sender.credit(2, |_| None);
     assert_eq!(sender.room(), 10);
 }
+
+#[test]
+fn a_buffer_with_nothing_under_way_begins_anew_and_any_other_goes_on() {
+    let target = Target { address: 0, key: 0, length: 10_000 };
+    let mut sender = Sender::new(100, target, 100, 1000);
+    let send = |sender: &mut Sender, length| {
+        sender.send_data(length);
+        sender.take_buffer(length)
+    };
+    assert_eq!(send(&mut sender, 100), [(0, 100), (0, 0)]);
+    assert_eq!(send(&mut sender, 300), [(100, 300), (0, 0)]);
+    sender.ended(Sent::Bytes(100));
+    assert_eq!(send(&mut sender, 650), [(400, 600), (0, 50)]);
+    [300, 650].into_iter().for_each(|length| sender.ended(Sent::Bytes(length)));
+    assert_eq!(send(&mut sender, 1000), [(0, 1000), (0, 0)]);
+}

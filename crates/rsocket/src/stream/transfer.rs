@@ -9,7 +9,7 @@ use crate::waiting::Look;
 use crate::{Error, Result};
 
 /// The first message of a call is this long at most, each next one twice as long up to the last: so the first bytes are on their
-/// way while the others are copied.
+/// way while the others are copied. Where others are on their way already each is as long as it can be.
 const FIRST_PIECE: usize = 2048;
 pub(super) const PIECE_MOST: usize = 1 << 16;
 
@@ -142,6 +142,7 @@ impl State {
         if !link.can_send() {
             return Ok(None);
         }
+        let most = if link.is_idle() { most } else { PIECE_MOST };
         link.send(bytes, most)?;
         Ok(Some(()))
     }
