@@ -158,7 +158,8 @@ impl Running {
     /// Waits until its standard output holds a whole line that `wanted` accepts, and returns that line.
     pub fn prints(&mut self, wanted: impl Fn(&str) -> bool) -> Verdict<String> {
         loop {
-            let ended = self.has_ended();
+            // What a program printed last is read after it has ended, and its children may print longer.
+            let ended = self.has_ended() && self.readers.iter().all(JoinHandle::is_finished);
             let both = self.printed.text.lock().expect("no reader panics");
             let complete = both.0.rfind('\n').map_or("", |end| &both.0[..end]);
             if let Some(line) = complete.lines().find(|line| wanted(line)) {
@@ -298,6 +299,14 @@ fn render(command: &[String], state: &str, stdout: &str, stderr: &str) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_child_prints_after_its_parents_end_is_waited_for() {
+        let mut program = Program::new(["/bin/sh", "-c", "(sleep 0.2; echo late) & exit 0"]).start().unwrap();
+        assert_eq!(program.prints(|line| line == "late").unwrap(), "late");
+        let mut program = Program::new(["/bin/sh", "-c", "echo other"]).start().unwrap();
+        assert!(program.prints(|line| line == "late").is_err());
+    }
 
     fn shell(script: &str) -> Program {
         Program::new(["/bin/sh", "-c", script])
