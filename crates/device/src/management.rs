@@ -20,7 +20,7 @@ pub struct ManagementArrival<'a> {
     pub source_qp: QpNumber,
     /// Its payload, of any length up to the path MTU: nothing in it was looked at.
     pub bytes: &'a [u8],
-    /// It came to another process of this user. Every process that opened [`Context::open_management`] is told of each datagram, and what
+    /// It came to another process of this user. Every process that opened [`crate::Context::open_management`] is told of each datagram, and what
     /// is in it says whom it concerns; who refuses what concerns nobody is the one for whom this is false.
     pub was_handed_on: bool,
 }

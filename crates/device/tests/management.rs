@@ -12,8 +12,11 @@ use nonic_device::{
 /// Set where the namespace is.
 const INSIDE: &str = "NONIC_TEST_INSIDE";
 
+/// The bytes of a datagram, where it came from, and whether it was handed on.
+type Note = (Vec<u8>, [u8; 16], bool);
+
 #[derive(Debug, Default)]
-struct Notes(Mutex<Vec<(Vec<u8>, [u8; 16], bool)>>);
+struct Notes(Mutex<Vec<Note>>);
 
 impl ManagementObserver for Notes {
     fn received(&self, arrival: &ManagementArrival<'_>) {

@@ -53,7 +53,10 @@ impl<T: Moment> Connection<T> {
             self.requester.timer = None;
         } else if self.requester.timer.is_none() && self.requester.wait.is_none() {
             let wait = ack_timeout(self.attributes.timeout).unwrap_or(PATIENT_REPEAT);
-            self.requester.timer = Some(now + wait);
+            // 9.9.2.1: a timeout lasts up to four times as long as the program says. A peer that is a process may not run for a
+            // while, and gets more time with each attempt that was in vain.
+            let in_vain = self.attributes.retry_count.saturating_sub(self.requester.retries);
+            self.requester.timer = Some(now + wait * (1 << in_vain.min(2)));
         }
     }
 }

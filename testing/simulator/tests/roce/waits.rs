@@ -18,17 +18,18 @@ const TIMEOUT: Duration = Duration::from_nanos(4096 << 14);
 const RNR: Duration = Duration::from_micros(640);
 
 #[test]
-fn silence_is_waited_out_as_often_as_was_agreed_on() {
+fn silence_is_waited_out_as_often_as_was_agreed_on_and_longer_each_time() {
     let mut pair = Pair::reliable();
     pair.post(SEND, 600);
     pair.post(SEND, 0);
     let all = [0, 1, 2, 3].map(ours);
     assert_eq!(pair.sent(), all);
-    for attempt in 1..=2 {
+    for passed in [1, 1 + 2] {
         assert_eq!(pair.wait(), all);
-        assert_eq!(pair.now, TIMEOUT * attempt);
+        assert_eq!(pair.now, TIMEOUT * passed);
     }
     assert_eq!(pair.wait(), []);
+    assert_eq!(pair.now, TIMEOUT * (1 + 2 + 4));
     assert_eq!(pair.statuses(), [Status::RetryExceeded, Status::Flushed]);
     assert_eq!((pair.state(), pair.connection.poll_timeout()), (QpState::Error, None));
 }
