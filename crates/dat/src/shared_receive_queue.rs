@@ -147,7 +147,7 @@ impl SharedReceiveQueue {
         let posted = self.queue.post_receive(&ReceiveRequest { id: cookie, pieces: &list[..count] });
         posted.map_err(|error| match error {
             PostError::TooManyPieces { .. } => DatError::argument(2),
-            PostError::Forked => ADAPTER_HANDLE,
+            PostError::Gone => ADAPTER_HANDLE,
             _ => NONE_LEFT,
         })
     }
@@ -188,7 +188,7 @@ impl SharedReceiveQueue {
         }
         self.queue.resize(max_receives as u32).map_err(|error| match error {
             CreateError::StillHolds { .. } => IN_USE,
-            CreateError::Forked => ADAPTER_HANDLE,
+            CreateError::Gone => ADAPTER_HANDLE,
             _ => NONE_LEFT,
         })?;
         attributes.max_receives = max_receives;

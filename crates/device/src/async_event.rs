@@ -28,12 +28,20 @@ pub enum AsyncEventKind {
     PortActive = 9,
     /// The port does not work.
     PortError = 10,
+    /// The port has another LID.
+    LidChange = 11,
+    /// The P_Key table changed.
+    PkeyChange = 12,
+    /// Another subnet manager is there.
+    SubnetManagerChange = 13,
     /// A shared receive queue failed.
     SrqError = 14,
     /// A shared receive queue fell below its limit.
     SrqLimitReached = 15,
     /// A queue pair in error takes no more from its shared receive queue.
     QpLastWqeReached = 16,
+    /// The subnet manager asks to register again what was registered with it.
+    ClientReregister = 17,
     /// The GID table changed.
     GidChange = 18,
 }

@@ -1,5 +1,7 @@
 //! What the environment says of the devices of this process.
 
+use std::path::PathBuf;
+
 use nonic_memory::AdoptionPolicy;
 use nonic_transport::{Tier, TrustedUsers};
 
@@ -74,6 +76,8 @@ pub struct Config {
     /// `NONIC_WIRE`: whether queue pairs may have peers on other hosts, by RoCEv2: `off`, `auto` (default), or `roce`, where queue
     /// pairs of datagrams listen from the beginning and the port is an Ethernet port unless `NONIC_LINK_LAYER` says otherwise.
     pub wire: WirePolicy,
+    /// `NONIC_FAULTS`: a file with changes of the device and the times at which they are made; default none.
+    pub faults: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -93,6 +97,7 @@ impl Default for Config {
             cache_seed: 0,
             rest: RestPolicy::Auto,
             wire: WirePolicy::Auto,
+            faults: None,
         }
     }
 }
@@ -193,6 +198,10 @@ impl Config {
             };
             Some(())
         });
+        take("NONIC_FAULTS", &mut |value| {
+            config.faults = (!value.is_empty()).then(|| PathBuf::from(value));
+            Some(())
+        });
         take("NONIC_PTRACE", &mut |value| {
             config.allow_tracers = match value {
                 "any" => true,
@@ -252,6 +261,7 @@ mod tests {
             ("NONIC_CACHE_SEED", "18446744073709551615"),
             ("NONIC_REST", "Always"),
             ("NONIC_WIRE", "Off"),
+            ("NONIC_FAULTS", "/tmp/faults"),
         ]);
         let expected = Config {
             devices: 3,
@@ -268,6 +278,7 @@ mod tests {
             cache_seed: u64::MAX,
             rest: RestPolicy::Always,
             wire: WirePolicy::Off,
+            faults: Some(PathBuf::from("/tmp/faults")),
         };
         assert_eq!(config, expected);
     }

@@ -1,21 +1,24 @@
 //! An open device.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nonic_protocol::{AddressVector, GlobalRoute};
 use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
-use nonic_transport::{Counters, Tier, read_segment_counters};
+use nonic_transport::{Change, Counters, Tier, read_segment_counters};
 
 use crate::async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
+use crate::config::Config;
 use crate::device::Device;
-use crate::engine::{Engine, EngineOwner};
+use crate::engine::{Changer, Engine, EngineOwner, OpenDevice};
 use crate::error::{CreateError, OpenError, asked};
 use crate::event_wait::EventWait;
 use crate::events::EventQueue;
 use crate::limits::Limits;
-use crate::port::{DEFAULT_PKEY, GidEntry, Port, PortAttributes};
+use crate::port::{Port, PortAttributes};
+use crate::port_state::GidEntry;
 
 /// An open device (`ibv_open_device(3)`). It keeps its engine running, which all contexts of a process share that were not opened on
 /// another one ([`crate::EngineHandle`]).
@@ -37,16 +40,23 @@ impl Context {
     pub(crate) fn open(device: &Device, owner: Arc<EngineOwner>) -> Result<Arc<Self>, OpenError> {
         let config = device.config();
         let device_memory = owner.arena(device.index()).capacity();
-        Ok(Arc::new(Self {
+        let context = Arc::new(Self {
             device: device.clone(),
-            port: Port::new(config, device.index()),
+            port: Port::new(config, device.index(), owner.changes.port(device.index())),
             limits: Limits::new(device_memory),
             zones: AtomicU32::new(0),
             command: asked("a descriptor (eventfd)", EventFd::new(EventKind::All, true))?,
             events: asked("a descriptor (eventfd)", EventQueue::new())?,
             ignored: AtomicBool::new(false),
             owner,
-        }))
+        });
+        if let Err(error) = context.owner.ensure_agent() {
+            // Queue pairs will need it, and say so.
+            tracing::debug!(%error, "no thread for the device");
+        }
+        let opened: Arc<dyn OpenDevice> = Arc::clone(&context) as _;
+        context.owner.has_opened(Arc::downgrade(&opened));
+        Ok(context)
     }
 
     /// The device.
@@ -74,7 +84,7 @@ impl Context {
     pub fn path_to_this_host(&self) -> AddressVector {
         let global = self.gid_table().first().map(|own| GlobalRoute {
             destination: own.gid,
-            source_index: 0,
+            source_index: own.index as u8,
             flow_label: 0,
             hop_limit: 1,
             traffic_class: 0,
@@ -93,14 +103,14 @@ impl Context {
         &self.port
     }
 
-    /// The valid entries of the GID table, in order; fixed while the device is open.
-    pub fn gid_table(&self) -> &[GidEntry] {
+    /// The valid entries of the GID table, in order.
+    pub fn gid_table(&self) -> Cow<'_, [GidEntry]> {
         self.port.gids()
     }
 
-    /// An entry of the P_Key table: the default partition at index 0.
+    /// An entry of the P_Key table, 0 if it is empty: at index 0 the default partition, unless somebody changed it.
     pub fn pkey(&self, index: u16) -> Option<u16> {
-        (index == 0).then_some(DEFAULT_PKEY)
+        self.port.pkey(index)
     }
 
     /// A descriptor that stands for the open device.
@@ -136,6 +146,12 @@ impl Context {
         self.events.remove(|event| concerns(&event.element));
     }
 
+    /// Changes the device as somebody outside would (`nonic ctl`), with all that follows: the events of every context that has it open,
+    /// and what each shows from then on. Tells what has come of it; an error is why nothing has changed.
+    pub fn change(&self, change: Change) -> Result<&'static str, String> {
+        self.engine().change(Some(self.device.name()), change, Changer::Program)
+    }
+
     /// Sends what is owed and handles every message that has come by now: for a program that learned by other means what a
     /// peer did, and wants to know first what that peer said before.
     pub fn catch_up(&self) {
@@ -159,6 +175,7 @@ impl Context {
 
     /// Closes the device: its queue pairs are destroyed. Closing twice is harmless.
     pub fn close(&self) {
+        self.engine().has_closed(self);
         self.forget_events(|_| true);
         for pair in self.engine().all_pairs() {
             pair.lose_context(self);
@@ -179,12 +196,41 @@ impl Context {
     }
 
     pub(crate) fn check_current(&self) -> Result<(), CreateError> {
-        if self.owner.is_current() { Ok(()) } else { Err(CreateError::Forked) }
+        if self.is_usable() { Ok(()) } else { Err(CreateError::Gone) }
     }
 
     /// Whether it was opened by this process, and not by one that forked it.
     #[inline]
     pub fn is_current(&self) -> bool {
         self.owner.is_current()
+    }
+
+    /// Whether its device has failed while this process had it open.
+    pub fn has_failed(&self) -> bool {
+        self.is_current() && !self.is_usable()
+    }
+
+    /// Whether it works: it was opened by this process, and has not failed since ([`AsyncEventKind::DeviceFatal`]).
+    #[inline]
+    pub fn is_usable(&self) -> bool {
+        self.owner.is_usable()
+    }
+}
+
+impl OpenDevice for Context {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    fn index(&self) -> u32 {
+        self.device.index()
+    }
+
+    fn config(&self) -> &Config {
+        self.device.config()
+    }
+
+    fn raise(&self, kind: AsyncEventKind, element: AsyncElement) {
+        Self::raise(self, kind, element);
     }
 }

@@ -6,7 +6,8 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::engine::EngineOwner;
 use crate::error::OpenError;
-use crate::port::{GidEntry, Port, PortAttributes};
+use crate::port::{Port, PortAttributes};
+use crate::port_state::GidEntry;
 use crate::{port, process};
 
 /// A device that can be opened. Costs nothing until then.
@@ -64,10 +65,14 @@ impl Device {
         self.guid
     }
 
-    /// Its port and the entries of the GID table, as a context that is opened now would show them.
-    pub fn port(&self) -> (PortAttributes, Vec<GidEntry>) {
-        let port = Port::new(&self.config, self.index);
-        (port.attributes(), port.gids().to_vec())
+    /// Its port, the entries of the GID table and those of the P_Key table, as a context that is opened now would show them.
+    pub fn port(&self) -> (PortAttributes, Vec<GidEntry>, Vec<u16>) {
+        let engine = self.engine.clone().or_else(process::living_engine);
+        let state = engine.map(|engine| Arc::clone(engine.changes.port(self.index))).unwrap_or_default();
+        let port = Port::new(&self.config, self.index, &state);
+        let attributes = port.attributes();
+        let pkeys = (0..attributes.pkey_count).filter_map(|index| port.pkey(index)).collect();
+        (attributes, port.gids().to_vec(), pkeys)
     }
 
     /// The settings it follows.
@@ -76,12 +81,12 @@ impl Device {
     }
 
     /// Opens it: every call gives a context of its own. Fails if the kernel refuses memory or descriptors, and in a child if the
-    /// device is on an engine that its parent made ([`crate::EngineHandle`]).
+    /// device is on an engine that its parent made, or has failed ([`crate::EngineHandle`]).
     pub fn open(&self) -> Result<Arc<Context>, OpenError> {
         let engine = match &self.engine {
             None => process::shared_engine(&self.config),
-            Some(engine) if engine.is_current() => Ok(Arc::clone(engine)),
-            Some(_) => Err(OpenError::Forked),
+            Some(engine) if engine.is_usable() => Ok(Arc::clone(engine)),
+            Some(_) => Err(OpenError::Gone),
         };
         let opened = engine.and_then(|engine| Context::open(self, engine));
         opened.inspect_err(|error| tracing::error!(device = self.name(), "{error}"))

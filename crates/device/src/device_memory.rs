@@ -9,7 +9,7 @@ use nonic_memory::SharedSlice;
 use nonic_sys::UseCount;
 
 use crate::context::Context;
-use crate::error::{Busy, DeviceMemoryError};
+use crate::error::{Busy, DeviceMemoryError, OpenError};
 
 /// A piece of device memory; zero when allocated.
 #[derive(Debug)]
@@ -31,6 +31,9 @@ impl Context {
         length: u64,
         log_alignment: u32,
     ) -> Result<Arc<DeviceMemory>, DeviceMemoryError> {
+        if self.has_failed() {
+            return Err(OpenError::Gone.into());
+        }
         if !self.is_current() {
             return self.device().open()?.allocate_device_memory(length, log_alignment);
         }

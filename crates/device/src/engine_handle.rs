@@ -17,7 +17,7 @@ use crate::process;
 /// Some things a process has one of. Memory that is registered with several engines is adopted once, and is private again when the
 /// last region of any of them has ended; a user whom one engine trusts by name ([`Config::trusted_users`]) can reach what the
 /// others adopt, too. What [`crate::fork_init`] says holds for all engines, and all take leave when the process exits. A child has
-/// none of its parent's ([`OpenError::Forked`]).
+/// none of its parent's ([`OpenError::Gone`]).
 #[derive(Clone, Debug)]
 pub struct EngineHandle {
     engine: Arc<EngineOwner>,

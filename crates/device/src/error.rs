@@ -19,9 +19,11 @@ pub enum OpenError {
         /// What it said.
         source: io::Error,
     },
-    /// The engine was made before a `fork` by the parent.
-    #[error("the engine was made before fork and belongs to the parent: make one in the child")]
-    Forked,
+    /// The engine was made before a `fork` by the parent, or its devices have failed.
+    #[error(
+        "the engine belongs to the parent, which made it before fork, or its devices have failed: make another"
+    )]
+    Gone,
 }
 
 /// Says what a system call was for.
@@ -62,9 +64,9 @@ pub enum CreateError {
     /// An object that was given back already.
     #[error("an object that this needs was given back already")]
     Closed,
-    /// The device was opened before a `fork` by the parent.
-    #[error("the device was opened before fork and belongs to the parent: open it in the child")]
-    Forked,
+    /// The device was opened before a `fork` by the parent, or has failed.
+    #[error("the device belongs to the parent, which opened it before fork, or has failed: open it again")]
+    Gone,
     /// A queue cannot shrink below what it holds.
     #[error("the queue holds {entries} entries")]
     StillHolds {
@@ -124,9 +126,9 @@ pub enum RegisterError {
     /// No more regions.
     #[error("the key table is full")]
     TableFull,
-    /// The device was opened before a `fork` by the parent.
-    #[error("the device was opened before fork and belongs to the parent: open it in the child")]
-    Forked,
+    /// The device was opened before a `fork` by the parent, or has failed.
+    #[error("the device belongs to the parent, which opened it before fork, or has failed: open it again")]
+    Gone,
 }
 
 /// Error returned by the device memory calls.
@@ -248,12 +250,12 @@ pub enum ModifyError {
     /// The queue pair was destroyed.
     #[error("the queue pair was destroyed")]
     Destroyed,
-    /// The device was opened before a `fork` by the parent.
-    #[error("the device was opened before fork and belongs to the parent: open it in the child")]
-    Forked,
+    /// The device was opened before a `fork` by the parent, or has failed.
+    #[error("the device belongs to the parent, which opened it before fork, or has failed: open it again")]
+    Gone,
 }
 
-/// More completions came than the queue holds; it is unusable from then on (`IBV_EVENT_CQ_ERR`).
+/// More completions came than the queue holds, and it is unusable from then on (`IBV_EVENT_CQ_ERR`), or its device has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the completion queue overran")]
+#[error("the completion queue overran, or its device has failed")]
 pub struct CqOverrun;

@@ -21,6 +21,7 @@ mod error;
 mod event_wait;
 mod events;
 mod exposed;
+mod faults;
 mod happening;
 mod known_memory;
 mod limits;
@@ -34,6 +35,7 @@ mod own_thread;
 mod pair_table;
 mod peer_address;
 mod port;
+mod port_state;
 mod presence;
 mod process;
 mod program_memory;
@@ -60,6 +62,7 @@ pub use context::Context;
 pub use counted::counters_of_user;
 pub use device::{Device, devices, devices_with};
 pub use device_memory::DeviceMemory;
+pub use engine::{Observer, changes_made, observe_changes};
 pub use engine_handle::EngineHandle;
 pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};
 pub use event_wait::{AsyncWait, ChannelWait, EventWait, Step};
@@ -81,9 +84,10 @@ pub use nonic_protocol::{
     RemoteRange, ScatterGather, SendFlags, SendRequest, SrqNumber, Status, TransitionError, WindowId,
     check_transition,
 };
-pub use nonic_transport::{Counter, Counters, Tier};
+pub use nonic_transport::{Change, Counter, Counters, NoChange, Tier};
 pub use own_thread::{OwnThread, Starter};
-pub use port::{GidEntry, GidKind, PortAttributes};
+pub use port::PortAttributes;
+pub use port_state::{GidEntry, GidKind};
 pub use process::{fork_init, is_fork_initialized};
 pub use program_memory::ProgramAddress;
 pub use queue_pair::{OpenedQueuePair, Posting, QueuePair, QueuePairObserver, QueuePairRequest};

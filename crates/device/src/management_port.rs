@@ -36,8 +36,8 @@ impl Context {
 impl ManagementPort {
     /// Takes what comes to the address at an index of the GID table from now on.
     pub fn listen(&self, index: u32) -> Result<(), ManagementError> {
-        let entry = self.context.port_state().gids().get(index as usize);
-        let location = entry.and_then(location_of).ok_or(ManagementError::Index { index })?;
+        let entry = self.context.port_state().gid_entry(index);
+        let location = entry.as_ref().and_then(location_of).ok_or(ManagementError::Index { index })?;
         self.context.engine_owner().station(location).map(drop).ok_or(ManagementError::NotOpen)
     }
 
@@ -51,8 +51,8 @@ impl ManagementPort {
         hop_limit: u8,
         bytes: &[u8],
     ) -> Result<bool, ManagementError> {
-        let entry = self.context.port_state().gids().get(index as usize);
-        let location = entry.and_then(location_of).ok_or(ManagementError::Index { index })?;
+        let entry = self.context.port_state().gid_entry(index);
+        let location = entry.as_ref().and_then(location_of).ok_or(ManagementError::Index { index })?;
         let opened = self.context.engine_owner().station(location);
         let (wire, station) = opened.ok_or(ManagementError::NotOpen)?;
         let route = Route { to: HostAddress::of_gid(to), traffic_class, hop_limit };

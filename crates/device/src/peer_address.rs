@@ -31,6 +31,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use nonic_protocol::GlobalRoute;
+    use std::sync::Arc;
 
     fn vector(destination_lid: u16, destination: Option<[u8; 16]>) -> AddressVector {
         AddressVector {
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn an_address_of_a_device_of_this_host_leads_here_whatever_else_the_vector_says() {
-        let port = Port::new(&Config { devices: 2, ..Config::default() }, 0);
+        let port = Port::new(&Config { devices: 2, ..Config::default() }, 0, &Arc::default());
         let gid = port.gids()[0].gid;
         for vector in [vector(1, None), vector(2, None), vector(0, Some(gid)), vector(9, Some(gid))] {
             let address = PeerAddress::of(&port, &vector, QpNumber(7));
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn an_address_of_nobody_leads_nowhere() {
-        let port = Port::new(&Config { devices: 2, ..Config::default() }, 0);
+        let port = Port::new(&Config { devices: 2, ..Config::default() }, 0, &Arc::default());
         for vector in [vector(0, None), vector(3, None), vector(1, Some([7; 16]))] {
             assert_eq!(PeerAddress::of(&port, &vector, QpNumber(7)), None, "{vector:?}");
         }

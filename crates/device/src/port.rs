@@ -1,46 +1,27 @@
 //! The one port of a device: its addresses and what it can do.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nonic_protocol::{AddressVector, GlobalRoute, MESSAGE_MAX};
+use nonic_protocol::{AddressVector, GlobalRoute, MESSAGE_MAX, QpAttributes};
 use nonic_sys::{InterfaceAddress, interface_addresses};
 
 use crate::config::Config;
+use crate::port_state::{Changed, GIDS, GidEntry, GidKind, PKEYS, PortState};
 
-/// Entries of the GID table, valid or not.
-const GIDS: usize = 64;
 /// `IBV_MTU_4096`.
 pub(crate) const MTU_4096: u32 = 5;
-/// The only partition: the default one, full member.
-pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
-
-/// What a GID is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GidKind {
-    /// Subnet prefix and port GUID, or an address of the host, on an InfiniBand port.
-    InfiniBand,
-    /// An address of the host, on an Ethernet port.
-    RoceV2,
-}
-
-/// A valid entry of the GID table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GidEntry {
-    /// Its index.
-    pub index: u32,
-    /// The GID, in network order.
-    pub gid: [u8; 16],
-    /// What it is made of.
-    pub kind: GidKind,
-    /// The network interface with this address, 0 for the port's own GID.
-    pub interface_index: u32,
-}
+/// The partition it is made with: the default one, full member.
+const DEFAULT_PKEY: u16 = 0xffff;
 
 /// What `ibv_query_port(3)` tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortAttributes {
+    /// Whether it works.
+    pub active: bool,
     /// Link layer: Ethernet, or else InfiniBand.
     pub ethernet: bool,
     /// Local identifier; 0 on Ethernet.
@@ -69,6 +50,8 @@ pub(crate) struct Port {
     ethernet: bool,
     lid: u16,
     gids: Vec<GidEntry>,
+    /// What somebody changed since.
+    state: Arc<PortState>,
     devices: u32,
     pub(crate) qkey_violations: AtomicU32,
 }
@@ -103,11 +86,16 @@ fn address_gid(address: IpAddr) -> [u8; 16] {
 }
 
 impl Port {
-    pub(crate) fn new(config: &Config, device: u32) -> Self {
-        Self::with_addresses(config, device, &interface_addresses())
+    pub(crate) fn new(config: &Config, device: u32, state: &Arc<PortState>) -> Self {
+        Self::with_addresses(config, device, &interface_addresses(), state)
     }
 
-    fn with_addresses(config: &Config, device: u32, addresses: &[InterfaceAddress]) -> Self {
+    fn with_addresses(
+        config: &Config,
+        device: u32,
+        addresses: &[InterfaceAddress],
+        state: &Arc<PortState>,
+    ) -> Self {
         let kind = if config.ethernet { GidKind::RoceV2 } else { GidKind::InfiniBand };
         let mut found = vec![(own_gid(guid(device)), 0)];
         // Loopback last: programs take the first address that looks routable.
@@ -127,18 +115,22 @@ impl Port {
             ethernet: config.ethernet,
             lid,
             gids,
+            state: Arc::clone(state),
             devices: config.devices,
             qkey_violations: AtomicU32::new(0),
         }
     }
 
     pub(crate) fn attributes(&self) -> PortAttributes {
+        let changed = self.state.changed().unwrap_or_default();
+        let subnet_manager_lid = changed.subnet_manager_lid.unwrap_or(1);
         PortAttributes {
+            active: !changed.is_down,
             ethernet: self.ethernet,
-            lid: self.lid,
-            subnet_manager_lid: u16::from(!self.ethernet),
+            lid: changed.lid.unwrap_or(self.lid),
+            subnet_manager_lid: if self.ethernet { 0 } else { subnet_manager_lid },
             gid_count: GIDS as u32,
-            pkey_count: 1,
+            pkey_count: PKEYS,
             active_mtu: MTU_4096,
             max_mtu: MTU_4096,
             message_bytes: MESSAGE_MAX,
@@ -147,12 +139,45 @@ impl Port {
         }
     }
 
-    pub(crate) fn gids(&self) -> &[GidEntry] {
+    /// The valid entries of the GID table, in order.
+    pub(crate) fn gids(&self) -> Cow<'_, [GidEntry]> {
+        match self.state.changed() {
+            None => Cow::Borrowed(&self.gids),
+            Some(changed) => Cow::Owned(changed.gids(&self.gids)),
+        }
+    }
+
+    /// Those that it was made with.
+    pub(crate) fn made_gids(&self) -> &[GidEntry] {
         &self.gids
     }
 
+    /// An entry of the P_Key table, 0 if it is empty; `None` if there is none of that index.
+    pub(crate) fn pkey(&self, index: u16) -> Option<u16> {
+        let key = |changed: Changed| changed.pkey(index, DEFAULT_PKEY);
+        (index < PKEYS).then(|| self.state.changed().map_or(DEFAULT_PKEY, key))
+    }
+
     pub(crate) fn lid(&self) -> u16 {
-        self.lid
+        self.state.changed().and_then(|changed| changed.lid).unwrap_or(self.lid)
+    }
+
+    /// Whether anything comes and goes through it for a queue pair of the partition with that index.
+    #[inline]
+    pub(crate) fn carries(&self, pkey_index: u16) -> bool {
+        self.state
+            .changed()
+            .is_none_or(|changed| !changed.is_down && changed.pkey(pkey_index, DEFAULT_PKEY) != 0)
+    }
+
+    /// Whether a queue pair with these attributes still reaches its peer as far as this port is concerned: an address may be gone that
+    /// it was connected with.
+    pub(crate) fn serves(&self, attributes: &QpAttributes) -> bool {
+        self.state.changed().is_none()
+            || self.carries(attributes.pkey_index)
+                && attributes
+                    .address_vector
+                    .is_none_or(|vector| self.accepts(&vector).is_ok() && self.reaches(&vector))
     }
 
     pub(crate) fn is_ethernet(&self) -> bool {
@@ -168,7 +193,7 @@ impl Port {
             return Err(("service level", u64::from(path.service_level)));
         }
         match &path.global {
-            Some(route) if usize::from(route.source_index) >= self.gids.len() => {
+            Some(route) if self.gid(route.source_index).is_none() => {
                 Err(("source GID index", u64::from(route.source_index)))
             }
             None if self.ethernet => Err(("path without a GID on an Ethernet port: is_global", 0)),
@@ -176,8 +201,53 @@ impl Port {
         }
     }
 
+    /// Whether a queue pair with these attributes, whose peer is on another host, still reaches it as far as this port is concerned.
+    pub(crate) fn leads_out(&self, attributes: &QpAttributes) -> bool {
+        self.state.changed().is_none()
+            || self.carries(attributes.pkey_index)
+                && attributes.address_vector.is_none_or(|vector| self.accepts(&vector).is_ok())
+    }
+
+    /// An entry of the GID table that is not empty.
+    pub(crate) fn gid_entry(&self, index: u32) -> Option<GidEntry> {
+        self.gids().iter().find(|entry| entry.index == index).copied()
+    }
+
+    fn gid(&self, index: u8) -> Option<[u8; 16]> {
+        self.gid_entry(index.into()).map(|entry| entry.gid)
+    }
+
+    /// Whether a path leads to this host, or did before somebody took an address from it: no other host has it.
+    pub(crate) fn is_of_host(&self, path: &AddressVector) -> bool {
+        self.reaches(path) || self.reaches_as_made(path)
+    }
+
     /// Whether a path leads to this host.
     pub(crate) fn reaches(&self, path: &AddressVector) -> bool {
+        match self.state.changed() {
+            None => self.reaches_as_made(path),
+            Some(changed) => self.reaches_now(&changed, path),
+        }
+    }
+
+    /// The same for a port of which something was changed: its own addresses are those that it has now.
+    #[cold]
+    fn reaches_now(&self, changed: &Changed, path: &AddressVector) -> bool {
+        match &path.global {
+            Some(route) => {
+                let is_there = |gids: &[GidEntry]| gids.iter().any(|entry| entry.gid == route.destination);
+                let was_taken = is_there(&self.gids) && !is_there(&changed.gids(&self.gids));
+                !was_taken && (is_there(&changed.gids(&self.gids)) || self.reaches_as_made(path))
+            }
+            None => match changed.lid {
+                Some(lid) if path.destination_lid == lid => true,
+                Some(_) if path.destination_lid == self.lid => false,
+                _ => self.reaches_as_made(path),
+            },
+        }
+    }
+
+    fn reaches_as_made(&self, path: &AddressVector) -> bool {
         match &path.global {
             Some(route) => {
                 let other_device = |device| own_gid(guid(device)) == route.destination;
@@ -193,7 +263,7 @@ impl Port {
     pub(crate) fn global_header(&self, route: &GlobalRoute, payload: u32) -> [u8; 40] {
         const NEXT_HEADER_TRANSPORT: u8 = 0x1b;
         const UDP: u8 = 17;
-        let source = self.gids.get(usize::from(route.source_index)).map_or([0; 16], |entry| entry.gid);
+        let source = self.gid(route.source_index).unwrap_or_default();
         let mapped = |gid: &[u8; 16]| gid[..10] == [0; 10] && gid[10..12] == [0xff, 0xff];
         let mut header = [0; 40];
         if self.ethernet && mapped(&source) && mapped(&route.destination) {
@@ -248,7 +318,7 @@ mod tests {
     fn gids_are_the_ports_own_and_the_hosts_addresses_with_loopback_last() {
         let addresses =
             [address("127.0.0.1", 1, true), address("10.1.2.3", 2, false), address("fe80::1", 2, false)];
-        let port = Port::with_addresses(&Config::default(), 0, &addresses);
+        let port = Port::with_addresses(&Config::default(), 0, &addresses, &Arc::default());
         let indices: Vec<_> = port.gids().iter().map(|entry| entry.interface_index).collect();
         assert_eq!(indices, [0, 2, 2, 1]);
         assert_eq!(port.gids()[1].gid[10..], [0xff, 0xff, 10, 1, 2, 3]);
@@ -259,11 +329,36 @@ mod tests {
 
     #[test]
     fn an_ethernet_port_has_no_lid_and_wants_a_gid() {
-        let port = Port::with_addresses(&Config { ethernet: true, ..Config::default() }, 0, &[]);
+        let config = Config { ethernet: true, ..Config::default() };
+        let port = Port::with_addresses(&config, 0, &[], &Arc::default());
         assert_eq!(port.attributes().lid, 0);
         let without = AddressVector { global: None, ..path([0; 16]) };
         assert!(port.accepts(&without).is_err());
         assert!(port.accepts(&path([0; 16])).is_ok());
+    }
+
+    #[test]
+    fn a_port_that_was_changed_is_reached_by_what_it_is_called_now() {
+        let state = Arc::default();
+        let port = Port::with_addresses(&Config::default(), 0, &[address("10.1.2.3", 2, false)], &state);
+        let change = |words: &str| state.change(words.parse().unwrap(), false, port.made_gids()).unwrap();
+        let by_lid = |lid| AddressVector { global: None, destination_lid: lid, ..path([0; 16]) };
+        let gid = port.gids()[1].gid;
+        assert!(port.reaches(&by_lid(1)) && !port.reaches(&by_lid(7)));
+        change("lid 7");
+        assert!(!port.reaches(&by_lid(1)) && port.reaches(&by_lid(7)) && port.attributes().lid == 7);
+        assert!(port.reaches(&path(gid)) && port.accepts(&path(gid)).is_ok());
+        change("gid set 1 10.9.9.9");
+        assert!(!port.reaches(&path(gid)) && port.reaches(&path(port.gids()[1].gid)));
+        change("gid remove 0");
+        assert!(port.accepts(&path(gid)).is_err(), "its source is gone");
+        assert!(port.carries(0) && port.pkey(0) == Some(0xffff));
+        change("pkey remove 0");
+        assert!(!port.carries(0) && port.pkey(0) == Some(0) && port.pkey(1).is_none());
+        change("pkey set 0 0x8001");
+        assert!(port.carries(0) && port.pkey(0) == Some(0x8001));
+        change("port down");
+        assert!(!port.carries(0) && !port.attributes().active);
     }
 
     #[test]

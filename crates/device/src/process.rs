@@ -59,12 +59,20 @@ pub(crate) fn new_engine(config: &Config) -> Result<Arc<EngineOwner>, OpenError>
 pub(crate) fn shared_engine(config: &Config) -> Result<Arc<EngineOwner>, OpenError> {
     let Process { commons, engines } = process();
     let mut engines = lock(engines);
-    if let Some(engine) = engines.shared.upgrade() {
+    // Devices that have failed are there anew, as after a reset.
+    if let Some(engine) = engines.shared.upgrade().filter(|engine| engine.is_usable()) {
         return Ok(engine);
     }
     let engine = engines.start(config, commons)?;
     engines.shared = Arc::downgrade(&engine);
     Ok(engine)
+}
+
+/// The engine that all share who do not bring one, if there is one.
+pub(crate) fn living_engine() -> Option<Arc<EngineOwner>> {
+    let engines = &PROCESS.get()?.engines;
+    // Whoever asks may do so while a device is being opened.
+    engines.try_lock().ok()?.shared.upgrade().filter(|engine| engine.is_usable())
 }
 
 /// Held by threads of the library while they may touch memory of the program.

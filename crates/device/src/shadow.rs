@@ -41,8 +41,8 @@ impl Region {
         access: Access,
         place: Option<SharedPlace>,
     ) -> Result<Arc<Self>, RegisterError> {
-        if !zone.context().is_current() {
-            return Err(RegisterError::Forked);
+        if !zone.context().is_usable() {
+            return Err(RegisterError::Gone);
         }
         if !Arc::ptr_eq(zone.context(), self.zone.context()) {
             return Err(RegisterError::OtherContext);

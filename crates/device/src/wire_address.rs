@@ -6,7 +6,8 @@ use nonic_protocol::AddressVector;
 use nonic_roce::HostAddress;
 use nonic_wire::{Location, Route};
 
-use crate::port::{GidEntry, Port};
+use crate::port::Port;
+use crate::port_state::GidEntry;
 
 /// Where packets from a GID come from; `None` if it is no address of an interface.
 pub(crate) fn location_of(entry: &GidEntry) -> Option<Location> {
@@ -43,11 +44,11 @@ impl WireAddress {
     /// from a GID that is no address.
     pub(crate) fn of(port: &Port, vector: &AddressVector) -> Option<Self> {
         let global = vector.global.as_ref()?;
-        if port.reaches(vector) {
+        if port.is_of_host(vector) {
             return None;
         }
         let to = HostAddress::of_gid(global.destination);
-        let from = location_of(port.gids().get(usize::from(global.source_index))?)?;
+        let from = location_of(&port.gid_entry(global.source_index.into())?)?;
         let same_family = matches!(
             (from.address, to),
             (HostAddress::V4(_), HostAddress::V4(_)) | (HostAddress::V6(_), HostAddress::V6(_))

@@ -25,10 +25,10 @@ fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
                 // No path was set: any other failure than the expected one ends the child with a telling status.
                 std::process::exit(10)
             }));
-        if !matches!(zone, Err(CreateError::Forked)) {
+        if !matches!(zone, Err(CreateError::Gone)) {
             return 11;
         }
-        if one.pair.post_receive(&ReceiveRequest { id: 9, pieces: &[] }) != Err(PostError::Forked) {
+        if one.pair.post_receive(&ReceiveRequest { id: 9, pieces: &[] }) != Err(PostError::Gone) {
             return 12;
         }
         // What its parent is about to receive is not the child's to read.
@@ -37,7 +37,7 @@ fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
             return 16;
         }
         let mask = nonic_device::AttributeMask::STATE;
-        if one.pair.modify(&QpAttributes::default(), mask) != Err(ModifyError::Forked) {
+        if one.pair.modify(&QpAttributes::default(), mask) != Err(ModifyError::Gone) {
             return 13;
         }
         let _ = one.pair.destroy();

@@ -44,13 +44,13 @@ fn has(memory: &Memory) -> bool {
 fn as_a_child(parents: &Pair) -> i32 {
     let Pair { engines, sides } = parents;
     for (engine, side) in engines.iter().zip(sides) {
-        if !matches!(engine.devices()[0].open(), Err(OpenError::Forked)) {
+        if !matches!(engine.devices()[0].open(), Err(OpenError::Gone)) {
             return 11;
         }
-        if !matches!(side.end.context().allocate_zone(), Err(CreateError::Forked)) {
+        if !matches!(side.end.context().allocate_zone(), Err(CreateError::Gone)) {
             return 12;
         }
-        if side.end.pair.post_receive(&ReceiveRequest { id: 9, pieces: &[] }) != Err(PostError::Forked) {
+        if side.end.pair.post_receive(&ReceiveRequest { id: 9, pieces: &[] }) != Err(PostError::Gone) {
             return 13;
         }
         let _ = side.region.deregister();

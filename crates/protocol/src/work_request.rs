@@ -314,9 +314,9 @@ pub enum PostError {
     /// A datagram without address handle.
     #[error("a datagram needs an address handle")]
     NoDestination,
-    /// The device of this object lives in another process (the one before `fork`).
-    #[error("the queue belongs to the process before fork")]
-    Forked,
+    /// The device of this object lives in another process (the one before `fork`), or has failed.
+    #[error("the queue belongs to the process before fork, or its device has failed")]
+    Gone,
 }
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ pub enum Error {
     /// There is no device (`ENODEV`).
     #[error("there is no device for that")]
     NoDevice,
+    /// The device that the identifier was bound to has failed (`ENXIO`).
+    #[error("the device of the identifier is gone: destroy it")]
+    Removed,
     /// There is no such option (`ENOSYS`).
     #[error("there is no such option")]
     NoSuchOption,

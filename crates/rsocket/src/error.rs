@@ -47,6 +47,7 @@ impl From<nonic_rdma_cm::Error> for Error {
             E::Unreachable(_) => libc::ENETUNREACH,
             E::NoDevice => libc::ENODEV,
             E::NoSuchOption => libc::ENOSYS,
+            E::Removed => libc::ENXIO,
             E::Forked => libc::ENOENT,
             E::System(error) => return error.into(),
         })
@@ -60,7 +61,7 @@ impl From<CreateError> for Error {
             CreateError::Limit { .. } | CreateError::Invalid { .. } | CreateError::OtherContext => {
                 Self(libc::EINVAL)
             }
-            CreateError::Forked => Self(libc::ENOENT),
+            CreateError::Gone => Self(libc::ENOENT),
             _ => Self(libc::ENOMEM),
         }
     }
@@ -71,7 +72,7 @@ impl From<RegisterError> for Error {
         Self(match error {
             RegisterError::NotMapped { .. } | RegisterError::NotWritable { .. } => libc::EFAULT,
             RegisterError::Wraps => libc::EINVAL,
-            RegisterError::Forked => libc::ENOENT,
+            RegisterError::Gone => libc::ENOENT,
             _ => libc::ENOMEM,
         })
     }

@@ -5,7 +5,7 @@ use nonic_memory::{KeyTableView, OperationSlots};
 /// First word of every shared memory of this project.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"nonicRDM");
 /// Changes whenever a layout or a message changes; peers of another version are refused, with a message.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 pub(crate) const PAGE: usize = nonic_sys::PAGE;
 
@@ -27,6 +27,8 @@ pub(crate) const SEGMENT_SETTINGS: usize = 32;
 pub(crate) const SEGMENT_LINKS_BEYOND: usize = 40;
 /// The owner's process id.
 pub(crate) const SEGMENT_OWNER: usize = 48;
+/// What names the socket over which its device is changed; 0 if there is none.
+pub(crate) const SEGMENT_CHANGING: usize = 56;
 pub(crate) const SEGMENT_BLOCKS: usize = 64;
 /// What the owner says of its links, for people who look. No device reads it.
 pub(crate) const SEGMENT_LINKS: usize = 512;

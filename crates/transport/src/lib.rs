@@ -4,11 +4,14 @@
 
 mod apertures;
 mod calls;
+mod change;
+mod changing;
 mod channel;
 mod codec;
 mod control;
 mod counters;
 mod directory;
+mod faults;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod group;
@@ -26,11 +29,14 @@ mod tier;
 
 pub use apertures::{Apertures, BOUND as APERTURE_BOUND, Placing};
 pub use calls::{CallNumber, Calls};
+pub use change::{CHANGES, Change, NoChange};
+pub use changing::{Asked, CHANGING_MESSAGE_MAX, connect_to_change, listen_for_changes};
 pub use channel::{BeginsRest, Stalled};
 pub use codec::{FRAGMENT, ShortSend};
 pub use control::{ControlMessage, Introduction, Malformed, ProcessToken, Shown};
 pub use counters::{Counter, Counters, PairCounters, read_segment_counters};
 pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
+pub use faults::{parse_faults, read_faults};
 pub use group::{GROUP_MAX, GroupAddress, GroupName, Membership, group_members};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
 pub use link::{Attention, Link, LinkEvent};

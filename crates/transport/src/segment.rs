@@ -13,9 +13,9 @@ use nonic_sys::{
 
 use crate::counters::PairCounters;
 use crate::layout::{
-    BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_COUNTERS,
-    SEGMENT_HEAVY_FENCES, SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_OWNER, SEGMENT_QP_SLOTS, SEGMENT_SETTINGS,
-    SEGMENT_VERSION, VERSION,
+    BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, MAGIC, SEGMENT_BLOCK_COUNT, SEGMENT_BLOCKS, SEGMENT_CHANGING,
+    SEGMENT_COUNTERS, SEGMENT_HEAVY_FENCES, SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_OWNER, SEGMENT_QP_SLOTS,
+    SEGMENT_SETTINGS, SEGMENT_VERSION, VERSION,
 };
 use crate::link_record::{LinkFacts, LinkRecord, LinkTable};
 use crate::qp_slot::QpSlot;
@@ -53,6 +53,11 @@ impl Segment {
     /// Says under which limits the owner works.
     pub(crate) fn publish_settings(&self, settings: Settings) {
         self.mapping.word(SEGMENT_SETTINGS).store(settings.to_word(), Ordering::Relaxed);
+    }
+
+    /// Says by which token the owner is asked to change its device ([`crate::listen_for_changes`]).
+    pub fn publish_changing(&self, token: u64) {
+        self.mapping.word(SEGMENT_CHANGING).store(token, Ordering::Relaxed);
     }
 
     /// Shows a link to those who look at the segment, until the record is dropped.

@@ -12,8 +12,9 @@ use nonic_memory::{AdoptionPolicy, Entry, KeyTableView, LAYER_BITS, SharedSlice,
 use nonic_sys::{AsFd, SharedMapping, sparse_data};
 
 use crate::layout::{
-    KEYS_MAX, LINK_RECORD, LINKS_SHOWN, MAGIC, PAGE, SEGMENT_COUNTERS, SEGMENT_KEYS, SEGMENT_LENGTH,
-    SEGMENT_LINKS, SEGMENT_LINKS_BEYOND, SEGMENT_OWNER, SEGMENT_SETTINGS, SEGMENT_VERSION, VERSION,
+    KEYS_MAX, LINK_RECORD, LINKS_SHOWN, MAGIC, PAGE, SEGMENT_CHANGING, SEGMENT_COUNTERS, SEGMENT_KEYS,
+    SEGMENT_LENGTH, SEGMENT_LINKS, SEGMENT_LINKS_BEYOND, SEGMENT_OWNER, SEGMENT_SETTINGS, SEGMENT_VERSION,
+    VERSION,
 };
 use crate::link_record::LinkFacts;
 use crate::tier::Tier;
@@ -102,6 +103,8 @@ pub struct SegmentHead {
     pub owner: u32,
     /// The limits its owner works under.
     pub settings: Settings,
+    /// By which token the owner is asked to change its device; 0 if it cannot be asked.
+    pub changing: u64,
     /// The owner's links to other processes.
     pub links: Vec<LinkFacts>,
     /// Links that found no place among them.
@@ -159,6 +162,7 @@ pub fn read_segment_head(file: &File) -> Result<SegmentHead, SegmentFault> {
             return Ok(SegmentHead {
                 owner,
                 settings,
+                changing: word(first, SEGMENT_CHANGING),
                 links,
                 links_beyond: word(first, SEGMENT_LINKS_BEYOND),
             });
@@ -291,6 +295,7 @@ mod tests {
     fn settings_links_and_regions_are_read_as_they_were_published() {
         let segment = Segment::create().unwrap();
         segment.publish_settings(SETTINGS);
+        segment.publish_changing(7);
         let facts = LinkFacts { pid: 5, uid: 6, probe: Probe::Refused(1), met: true, ..LinkFacts::default() };
         let record = segment.record_link(facts);
         let pages = AdoptedPages { layer: 2, start: 0x7000, end: 0x8000 };
@@ -300,7 +305,10 @@ mod tests {
         let file = file_of(&segment);
         let head = read_segment_head(&file).unwrap();
         let owner = std::process::id();
-        assert_eq!(head, SegmentHead { owner, settings: SETTINGS, links: vec![facts], links_beyond: 0 });
+        assert_eq!(
+            head,
+            SegmentHead { owner, settings: SETTINGS, changing: 7, links: vec![facts], links_beyond: 0 }
+        );
         let found = read_segment_regions(&file).unwrap();
         assert_eq!((found.changing, found.senseless), (0, 0));
         assert_eq!(found.regions.iter().map(|entry| entry.translation).collect::<Vec<_>>(), translations);

@@ -39,7 +39,7 @@ fn refusal(error: PostError) -> DatError {
         | PostError::NoWord
         | PostError::WrongOperation { .. }
         | PostError::NoDestination
-        | PostError::Forked => DatError::new(Kind::InternalError, Subtype::None),
+        | PostError::Gone => DatError::new(Kind::InternalError, Subtype::None),
     }
 }
 

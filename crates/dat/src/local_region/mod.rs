@@ -377,7 +377,7 @@ fn refusal(error: RegisterError) -> DatError {
         RegisterError::Wraps => DatError::argument(4),
         RegisterError::NotWritable { .. } => DatError::argument(6),
         RegisterError::Closed => DatError::handle(Subtype::Handle(HandleKind::ProtectionZone)),
-        RegisterError::Forked => ADAPTER_HANDLE,
+        RegisterError::Gone => ADAPTER_HANDLE,
         RegisterError::System(_) => DatError::resources(Subtype::Resource(Resource::Memory)),
         RegisterError::Ledger(error) => {
             shared_memory::tell(&error);

@@ -1,6 +1,7 @@
 //! The agent: one thread a process that drives the device while the program does something else. It sleeps on one
-//! descriptor, runs with every signal blocked, and starts with the first queue pair.
+//! descriptor, runs with every signal blocked, and starts when a device is opened: from then on somebody may change it.
 
+mod changing;
 mod foreigners;
 mod newcomers;
 mod shares;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use nonic_sys::{Ready, prefer_short_slices, timer_slack_ns, yield_now};
 use nonic_transport::{Link, LinkEvent, Sleeper};
 
+use self::changing::Asking;
 use self::newcomers::Newcomers;
 use self::turns::Turns;
 use crate::engine::{Engine, Progress, lock};
@@ -21,6 +23,10 @@ use crate::engine::{Engine, Progress, lock};
 pub(crate) const DOORBELL: u64 = 0;
 /// What comes by the wire.
 pub(crate) const WIRE: u64 = 1;
+/// Where changes of the device are asked for.
+pub(crate) const CHANGING: u64 = 2;
+/// First token of those who ask.
+const CHANGERS: u64 = 1 << 16;
 /// First token of listening sockets.
 pub(crate) const LISTENERS: u64 = 1 << 32;
 /// First token of links.
@@ -40,6 +46,7 @@ const LINGER: Duration = Duration::from_micros(50);
 struct Agent<'a> {
     engine: &'a Engine,
     newcomers: Newcomers,
+    asking: Asking,
     /// Foreigners with whom queue pairs here are connected: half of the agent's time.
     talking: Turns,
     /// All others: a tenth.
@@ -69,6 +76,7 @@ pub(crate) fn run(engine: &Engine) {
     let mut agent = Agent {
         engine,
         newcomers: Newcomers::default(),
+        asking: Asking::default(),
         talking: Turns::new(1),
         others: Turns::new(9),
         attended: Vec::new(),
@@ -104,8 +112,10 @@ impl Agent<'_> {
             self.engine.depart_if_asked();
             self.engine.use_again();
             let at_work = lock(&self.engine.agent.at_work);
-            let next_timer =
-                [self.engine.run_timers(), self.engine.run_tellings()].into_iter().flatten().min();
+            let next_timers =
+                [self.engine.run_timers(), self.engine.run_tellings(), self.engine.run_faults()];
+            self.engine.tell_observers();
+            let next_timer = next_timers.into_iter().flatten().min();
             if self.engine.has_deferred_talk() {
                 self.accept_all();
             }
@@ -189,7 +199,8 @@ impl Agent<'_> {
     /// Does what others want that need not be done now; returns when there is more of it.
     fn look_after_others(&mut self, now: Instant) -> Option<Duration> {
         let served = self.serve();
-        [served, self.look_after_newcomers(now), self.look_who_talks(now)].into_iter().flatten().min()
+        let looks = [self.look_after_newcomers(now), self.look_who_talks(now), self.look_after_changers(now)];
+        looks.into_iter().chain([served]).flatten().min()
     }
 
     fn handle(&mut self, event: Ready) {
@@ -219,6 +230,8 @@ impl Agent<'_> {
                     self.be_called();
                 }
             }
+            CHANGING => self.changing_called(Instant::now()),
+            token if token < LISTENERS => self.changer_called(token),
             token => self.listener_called((token - LISTENERS) as usize),
         }
     }

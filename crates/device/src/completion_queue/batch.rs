@@ -51,8 +51,8 @@ impl CompletionQueue {
         let engine = &*self.engine;
         engine.note_poll();
         let mut begun = self.open_batch(&mut out)?;
-        if !engine.is_current() {
-            return Ok(begun);
+        if !engine.is_usable() {
+            return if engine.is_current() && !begun { Err(CqOverrun.into()) } else { Ok(begun) };
         }
         if begun {
             engine.progress_for_busy_poller();

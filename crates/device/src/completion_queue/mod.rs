@@ -133,15 +133,15 @@ impl CompletionQueue {
     /// A program that was given something is about to act on it, and what it then sends says what is owed besides: to look
     /// at the rings first would cost it the time, and a message of its own for every acknowledgement.
     ///
-    /// After an overrun what was held is still delivered, then every call fails.
+    /// After an overrun what was held is still delivered, then every call fails, as does every one after the device has failed.
     #[inline]
     pub fn poll(&self, mut out: impl FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
         let engine = &*self.engine;
         engine.note_poll();
         let mut count = self.take(&mut out, most)?;
-        if !engine.is_current() {
+        if !engine.is_usable() {
             // The rings are the parent's: a child has its copy of what was here at the fork, and no more.
-            return Ok(count);
+            return if engine.is_current() { Err(CqOverrun) } else { Ok(count) };
         }
         if count > 0 || most == 0 {
             engine.progress_for_busy_poller();

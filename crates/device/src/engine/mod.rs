@@ -1,6 +1,7 @@
 //! An engine: it knows every queue pair of its contexts and every link, and drives them on whichever thread calls. Those of one
 //! process share what is in their [`Commons`], and know nothing else of each other; which of them the faces share is said elsewhere.
 
+mod changes;
 mod commons;
 mod driver;
 mod groups;
@@ -25,6 +26,8 @@ use nonic_memory::{Arena, ZoneId};
 use nonic_sys::{current_generation, fork_generation, own_user};
 use nonic_transport::Party;
 
+pub(crate) use self::changes::{Changer, Changes, OpenDevice};
+pub use self::changes::{Observer, changes_made, observe_changes};
 pub(crate) use self::commons::Commons;
 use self::driver::Driving;
 use self::groups::Groups;
@@ -49,6 +52,8 @@ use crate::shared_receive_queue::Domains;
 #[derive(Debug)]
 pub(crate) struct Engine {
     generation: u32,
+    /// The same as long as its devices work, and [`NEVER`] from then on.
+    works_in: AtomicU32,
     /// The user whose processes have a share of their own of everything.
     own_user: Option<u32>,
     party: Arc<Party>,
@@ -58,6 +63,7 @@ pub(crate) struct Engine {
     pub(crate) domains: Domains,
     pub(crate) groups: Groups,
     pub(crate) links: Links,
+    pub(crate) changes: Changes,
     driving: Driving,
     waiter: Waiter,
     tellings: Tellings,
@@ -65,6 +71,9 @@ pub(crate) struct Engine {
     wires: Wires,
     pub(crate) agent: AgentThread,
 }
+
+/// No generation of a process: they count from its start.
+const NEVER: u32 = u32::MAX;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -97,6 +106,7 @@ impl Engine {
         });
         Ok(Self {
             generation: fork_generation(),
+            works_in: AtomicU32::new(fork_generation()),
             own_user: own_user(),
             zones: AtomicU32::new(1),
             pairs: Pairs::new()?,
@@ -104,6 +114,7 @@ impl Engine {
             domains: Domains::default(),
             groups: Groups::default(),
             links: Links::new(&party)?,
+            changes: Changes::new(config, commons.faults(config)),
             driving: Driving::new(config.rest),
             waiter: Waiter::default(),
             tellings: Tellings::default(),
@@ -118,6 +129,17 @@ impl Engine {
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
         self.generation == current_generation()
+    }
+
+    /// Whether its devices work: this process made it, and they have not failed.
+    #[inline]
+    pub(crate) fn is_usable(&self) -> bool {
+        self.works_in.load(Ordering::Relaxed) == current_generation()
+    }
+
+    /// Its devices have failed.
+    fn end_use(&self) {
+        self.works_in.store(NEVER, Ordering::Relaxed);
     }
 
     pub(crate) fn party(&self) -> &Arc<Party> {

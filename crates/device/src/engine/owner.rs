@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use nonic_sys::{Epoll, EventCount};
+use nonic_sys::{Epoll, EventCount, PacketSocket, random_u64};
+use nonic_transport::listen_for_changes;
 
 use super::{Commons, Engine, lock};
 use crate::agent;
@@ -38,11 +39,12 @@ impl EngineOwner {
         Ok(Self(Arc::new(Engine::create(config, commons)?)))
     }
 
-    /// Starts the agent: at first need, which is the first queue pair.
+    /// Starts the agent: at first need, which is the first device that is opened.
     pub(crate) fn ensure_agent(&self) -> io::Result<()> {
         let mut agent = lock(&self.0.agent.handle);
         if agent.is_none() {
             self.0.agent.epoll.add(self.0.party.doorbell.as_fd(), agent::DOORBELL)?;
+            self.listen_for_changes();
             let engine = Arc::clone(&self.0);
             let presence = presence(&engine);
             let its_own = Arc::clone(&presence);
@@ -53,6 +55,22 @@ impl EngineOwner {
             presence.begin();
         }
         Ok(())
+    }
+}
+
+impl EngineOwner {
+    /// Lets this process's user change its devices. What the system does not give for that is done without.
+    fn listen_for_changes(&self) {
+        let token = random_u64().max(1);
+        let listening = listen_for_changes(token).and_then(|socket| {
+            self.0.agent.epoll.add_once(socket.as_fd(), agent::CHANGING)?;
+            *lock(&self.0.agent.changing) = Some(Arc::new(socket));
+            self.0.party.segment.publish_changing(token);
+            Ok(())
+        });
+        if let Err(error) = listening {
+            tracing::debug!(%error, "the device cannot be changed from outside (nonic ctl)");
+        }
     }
 }
 
@@ -85,10 +103,12 @@ fn presence(engine: &Arc<Engine>) -> Arc<Presence> {
 /// The agent's thread, and what it is told.
 #[derive(Debug)]
 pub(crate) struct AgentThread {
-    /// None before the first queue pair.
+    /// None before a device is opened.
     handle: Mutex<Option<nonic_sys::Thread>>,
     /// What it waits on.
     pub(crate) epoll: Epoll,
+    /// Where changes of the device are asked for.
+    pub(crate) changing: Mutex<Option<Arc<PacketSocket>>>,
     pub(crate) stop: AtomicBool,
     /// It waits with a time limit and without its bell.
     pub(crate) timed: AtomicBool,
@@ -103,6 +123,7 @@ impl AgentThread {
         Ok(Self {
             handle: Mutex::new(None),
             epoll: asked("a descriptor to wait on (epoll_create)", Epoll::new())?,
+            changing: Mutex::default(),
             stop: AtomicBool::new(false),
             timed: AtomicBool::new(false),
             at_work,
@@ -152,7 +173,7 @@ struct Departure {
 impl Engine {
     /// Has the agent answer what is owed, after whoever reads rings right now, and say goodbye: the process exits.
     pub(crate) fn ask_to_depart(&self) {
-        // Without an agent no queue pair was ever made, so nobody is told.
+        // Without an agent no queue pair was ever made, so nobody is to be told.
         if self.agent.departure.may_be_asked.load(Ordering::SeqCst) {
             self.agent.departure.asked.store(true, Ordering::SeqCst);
             self.party.doorbell.signal();

@@ -94,8 +94,8 @@ const PEER_PATIENCE: Duration = Duration::from_secs(2);
 impl Zone {
     /// Makes a memory window in this zone, bound to nothing.
     pub fn allocate_window(self: &Arc<Self>, kind: WindowKind) -> Result<Arc<MemoryWindow>, CreateError> {
-        if !self.context().is_current() {
-            return Err(CreateError::Forked);
+        if !self.context().is_usable() {
+            return Err(CreateError::Gone);
         }
         if !self.users.acquire() {
             return Err(CreateError::Closed);

@@ -36,6 +36,8 @@ pub(crate) struct Carrier {
     pub(crate) peer: QpNumber,
     /// Packets that are gathered, or that the kernel has no room for.
     pub(crate) outgoing: Option<Outgoing>,
+    /// The port is closed: what is sent is lost, and nothing comes.
+    pub(crate) is_closed: bool,
     /// The machine goes on when there is room.
     pub(crate) waits: bool,
     /// When a timer of the engine's fires for it.
@@ -90,7 +92,16 @@ impl Wired {
         route: Route,
         peer: QpNumber,
     ) -> Box<Self> {
-        let carrier = Carrier { wire, station, route, peer, outgoing: None, waits: false, timer: None };
+        let carrier = Carrier {
+            wire,
+            station,
+            route,
+            peer,
+            outgoing: None,
+            is_closed: false,
+            waits: false,
+            timer: None,
+        };
         Box::new(Self { connection: nonic_roce::Connection::new(kind, capabilities), carrier })
     }
 

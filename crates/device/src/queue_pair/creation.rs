@@ -111,6 +111,7 @@ impl Zone {
                 cookie: request.cookie,
                 observer: request.observer.clone(),
                 inner: BiasedMutex::new(Core::new(&capabilities)),
+                closed_way: Mutex::default(),
                 async_events: EventAccount::default(),
                 destroyed: AtomicBool::new(false),
                 skips_own_multicast: AtomicBool::new(false),

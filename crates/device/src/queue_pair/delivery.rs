@@ -28,7 +28,8 @@ impl QueuePair {
         let arrival = Arrival { link, bytes: payload };
         match incoming.message.body {
             Body::Answer(answer) => {
-                let is_of_peer = self.is_peer(&mut inner, link, base.source);
+                let is_of_peer =
+                    self.is_peer(&mut inner, link, base.source) || self.is_late(&inner, link, base.source);
                 inner.handle_answer(&mut { self }, is_of_peer, base, answer, arrival);
                 Delivery::Quiet
             }
@@ -39,6 +40,12 @@ impl QueuePair {
                     transport => (transport == QpType::ExtendedReceive) == (base.queue() != QueueName::NONE),
                 };
                 let is_of_peer = fits && self.is_peer(&mut inner, link, base.source);
+                if let Some(psn) = request.acknowledges().filter(|_| !is_of_peer)
+                    && self.is_late(&inner, link, base.source)
+                {
+                    // The message does not get in, but what it says of those before it is an answer.
+                    inner.take_acknowledge(&mut { self }, psn);
+                }
                 inner.handle_request(&mut { self }, is_of_peer, base, &request, arrival)
             }
         }
@@ -63,6 +70,9 @@ impl QueuePair {
             return;
         }
         let (port, number) = (self.context().port_state(), inner.attributes.destination_qp);
+        if !port.serves(&inner.attributes) {
+            return;
+        }
         let vector = inner.attributes.address_vector;
         let Some(address) = vector.and_then(|vector| PeerAddress::of(port, &vector, number)) else { return };
         if let Some(link) = self.engine().living_link_to(address) {
@@ -103,7 +113,7 @@ impl QueuePair {
     /// path tells who it is.
     pub(crate) fn peer_is_gone(&self, link: &Arc<Link>) {
         let mut inner = self.lock();
-        if inner.path.as_ref().is_some_and(|path| Arc::ptr_eq(&path.link, link)) {
+        if inner.path.as_ref().is_some_and(|path| Arc::ptr_eq(&path.link, link)) || self.was_closed_to(link) {
             inner.lose_peer(&mut { self }, link.peer_departed());
         }
     }

@@ -8,6 +8,7 @@ mod extended;
 #[allow(unsafe_code)] // `post_send` is an unsafe function: what it is given are the program's pointers.
 mod posting;
 mod states;
+mod way;
 
 pub(crate) use self::core::{Carrier, Core, DatagramWay, Wired};
 pub(crate) use delivery::Arrival;
@@ -95,6 +96,8 @@ pub struct QueuePair {
     cookie: usize,
     observer: Option<Weak<dyn QueuePairObserver>>,
     inner: BiasedMutex<Core>,
+    /// Where the peer was when the port closed.
+    closed_way: Mutex<Option<Path>>,
     async_events: EventAccount,
     destroyed: AtomicBool,
     /// What it sends to a group it does not receive itself.
@@ -243,6 +246,7 @@ impl QueuePair {
                 self.receive_is_over();
             }
             *inner = Core::new(&self.capabilities);
+            self.forget_way();
         }
         self.engine().party().segment.retire(self.witness.counters());
         self.engine().groups.forget(self.number);

@@ -106,11 +106,16 @@ impl QueuePair {
         self.engine().is_current()
     }
 
+    /// Whether its device has failed while this process had it open.
+    pub fn has_failed(&self) -> bool {
+        self.context().has_failed()
+    }
+
     /// Begins to post send-queue requests.
     #[inline]
     pub fn post(&self) -> Result<Posting<'_>, PostError> {
-        if !self.is_current() {
-            return Err(PostError::Forked);
+        if !self.engine().is_usable() {
+            return Err(PostError::Gone);
         }
         Ok(Posting { pair: self, inner: self.lock() })
     }
@@ -146,8 +151,8 @@ impl QueuePair {
 
     /// Takes one receive. In ERR it is taken and flushed, in RESET refused.
     pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<(), PostError> {
-        if !self.engine().is_current() {
-            return Err(PostError::Forked);
+        if !self.engine().is_usable() {
+            return Err(PostError::Gone);
         }
         match &self.receives_from {
             ReceivesFrom::Shared(_) => return Err(PostError::HasSharedReceiveQueue),

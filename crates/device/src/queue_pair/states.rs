@@ -22,8 +22,8 @@ impl QueuePair {
     /// Changes state and attributes as `ibv_modify_qp(3)` does; a refused change changes nothing.
     pub fn modify(&self, attributes: &QpAttributes, mask: AttributeMask) -> Result<(), ModifyError> {
         use AttributeMask as A;
-        if !self.context().is_current() {
-            return Err(ModifyError::Forked);
+        if !self.context().is_usable() {
+            return Err(ModifyError::Gone);
         }
         let mask = mask.concerning(self.transport);
         let mut inner = self.lock();
@@ -148,7 +148,8 @@ impl QueuePair {
         let attributes = &inner.attributes;
         // Who asks a queue pair that belongs to a domain says with every request what it concerns: one word cannot.
         let connected = !matches!(self.transport, QpType::UnreliableDatagram | QpType::ExtendedReceive);
-        let takes = connected && attributes.state.receives();
+        let takes =
+            connected && attributes.state.receives() && self.context().port_state().serves(attributes);
         // (No right at all.)
         let access = if self.transport.responds() { attributes.access } else { Access::LOCAL_READ };
         let slot = takes.then(|| QpSlot {
@@ -175,6 +176,7 @@ impl QueuePair {
             self.receive_is_over();
         }
         *inner = Core::new(&self.capabilities);
+        self.forget_way();
         self.engine().credits(self.account).store(0, Ordering::Release);
         self.forget_completions();
     }

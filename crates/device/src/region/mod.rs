@@ -102,8 +102,8 @@ impl Zone {
     /// Finds the memory of a request, and how long it is.
     fn place(self: &Arc<Self>, request: RegionRequest) -> Result<(Arc<Placed>, u64), RegisterError> {
         let RegionRequest { memory, base, access } = request;
-        if !self.context().is_current() {
-            return Err(RegisterError::Forked);
+        if !self.context().is_usable() {
+            return Err(RegisterError::Gone);
         }
         let length = match memory {
             RegionMemory::Program { length, .. } => length as u64,
@@ -182,8 +182,8 @@ impl Region {
     }
 
     fn share_place(&self, zone: &Arc<Zone>, access: Access) -> Result<Arc<Placed>, RegisterError> {
-        if !zone.context().is_current() {
-            return Err(RegisterError::Forked);
+        if !zone.context().is_usable() {
+            return Err(RegisterError::Gone);
         }
         if !Arc::ptr_eq(zone.context(), self.zone.context()) {
             return Err(RegisterError::OtherContext);

@@ -15,17 +15,17 @@ pub enum PrefetchError {
     /// The program has no such memory, or may not do that with it.
     #[error("not all of the memory is there")]
     NotThere,
-    /// The device was opened before a `fork` by the parent.
-    #[error("the device was opened before fork and belongs to the parent: open it in the child")]
-    Forked,
+    /// The device was opened before a `fork` by the parent, or has failed.
+    #[error("the device belongs to the parent, which opened it before fork, or has failed: open it again")]
+    Gone,
 }
 
 impl Zone {
     /// Has the pages of a piece be there, to be used with `access`; with none, it is only looked whether the key leads there. Between
     /// this and their use the system may take them away again.
     pub fn prefetch(&self, piece: &ScatterGather, access: Option<Access>) -> Result<(), PrefetchError> {
-        if !self.context().is_current() {
-            return Err(PrefetchError::Forked);
+        if !self.context().is_usable() {
+            return Err(PrefetchError::Gone);
         }
         let range = AddressRange::new(piece.address, piece.length.into());
         let want = access.unwrap_or(Access::LOCAL_READ);

@@ -30,15 +30,18 @@ impl QueuePair {
             return Step::Failed(Status::LocalQpOperation);
         }
         let port = self.context().port_state();
+        let carries = port.carries(inner.attributes.pkey_index);
         // To a queue pair there is one way; to a group one to each that is in it, which are found as they are sent to.
         let group = group_of(&destination.vector).filter(|_| destination.qp_number == GROUP_NUMBER);
         let link = match group {
             Some(_) => None,
+            None if !carries => None,
             None => PeerAddress::of(port, &destination.vector, destination.qp_number)
                 .and_then(|address| self.datagram_link(inner, address)),
         };
         if link.is_none()
             && group.is_none()
+            && carries
             && let Some(way) = self.datagram_way(port, &destination)
         {
             return self.send_on_wire(inner, number, slot, &destination, &way);
@@ -66,7 +69,7 @@ impl QueuePair {
             let body = Body::Datagram(Datagram { q_key, source_lid, global_header, immediate, solicited });
             let mut base = inner.base(&self);
             base.destination = destination.qp_number;
-            if let Some(group) = group {
+            if let Some(group) = group.filter(|_| carries) {
                 self.send_to_group(group, Message { base, body }, &payload);
                 return Step::Finished;
             }

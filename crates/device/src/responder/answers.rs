@@ -37,8 +37,15 @@ impl QueuePair {
             inner.answer(&mut { self });
             return;
         }
+        let closed = self.link_before(link);
+        if closed.is_some() && inner.responder.owes_data() {
+            // It is told when there is room again, or a way.
+            inner.responder.decline(base);
+            return;
+        }
         // Behind what was already said to that process.
-        let link = own.map_or(&**link, |path| &path.link);
+        let said = own.map(|path| &*path.link).or(closed.as_ref());
+        let link = said.unwrap_or(link);
         if Self::refuse_request(link, base) {
             link.ring_bell();
         }

@@ -30,7 +30,8 @@ impl QueuePair {
         datagram: Datagram,
         payload: SharedSlice<'_>,
     ) -> Delivery {
-        if self.transport != QpType::UnreliableDatagram || !inner.state().receives() {
+        let carries = self.context().port_state().carries(inner.attributes.pkey_index);
+        if self.transport != QpType::UnreliableDatagram || !inner.state().receives() || !carries {
             return Delivery::Quiet;
         }
         if !self.has_q_key(inner, datagram.q_key) {
@@ -129,11 +130,13 @@ mod tests {
     use crate::config::Config;
     use crate::port::Port;
     use nonic_protocol::GlobalRoute;
+    use std::sync::Arc;
 
     #[test]
     fn a_datagram_tells_which_kind_of_address_its_packet_had() {
-        let port = Port::new(&Config { ethernet: true, ..Config::default() }, 0);
-        let find = |v4: bool| port.gids().iter().find(|entry| (entry.gid[..12] == V4_MAPPED) == v4);
+        let port = Port::new(&Config { ethernet: true, ..Config::default() }, 0, &Arc::default());
+        let gids = port.gids();
+        let find = |v4: bool| gids.iter().find(|entry| (entry.gid[..12] == V4_MAPPED) == v4);
         for (v4, kind) in [(false, 9), (true, 10)] {
             let Some(entry) = find(v4) else { continue };
             let route = GlobalRoute {

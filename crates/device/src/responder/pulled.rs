@@ -31,6 +31,8 @@ impl QueuePair {
         match link.can_pull(sender, &list) {
             Ok(()) => {}
             Err(PullError::Unreachable) => return Outcome::Retry(Refusal::CannotPull),
+            // If its port opens again it repeats.
+            Err(PullError::Withdrawn) => return Outcome::Retry(Refusal::NoAnswer),
             Err(PullError::Revoked | PullError::Copy(_)) => {
                 return Outcome::Fatal(Refusal::RequesterMemory, None);
             }
@@ -52,6 +54,10 @@ impl QueuePair {
             own.memory().device_wrote(&slices);
             if own.has_faulted() {
                 return fail_receive(&mut { self }, &receive, Status::LocalProtection, Refusal::Operation);
+            }
+            if let Err(PullError::Withdrawn) = pulled {
+                self.put_receive_back(&mut inner.receives, receive);
+                return Outcome::Retry(Refusal::NoAnswer);
             }
             if pulled.is_err() {
                 return fail_receive(&mut { self }, &receive, Status::General, Refusal::RequesterMemory);

@@ -238,8 +238,8 @@ impl SharedReceiveQueue {
 
     /// Posts a receive.
     pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<(), PostError> {
-        if !self.context().is_current() {
-            return Err(PostError::Forked);
+        if !self.context().is_usable() {
+            return Err(PostError::Gone);
         }
         self.lock().queue.post(request, self.zone.id())
     }

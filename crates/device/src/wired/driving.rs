@@ -80,7 +80,9 @@ impl QueuePair {
         }
         let Some(address) = WireAddress::of(self.context().port_state(), &vector) else { return };
         let Some((wire, station)) = self.engine().station(address.from) else { return };
+        let is_closed = !self.context().port_state().leads_out(&core.attributes);
         if let Some(wired) = &mut core.wired {
+            wired.carrier.is_closed = is_closed;
             return wired.turn_to(station, address.route);
         }
         match address.route.path_mtu(&station) {
@@ -98,7 +100,20 @@ impl QueuePair {
             }
         }
         let (kind, peer) = (self.transport(), core.attributes.destination_qp);
-        core.wired = Some(Wired::new(kind, &self.capabilities, (wire, station), address.route, peer));
+        let mut wired = Wired::new(kind, &self.capabilities, (wire, station), address.route, peer);
+        wired.carrier.is_closed = is_closed;
+        core.wired = Some(wired);
+    }
+
+    /// Goes by what the port is now; whether it is closed to this queue pair. While it is closed, packets are lost, as on a cable that
+    /// was drawn.
+    pub(crate) fn port_changed_on_wire(&self, core: &mut Core) -> bool {
+        let is_closed = !self.context().port_state().leads_out(&core.attributes);
+        if let Some(wired) = &mut core.wired {
+            wired.carrier.is_closed = is_closed;
+        }
+        self.pump_wire(core);
+        is_closed
     }
 
     /// Refuses an address that would have a queue pair leave the wire in the middle of its life.
@@ -155,7 +170,8 @@ impl QueuePair {
             // Nobody on the wire is its peer.
             return false;
         };
-        let is_of_peer = wired.carrier.route.to == arrival.source
+        let is_of_peer = !wired.carrier.is_closed
+            && wired.carrier.route.to == arrival.source
             && wired.carrier.station.address() == arrival.station.address();
         let read = if is_of_peer { arrival.read(datagram).ok() } else { None };
         let Some((packet, payload, _)) = read else {

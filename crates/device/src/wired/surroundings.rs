@@ -20,7 +20,10 @@ pub(crate) struct Around<'a> {
 
 impl Around<'_> {
     fn push(&mut self, packet: &Packet, count: u32, fill: impl FnOnce(&mut [u8]) -> bool) -> Sent {
-        let Carrier { wire, station, route, outgoing, .. } = &mut *self.carrier;
+        let Carrier { wire, station, route, outgoing, is_closed, .. } = &mut *self.carrier;
+        if *is_closed {
+            return Sent::Sent;
+        }
         let outgoing = outgoing.get_or_insert_with(|| wire.outgoing());
         match outgoing.push(station, route, packet, count, fill) {
             Pushed::Pushed => Sent::Sent,

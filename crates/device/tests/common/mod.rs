@@ -163,10 +163,15 @@ impl End {
 
     /// Takes it from there to RTS.
     pub(crate) fn start_sending(&self) -> Result<(), ModifyError> {
+        self.start_sending_with(8)
+    }
+
+    /// The same with a timeout; 0: it never gives up.
+    pub(crate) fn start_sending_with(&self, timeout: u8) -> Result<(), ModifyError> {
         use AttributeMask as A;
         let attributes = QpAttributes {
             state: QpState::ReadyToSend,
-            timeout: 8,
+            timeout,
             retry_count: 3,
             rnr_retry: 7,
             max_rd_atomic: 4,

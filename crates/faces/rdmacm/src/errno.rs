@@ -14,6 +14,7 @@ pub(crate) fn refused(error: Error) -> Errno {
         Error::Unreachable(_) => Errno::ENETUNREACH,
         Error::NoDevice => Errno::ENODEV,
         Error::NoSuchOption => Errno::ENOSYS,
+        Error::Removed => Errno::ENXIO,
         Error::Forked => Errno::ENOENT,
         Error::System(error) => error.into(),
     }

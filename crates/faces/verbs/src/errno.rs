@@ -20,7 +20,7 @@ macro_rules! named {
 
 named! {
     EACCES, EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBUSY, ECONNREFUSED, EFAULT, EFBIG, EINTR, EINVAL, EIO, ENETUNREACH, ENODATA,
-    ENODEV, ENOENT, ENOMEM, ENOSYS, EOPNOTSUPP, EPERM,
+    ENODEV, ENOENT, ENOMEM, ENOSYS, ENXIO, EOPNOTSUPP, EPERM,
 }
 
 impl Errno {
@@ -82,7 +82,7 @@ impl From<OpenError> for Errno {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::System { source, .. } => source.into(),
-            OpenError::Forked => Self::EIO,
+            OpenError::Gone => Self::EIO,
         }
     }
 }
@@ -96,7 +96,7 @@ impl From<CreateError> for Errno {
             | CreateError::Closed
             | CreateError::StillHolds { .. } => Self::EINVAL,
             CreateError::TooMany { .. } => Self::ENOMEM,
-            CreateError::Forked => Self::EIO,
+            CreateError::Gone => Self::EIO,
             CreateError::System(error) => error.into(),
         }
     }
@@ -125,7 +125,7 @@ impl From<RegisterError> for Errno {
             RegisterError::NoPaging => Self::EOPNOTSUPP,
             RegisterError::Bound => Self::EBUSY,
             RegisterError::TableFull | RegisterError::System(_) | RegisterError::Ledger(_) => Self::ENOMEM,
-            RegisterError::Forked => Self::EIO,
+            RegisterError::Gone => Self::EIO,
         }
     }
 }
@@ -139,7 +139,7 @@ impl From<PrefetchError> for Errno {
             }
             PrefetchError::Refused(AccessError::OutOfRange { .. } | AccessError::NotThere)
             | PrefetchError::NotThere => Self::EFAULT,
-            PrefetchError::Forked => Self::EIO,
+            PrefetchError::Gone => Self::EIO,
         }
     }
 }
@@ -163,7 +163,7 @@ impl From<ModifyError> for Errno {
     fn from(error: ModifyError) -> Self {
         match error {
             ModifyError::Transition(_) | ModifyError::Value { .. } | ModifyError::Destroyed => Self::EINVAL,
-            ModifyError::Forked => Self::EIO,
+            ModifyError::Gone => Self::EIO,
         }
     }
 }
@@ -180,7 +180,7 @@ impl From<PostError> for Errno {
             | PostError::WrongOperation { .. }
             | PostError::HasSharedReceiveQueue
             | PostError::NoDestination => Self::EINVAL,
-            PostError::Forked => Self::EIO,
+            PostError::Gone => Self::EIO,
         }
     }
 }

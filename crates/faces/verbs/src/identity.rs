@@ -3,9 +3,9 @@
 use nonic_device::PortAttributes;
 
 use crate::abi::{
-    IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, IBV_PORT_ACTIVE, IBV_PORT_CM_SUP,
+    IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, IBV_PORT_ACTIVE, IBV_PORT_CM_SUP, IBV_PORT_DOWN,
     IBV_PORT_IP_BASED_GIDS, IBV_QPF_GRH_REQUIRED, LINK_SPEED_EDR, LINK_WIDTH_4X, PHYSICAL_LINK_UP,
-    ibv_port_attr,
+    PHYSICAL_POLLING, ibv_port_attr,
 };
 use crate::convert::int;
 
@@ -27,7 +27,7 @@ pub const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 pub fn port_attributes(port: &PortAttributes) -> ibv_port_attr {
     let ethernet = port.ethernet;
     ibv_port_attr {
-        state: IBV_PORT_ACTIVE,
+        state: if port.active { IBV_PORT_ACTIVE } else { IBV_PORT_DOWN },
         max_mtu: int(port.max_mtu),
         active_mtu: int(port.active_mtu),
         gid_tbl_len: int(port.gid_count),
@@ -45,7 +45,7 @@ pub fn port_attributes(port: &PortAttributes) -> ibv_port_attr {
         init_type_reply: 0,
         active_width: LINK_WIDTH_4X,
         active_speed: LINK_SPEED_EDR,
-        phys_state: PHYSICAL_LINK_UP,
+        phys_state: if port.active { PHYSICAL_LINK_UP } else { PHYSICAL_POLLING },
         link_layer: if ethernet { IBV_LINK_LAYER_ETHERNET } else { IBV_LINK_LAYER_INFINIBAND },
         flags: if ethernet { IBV_QPF_GRH_REQUIRED } else { 0 },
         port_cap_flags2: 0,

@@ -13,8 +13,15 @@ use crate::abi::{
     ibv_qp_ex, ibv_srq, ibv_td, ibv_xrcd, verbs_context,
 };
 use crate::builder::Builder;
+use crate::errno::Errno;
 use crate::reader::Reader;
 use crate::registry::{Face, Registry};
+
+/// The device behind a program's context; `EINVAL` for a pointer that is none, `EIO` if the device has failed.
+pub(crate) fn working(context: *const ibv_context) -> Result<Arc<Context>, Errno> {
+    let engine = CONTEXTS.parent(context)?;
+    if engine.has_failed() { Err(Errno::EIO) } else { Ok(engine) }
+}
 
 /// What a request of a queue pair says of where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

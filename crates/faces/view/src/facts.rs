@@ -5,9 +5,6 @@ use nonic_sys::{InterfaceAddress, host_name, interface_addresses, online_cpus};
 use nonic_verbs::abi::ibv_port_attr;
 use nonic_verbs::identity::port_attributes;
 
-/// The default partition, full member: the only one there is.
-const PARTITION_KEY: u16 = 0xffff;
-
 /// Of the host.
 #[derive(Clone, Debug)]
 pub(crate) struct HostFacts {
@@ -46,13 +43,13 @@ impl HostFacts {
 
 impl DeviceFacts {
     pub(crate) fn now(device: &Device) -> Self {
-        let (port, gids) = device.port();
+        let (port, gids, partition_keys) = device.port();
         let addresses = interface_addresses();
         Self {
             index: device.index(),
             name: device.name().to_owned(),
             guid: device.guid(),
-            partition_keys: vec![PARTITION_KEY; port.pkey_count.into()],
+            partition_keys,
             port: port_attributes(&port),
             gids,
             interface_names: addresses.iter().map(|found| (found.index, found.name.clone())).collect(),
@@ -112,6 +109,7 @@ pub(crate) mod tests {
         own[8..].copy_from_slice(&guid.to_be_bytes());
         let address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 3];
         let port = PortAttributes {
+            active: true,
             ethernet,
             lid: u16::from(!ethernet),
             subnet_manager_lid: u16::from(!ethernet),
@@ -132,7 +130,7 @@ pub(crate) mod tests {
                 GidEntry { index: 0, gid: own, kind, interface_index: 0 },
                 GidEntry { index: 1, gid: address, kind, interface_index: 2 },
             ],
-            partition_keys: vec![PARTITION_KEY],
+            partition_keys: vec![0xffff],
             interface_names: vec![(1, "lo".to_owned()), (2, "eth0".to_owned())],
             interfaces: vec!["eth0".to_owned()],
         }

@@ -21,11 +21,17 @@ use crate::tree::tree;
 #[unsafe(no_mangle)]
 pub static nonic_view_table: ViewTable = ViewTable { version: TABLE_VERSION, root, counter, leave };
 
-/// The tree of this process. No lock: programs ask from signal handlers and in children of `fork`. Those that are replaced are
-/// kept, since somebody may be looking at them; they are few.
-static STANDING: AtomicPtr<Standing> = AtomicPtr::new(ptr::null_mut());
+/// A tree, and how often the devices had been changed when it was made.
+struct Shown {
+    standing: Standing,
+    changes: u64,
+}
 
-fn standing() -> Option<&'static Standing> {
+/// The tree of this process. No lock: programs ask from signal handlers and in children of `fork`. Those that are replaced are
+/// kept, since somebody may be looking at them; they are few: a fork, or a change of a device, between two looks.
+static STANDING: AtomicPtr<Shown> = AtomicPtr::new(ptr::null_mut());
+
+fn standing() -> Option<&'static Shown> {
     // SAFETY: NULL, or what was leaked below.
     unsafe { STANDING.load(Ordering::Acquire).as_ref() }
 }
@@ -40,18 +46,20 @@ fn guarded(work: impl FnOnce() -> c_int) -> c_int {
 
 fn found() -> Option<&'static Standing> {
     let before = standing();
-    if let Some(standing) = before.filter(|standing| standing.is_there()) {
-        return Some(standing);
+    let changes = nonic_device::changes_made();
+    let is_true = |shown: &&Shown| shown.changes == changes && shown.standing.is_there();
+    if let Some(shown) = before.filter(is_true) {
+        return Some(&shown.standing);
     }
     let facts: Vec<_> = nonic_device::devices().iter().map(DeviceFacts::now).collect();
     match Standing::put_up(&tree(&HostFacts::now(), &facts)) {
         Ok(new) => {
-            let new: &'static Standing = Box::leak(Box::new(new));
+            let new: &'static Shown = Box::leak(Box::new(Shown { standing: new, changes }));
             STANDING.store(ptr::from_ref(new).cast_mut(), Ordering::Release);
             if let Some(before) = before {
-                before.clear(new);
+                before.standing.clear(&new.standing);
             }
-            Some(new)
+            Some(&new.standing)
         }
         Err(error) => {
             tracing::warn!(
@@ -103,8 +111,8 @@ fn file_of(text: &str) -> std::io::Result<OwnedFd> {
 
 unsafe extern "C" fn leave() {
     guarded(|| {
-        if let Some(standing) = standing() {
-            standing.leave();
+        if let Some(shown) = standing() {
+            shown.standing.leave();
         }
         0
     });

@@ -2,6 +2,7 @@
 
 use super::Connection;
 use crate::completion::Status;
+use crate::message::BaseHeader;
 use crate::responder::AffiliatedError;
 use crate::state::{QpState, QpType};
 use crate::surroundings::{Event, LocalTurn, Surroundings};
@@ -91,6 +92,28 @@ impl<P, T: Moment> Connection<P, T> {
             around.raise(Event::Affiliated(error));
         }
         self.fail(around);
+    }
+
+    /// The way to the peer is closed until further notice. What was done for the peer is told, a message that has come in part is
+    /// refused as by nobody, so that its sender repeats it, and what waits to be sent waits as for an answer. What was sent before
+    /// still arrives, and so do its answers: nothing is done twice.
+    pub fn lose_way<S: Surroundings<P, T>>(&mut self, around: &mut S) {
+        self.answer(around);
+        if around.service() == QpType::ReliableConnection
+            && let Some((psn, attempt)) = self.responder.is_taking()
+        {
+            self.responder.decline(BaseHeader::new(
+                around.number(),
+                self.attributes.destination_qp,
+                psn,
+                attempt,
+            ));
+            self.answer(around);
+        }
+        self.give_back_inbound(around);
+        if around.service() != QpType::ReliableConnection {
+            self.requester.sent = 0;
+        }
     }
 
     /// The peer's process has ended. If it ended in order, what was under way to it gets no answer and fails when its retries are

@@ -107,7 +107,7 @@ impl<P, T: Moment> Connection<P, T> {
     }
 
     /// A message that broke off leaves its receive to the next.
-    fn give_back_inbound<S: Surroundings<P, T>>(&mut self, around: &mut S) {
+    pub(super) fn give_back_inbound<S: Surroundings<P, T>>(&mut self, around: &mut S) {
         if let Some(receive) = self.responder.break_off() {
             around.give_back_receive(self, receive);
         }

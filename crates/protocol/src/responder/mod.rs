@@ -128,6 +128,11 @@ impl<T> Responder<T> {
         self.inbound.take().and_then(|inbound| inbound.receive)
     }
 
+    /// The message of which fragments are still to come: its number, and which attempt at it.
+    pub(crate) fn is_taking(&self) -> Option<(Psn, u8)> {
+        self.inbound.as_ref().map(|inbound| (inbound.psn, inbound.attempt))
+    }
+
     /// Whether a message is being placed in a receive.
     pub fn is_receiving(&self) -> bool {
         self.inbound.as_ref().is_some_and(|inbound| inbound.receive.is_some())
@@ -294,6 +299,11 @@ impl<T> Responder<T> {
     #[inline]
     pub fn owes_more(&self) -> bool {
         self.refuse.is_some() || !self.responses.is_empty()
+    }
+
+    /// Whether answers with data are owed to the peer.
+    pub fn owes_data(&self) -> bool {
+        !self.responses.is_empty()
     }
 
     /// Whether something is owed to the peer.

@@ -37,6 +37,10 @@ pub(super) struct Core {
     pub(super) own: ConnectionParameters,
     /// What the other side said.
     pub(super) peer: Option<Facts>,
+    /// The device that it was bound to has failed.
+    pub(super) is_removed: bool,
+    /// The device has its address no more, and the program was told.
+    pub(super) has_moved: bool,
     /// Where it is shown.
     record: Record,
 }
@@ -58,6 +62,8 @@ impl Core {
             retry_count: 0,
             own: ConnectionParameters::default(),
             peer: None,
+            is_removed: false,
+            has_moved: false,
             record: Record::new(),
         }
     }

@@ -3,6 +3,7 @@
 mod accepting;
 mod binding;
 mod connecting;
+mod devices;
 mod ending;
 mod inner;
 mod listening;
@@ -17,12 +18,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use nonic_device::{Context, EventAccount, devices};
-use nonic_sys::{PerProcess, current_generation};
+use nonic_device::{Context, EventAccount};
+use nonic_sys::current_generation;
 
 use crate::channel::{Target, Waiting};
 use crate::{Ece, Error, EventChannel, EventKind, Parameters, PortSpace};
 use connecting::Link;
+use devices::device_context;
 use inner::{Core, CoreGuard};
 pub use multicast::MulticastGroup;
 
@@ -51,17 +53,6 @@ pub struct Id {
     core: Mutex<Core>,
 }
 
-/// The device that addresses lead to, the first one; opened once in a process, and open from then on.
-fn device_context() -> Result<Arc<Context>, Error> {
-    static CONTEXT: PerProcess<Arc<Context>> = PerProcess::new();
-    if let Some(context) = CONTEXT.get() {
-        return Ok(Arc::clone(context));
-    }
-    let device = devices().into_iter().next().ok_or(Error::NoDevice)?;
-    let context = device.open().map_err(|_| Error::NoDevice)?;
-    Ok(Arc::clone(CONTEXT.get_or_make(|| context)))
-}
-
 impl Id {
     /// The Q_Key of datagram services (`RDMA_UDP_QKEY`).
     pub const DEFAULT_QUEUE_KEY: u32 = 0x0123_4567;
@@ -82,6 +73,7 @@ impl Id {
         });
         // Shows it.
         drop(new.lock());
+        devices::remember(&new);
         new
     }
 
@@ -150,7 +142,11 @@ impl Id {
             return Err(Error::Forked);
         }
         let core = self.lock();
-        if core.state == State::Destroying { Err(Error::State(core.state)) } else { Ok(core) }
+        match core.state {
+            State::Destroying => Err(Error::State(core.state)),
+            _ if core.is_removed => Err(Error::Removed),
+            _ => Ok(core),
+        }
     }
 
     /// Tells the program something.

@@ -41,7 +41,10 @@ impl PullPiece {
 /// Why a pull took nothing more.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    /// The sender has taken a piece, or its queue pair, back.
+    /// The sender's queue pair takes part in nothing now: it has ended, or its port is closed.
+    #[error("the sender's queue pair is withdrawn")]
+    Withdrawn,
+    /// The sender has taken a piece back, or is gone.
     #[error("the sender has taken its memory back")]
     Revoked,
     /// This process has no way to the bytes.
@@ -110,7 +113,7 @@ impl Reach {
         key: Key,
         range: AddressRange,
     ) -> Result<Target<'_>, PullError> {
-        let slot = view.segment.slot(sender).ok_or(PullError::Revoked)?;
+        let slot = view.segment.slot(sender).ok_or(PullError::Withdrawn)?;
         let place = resolve(view.segment.keys(), slot.zone, key, KeyUse::Local, range, Access::LOCAL_READ)
             .map_err(|_| PullError::Revoked)?;
         self.target(control, Way::In, &place).ok_or(PullError::Unreachable)

@@ -146,6 +146,19 @@ impl QueuePair {
         }
     }
 
+    /// Its device has failed, for all who have it open.
+    pub(crate) fn lose_device(&self) {
+        if let Some(target) = self.target() {
+            let opened = lock(&target.openings).opened.clone();
+            opened.iter().for_each(|opened| {
+                opened.close_now();
+            });
+        }
+        if self.creator_leaves() == Some(true) {
+            self.destroy_now();
+        }
+    }
+
     /// Tells all who have it open of an event; whether its creator is among them.
     pub(crate) fn tell_openers(&self, kind: AsyncEventKind) -> bool {
         let Some(target) = self.target() else { return true };

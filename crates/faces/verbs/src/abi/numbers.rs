@@ -26,9 +26,9 @@ numbers! {
     // enum ibv_atomic_cap
     c_int { IBV_ATOMIC_GLOB = 2 }
     // enum ibv_port_state, physical states of IBTA vol. 1, link layers
-    c_int { IBV_PORT_ACTIVE = 4 }
+    c_int { IBV_PORT_DOWN = 1, IBV_PORT_ACTIVE = 4 }
     u8 {
-        PHYSICAL_LINK_UP = 5, IBV_LINK_LAYER_INFINIBAND = 1, IBV_LINK_LAYER_ETHERNET = 2, IBV_QPF_GRH_REQUIRED = 1,
+        PHYSICAL_POLLING = 2, PHYSICAL_LINK_UP = 5, IBV_LINK_LAYER_INFINIBAND = 1, IBV_LINK_LAYER_ETHERNET = 2, IBV_QPF_GRH_REQUIRED = 1,
         LINK_WIDTH_4X = 2, LINK_SPEED_EDR = 32,
     }
     // enum ibv_port_cap_flags

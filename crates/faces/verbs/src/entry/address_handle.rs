@@ -116,8 +116,8 @@ unsafe fn way_back(
     if wc.wc_flags & IBV_WC_GRH != 0 {
         // SAFETY: the completion announces the header; it is bytes, so any alignment will do.
         let route = Route::read(&unsafe { header.read_unaligned() });
-        let own =
-            context.gid_table().iter().find(|entry| entry.gid == route.destination).ok_or(Errno::EINVAL)?;
+        let table = context.gid_table();
+        let own = table.iter().find(|entry| entry.gid == route.destination).ok_or(Errno::EINVAL)?;
         attr.is_global = 1;
         attr.grh = ibv_global_route {
             dgid: ibv_gid { raw: route.source },

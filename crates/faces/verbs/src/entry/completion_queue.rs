@@ -196,6 +196,9 @@ pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c
     guard::quick_status(|| {
         // SAFETY: the caller says where the pointer came from.
         let queue = unsafe { registry::checked::<CompletionQueueFace, Arc<CompletionQueue>>(cq) }?;
+        if queue.context().has_failed() {
+            return Err(Errno::EIO);
+        }
         queue.request_notification(solicited_only != 0);
         Ok(())
     })

@@ -37,9 +37,9 @@ pub fn open(device: &Device) -> Result<*mut ibv_context, Errno> {
     Ok(reservation.fill(engine, |_| face))
 }
 
-/// Whether a context is open, and was opened by this process and not by one that forked it.
+/// Whether a context is open, was opened by this process and not by one that forked it, and its device has not failed.
 pub fn is_usable(context: *const ibv_context) -> bool {
-    CONTEXTS.find(context).is_ok_and(|engine| engine.is_current())
+    CONTEXTS.find(context).is_ok_and(|engine| engine.is_usable())
 }
 
 fn face_of(context: &Context) -> verbs_context {

@@ -12,7 +12,7 @@ use crate::abi::{
 use crate::convert;
 use crate::errno::Errno;
 use crate::guard;
-use crate::objects::CONTEXTS;
+use crate::objects::working;
 
 versions! {
     nonic_ibv_query_gid => "ibv_query_gid@@IBVERBS_1.1";
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn nonic_ibv_query_gid(
 ) -> c_int {
     guard::or_minus_one(|| {
         let index = u32::try_from(index).map_err(|_| Errno::EINVAL)?;
-        let found = entry(&*CONTEXTS.parent(context)?, port.into(), index)?;
+        let found = entry(&*working(context)?, port.into(), index)?;
         let raw = found.map_or([0; 16], |entry| entry.gid);
         // SAFETY: the caller's place is writable. A program may keep its GID at any alignment, so bytes are
         // written.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn nonic_ibv_query_gid_ex(
     size: usize,
 ) -> c_int {
     guard::status(|| {
-        let context = CONTEXTS.parent(context)?;
+        let context = working(context)?;
         if flags != 0 {
             return Err(Errno::EINVAL);
         }
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn nonic_ibv_query_gid_table(
     size: usize,
 ) -> isize {
     let result = guard::caught(|| {
-        let context = CONTEXTS.parent(context)?;
+        let context = working(context)?;
         let table = context.gid_table();
         if flags != 0 || table.len() > room {
             return Err(Errno::EINVAL);
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn nonic_ibv_query_gid_type(
     kind: *mut c_int,
 ) -> c_int {
     guard::or_minus_one(|| {
-        let found = entry(&*CONTEXTS.parent(context)?, port.into(), index)?.ok_or(Errno::ENODATA)?;
+        let found = entry(&*working(context)?, port.into(), index)?.ok_or(Errno::ENODATA)?;
         let value = match found.kind {
             GidKind::InfiniBand => IBV_GID_TYPE_SYSFS_IB_ROCE_V1,
             GidKind::RoceV2 => IBV_GID_TYPE_SYSFS_ROCE_V2,
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn nonic_ibv_query_pkey(
     pkey: *mut u16,
 ) -> c_int {
     guard::or_minus_one(|| {
-        let context = CONTEXTS.parent(context)?;
+        let context = working(context)?;
         let index = u16::try_from(index).map_err(|_| Errno::EINVAL)?;
         let key = context.pkey(index).filter(|_| u32::from(port) == PORT).ok_or(Errno::EINVAL)?;
         // SAFETY: the caller's place is writable.
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn nonic_ibv_query_pkey(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_get_pkey_index(context: *mut ibv_context, port: u8, pkey: u16) -> c_int {
     guard::or_minus_one(|| {
-        let context = CONTEXTS.parent(context)?;
+        let context = working(context)?;
         let wanted = u16::from_be(pkey);
         let count = if u32::from(port) == PORT { context.port().pkey_count } else { 0 };
         let index = (0..count).find(|index| context.pkey(*index) == Some(wanted)).ok_or(Errno::EINVAL)?;

@@ -20,7 +20,7 @@ use crate::convert::int;
 use crate::errno::Errno;
 use crate::guard;
 use crate::identity::{FIRMWARE, HARDWARE, PART, VENDOR, port_attributes};
-use crate::objects::CONTEXTS;
+use crate::objects::working;
 
 versions! {
     nonic_ibv_query_device => "ibv_query_device@@IBVERBS_1.1";
@@ -136,7 +136,7 @@ fn extended_attributes(context: &Context) -> ibv_device_attr_ex {
 }
 
 fn port_of(context: *mut ibv_context, port: u8) -> Result<ibv_port_attr, Errno> {
-    let engine = CONTEXTS.parent(context)?;
+    let engine = working(context)?;
     if u32::from(port) == PORT { Ok(port_attributes(&engine.port())) } else { Err(Errno::EINVAL) }
 }
 
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn nonic_ibv_query_device(
 /// `attr` is writable.
 pub(crate) unsafe extern "C" fn query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
     guard::status(|| {
-        let attributes = device_attributes(&*CONTEXTS.parent(context)?);
+        let attributes = device_attributes(&*working(context)?);
         // SAFETY: the caller's place is writable.
         unsafe { attr.write(attributes) };
         Ok(())
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
     size: usize,
 ) -> c_int {
     guard::status(|| {
-        let engine = CONTEXTS.parent(context)?;
+        let engine = working(context)?;
         // SAFETY: not NULL, so readable.
         let asked = if input.is_null() { 0 } else { unsafe { (*input).comp_mask } };
         if asked != 0 || size < core::mem::offset_of!(ibv_device_attr_ex, odp_caps) {
@@ -200,7 +200,7 @@ pub(crate) unsafe extern "C" fn query_rt_values(
     values: *mut ibv_values_ex,
 ) -> c_int {
     guard::status(|| {
-        CONTEXTS.parent(context)?;
+        working(context)?;
         // SAFETY: the caller's structure is readable.
         let asked = unsafe { (*values).comp_mask };
         if asked & !IBV_VALUES_MASK_RAW_CLOCK != 0 {

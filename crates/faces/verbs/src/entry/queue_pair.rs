@@ -279,6 +279,9 @@ pub unsafe extern "C" fn nonic_ibv_query_qp(
 ) -> c_int {
     guard::status(|| {
         let parts = QUEUE_PAIRS.find(qp)?;
+        if parts.engine.has_failed() {
+            return Err(Errno::EIO);
+        }
         let attributes = parts.engine.attributes();
         let answer = convert::query_answer(&attributes, &parts.engine.capabilities());
         // SAFETY: the queue pair was found; the caller's places are writable.
