@@ -1,9 +1,10 @@
 //! The settings of the device, as flags: each becomes the environment variable that the device reads.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use nonic_transport::TrustedUsers;
+use nonic_transport::{TrustedUsers, read_faults};
 
 use crate::{dat_options, scif_options, view_options};
 
@@ -83,6 +84,13 @@ pub(crate) struct DeviceOptions {
     /// beginning, and the port is an Ethernet port unless --link-layer says otherwise. off: nothing is opened.
     #[arg(long, value_name = "WHEN")]
     wire: Option<Wire>,
+
+    /// A file with changes of the device and the times at which they are made [NONIC_FAULTS, default none]
+    ///
+    /// A line each: a time counted from when the program first opens a device (a number with us, ms or s), and a change in the
+    /// words of nonic ctl; # begins a remark.
+    #[arg(long, value_name = "FILE", value_parser = parse_faults)]
+    faults: Option<PathBuf>,
 
     /// Messages of the device on standard error, down to LEVEL [NONIC_LOG, default warn]
     #[arg(long, value_name = "LEVEL")]
@@ -174,6 +182,8 @@ impl DeviceOptions {
         set("NONIC_FORK_COPY", self.fork_copy.map(|bytes| bytes.to_string()));
         set("NONIC_REST", self.rest.map(word));
         set("NONIC_WIRE", self.wire.map(word));
+        let faults = self.faults.as_ref().map(|path| path.display().to_string());
+        set("NONIC_FAULTS", faults);
         set("NONIC_LOG", self.log.map(word));
         set("NONIC_PTRACE", self.allow_ptrace.then(|| "any".to_owned()));
         set("NONIC_TRUST", self.trust.clone());
@@ -203,11 +213,17 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
             (!["any", "default", ""].contains(&value)).then(|| "must be any or default".to_owned())
         }
         "NONIC_TRUST" => parse_users(value).err(),
+        "NONIC_FAULTS" => (!value.is_empty()).then(|| parse_faults(value).err()).flatten(),
         _ if view_options::is_variable(name) => view_options::complaint_about(value),
         _ if scif_options::is_variable(name) => scif_options::complaint_about(name, value),
         _ if dat_options::is_variable(name) => dat_options::complaint_about(name, value),
         _ => Some("is no variable of nonic; a typing error?".to_owned()),
     }
+}
+
+fn parse_faults(value: &str) -> Result<PathBuf, String> {
+    read_faults(Path::new(value)).map_err(|error| format!("{value} cannot be followed: {error}"))?;
+    std::path::absolute(value).map_err(|error| error.to_string())
 }
 
 fn parse_users(text: &str) -> Result<String, String> {

@@ -1,5 +1,5 @@
 //! The command `nonic`: `run` a program on the software RDMA device, or put every program of an `env`ironment there, `demo` it, `bench` it, `bench-scale` it, `doctor`
-//! the machine.
+//! the machine, or change (`ctl`) the device of programs that run.
 //!
 //! Each command is one module with one definition per flag; help, man page test and parser all come from that
 //! definition ([`definition`]). The command does not move data with an engine of its own: it finds the C libraries that
@@ -9,6 +9,7 @@
 
 mod bench;
 mod completions;
+mod ctl;
 #[allow(unsafe_code)] // As `verbs`.
 mod dat;
 mod dat_options;
@@ -59,6 +60,7 @@ Examples:
   nonic run --node 1 -- ./scif_program    a program for SCIF, as on a card
   nonic bench                             how fast, beside what the machine can do
   nonic doctor                            what works on this machine, and why not
+  nonic ctl --pid 4711 port down          pull the cable of a running program
 
 Every command explains itself: nonic run --help. The manual page is nonic(1).";
 
@@ -70,6 +72,7 @@ enum Command {
     Bench(bench::BenchArguments),
     BenchScale(bench::ScaleArguments),
     Doctor(doctor::DoctorArguments),
+    Ctl(ctl::CtlArguments),
     Completions(completions::CompletionsArguments),
     #[command(hide = true)]
     BenchPeer(bench::PeerArguments),
@@ -98,6 +101,7 @@ pub fn main() -> ExitCode {
         Command::BenchScale(arguments) => bench::scale_main(&arguments),
         Command::BenchScalePeer(arguments) => bench::scale_peer_main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
+        Command::Ctl(arguments) => ctl::main(&arguments),
         Command::Completions(arguments) => completions::main(&arguments),
         Command::DemoPeer(arguments) => demo::peer_main(&arguments),
         Command::DemoCmPeer(arguments) => demo::cm_peer_main(&arguments),

@@ -5,7 +5,7 @@ mod support;
 use clap::Command;
 use support::{nonic, run};
 
-const COMMANDS: [&str; 6] = ["run", "env", "demo", "bench", "bench-scale", "doctor"];
+const COMMANDS: [&str; 7] = ["run", "env", "demo", "bench", "bench-scale", "doctor", "ctl"];
 
 fn help(arguments: &[&str]) -> String {
     run(nonic().args(arguments)).exits(0).output

@@ -10,7 +10,7 @@ use std::process::Command;
 use support::{run, scratch, skip, works, wrapped};
 
 /// Files that everything below a prefix is useless without.
-const FILES: [&str; 22] = [
+const FILES: [&str; 23] = [
     "bin/nonic",
     "lib/TRIPLET/nonic/libibverbs.so.1",
     "lib/TRIPLET/nonic/libnonic.so",
@@ -27,6 +27,7 @@ const FILES: [&str; 22] = [
     "lib/TRIPLET/nonic/pkgconfig/dat.pc",
     "lib/TRIPLET/nonic/include/dat/udat.h",
     "share/man/man1/nonic.1.gz",
+    "share/man/man1/nonic-ctl.1.gz",
     "share/man/man3/scif_open.3.gz",
     "share/man/man3/dat_rmr_bind.3.gz",
     "share/man/man5/dat.conf.5nonic.gz",

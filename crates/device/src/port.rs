@@ -15,7 +15,7 @@ use crate::port_state::{Changed, GIDS, GidEntry, GidKind, PKEYS, PortState};
 /// `IBV_MTU_4096`.
 pub(crate) const MTU_4096: u32 = 5;
 /// The partition it is made with: the default one, full member.
-const DEFAULT_PKEY: u16 = 0xffff;
+pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
 
 /// What `ibv_query_port(3)` tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

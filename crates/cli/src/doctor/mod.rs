@@ -1,6 +1,7 @@
 //! `nonic doctor`: what works on this machine, and why not.
 
 mod adoption;
+mod asking;
 mod dat;
 mod inspect;
 mod kernel;
@@ -21,6 +22,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+pub(crate) use asking::ask;
+pub(crate) use inspect::process::{Process, Unexplained};
 pub(crate) use peer::{PeerArguments, main as peer_main};
 
 use crate::run;

@@ -150,10 +150,15 @@ impl Engine {
         lock(&self.changes.opened).retain(|other| !is(other));
     }
 
-    /// Makes the changes of `NONIC_FAULTS` that are due; returns when the next one is.
+    /// Makes the changes of `NONIC_FAULTS` that are due; returns when the next one is. Those that are due while no device is open wait
+    /// for one. When this returns none is still being made by another thread: whoever opens a device finds it changed.
     pub(crate) fn run_faults(&self) -> Option<Instant> {
+        let mut faults = lock(&self.changes.faults);
         loop {
-            let (next, due) = lock(&self.changes.faults).take_due(Instant::now());
+            if !self.is_usable() || lock(&self.changes.opened).is_empty() {
+                return None;
+            }
+            let (next, due) = faults.take_due(Instant::now());
             let Some(change) = due else { return next };
             if let Err(why) = self.change(None, change, Changer::Faults) {
                 tracing::warn!(%change, why, "a change of NONIC_FAULTS is refused");

@@ -5,13 +5,13 @@ use nonic_roce::{Body, DatagramEnd};
 use nonic_wire::{Arrival, Pushed};
 
 use crate::engine::lock;
-use crate::port::Port;
+use crate::port::{DEFAULT_PKEY, Port};
 use crate::queue_pair::{Core, DatagramWay, Inner, QueuePair};
 use crate::responder::DatagramFacts;
 use crate::wire_address::WireAddress;
 
-/// The bits of a P_Key that name a partition.
-const PARTITION: u16 = 0x7fff;
+/// The bits of a P_Key that name a partition: every packet is of the default one.
+const PARTITION: u16 = DEFAULT_PKEY & 0x7fff;
 
 impl QueuePair {
     /// Opens what is needed to send datagrams to another host, and to receive from it.
@@ -74,9 +74,8 @@ impl QueuePair {
             immediate: came.immediate,
             solicited: packet.base.solicited,
         };
-        let (port, index) = (self.context().port_state(), core.attributes.pkey_index);
-        let is_own = |p_key| packet.base.p_key & PARTITION == p_key & PARTITION;
-        let is_of_partition = port.carries(index) && port.pkey(index).is_some_and(is_own);
+        let carries = self.context().port_state().carries(core.attributes.pkey_index);
+        let is_of_partition = carries && packet.base.p_key & PARTITION == PARTITION;
         if !core.state().receives() || !is_of_partition || !self.has_q_key(core, came.q_key) {
             return;
         }

@@ -1,8 +1,9 @@
 //! `nonic doctor --pid`: a running process, its regions and its peers; which way bytes take, why, and the one change that
 //! would make it better.
 
+mod changes;
 mod identifiers;
-mod process;
+pub(crate) mod process;
 mod regions;
 mod traffic;
 mod way;
@@ -40,6 +41,8 @@ struct Told {
     traffic: Traffic,
     peers: Vec<Peer>,
     links_beyond: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     identifiers: Option<Identifiers>,
 }
@@ -94,6 +97,10 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
         sections.push(Section::new(format!("Regions of {}", process.title()), regions::lines(&found)));
         let traffic = Traffic(process.counters()?);
         sections.push(Section::new(format!("Traffic of {}", process.title()), traffic.lines()));
+        let changes = changes::of(process);
+        if !changes.is_empty() {
+            sections.push(Section::new(format!("Changes of {}", process.title()), changes::lines(&changes)));
+        }
         let identifiers = process
             .identifiers()
             .map(|shown| Identifiers { shown: identifiers::told(&shown), beyond: shown.beyond });
@@ -119,6 +126,7 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
             traffic,
             peers,
             links_beyond: process.head.links_beyond,
+            changes,
             identifiers,
         });
     }

@@ -1,4 +1,4 @@
-//! A running process and its port segment, found among its descriptors. It belongs to somebody else, may be anything, and
+//! A running process and its port segments, found among its descriptors. It belongs to somebody else, may be anything, and
 //! may end at any moment.
 
 use std::fs::{self, File};
@@ -13,12 +13,12 @@ use nonic_transport::{
 
 /// What `/proc` and the segment say of a process.
 #[derive(Debug)]
-pub(super) struct Process {
-    pub(super) pid: i32,
+pub(crate) struct Process {
+    pub(crate) pid: i32,
     /// Its own name for itself (`/proc/PID/comm`).
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Effective user.
-    pub(super) uid: u32,
+    pub(crate) uid: u32,
     /// Variables of nonic that it was started with.
     pub(super) variables: Vec<String>,
     /// Its pid namespace, as the kernel names it.
@@ -26,12 +26,14 @@ pub(super) struct Process {
     /// Its process id in that namespace.
     pub(super) inner_pid: i32,
     pub(super) head: SegmentHead,
+    /// By which tokens it is asked to change its devices: one for each of its engines that can be asked.
+    pub(crate) changing: Vec<u64>,
     segment: File,
 }
 
 /// Why a process cannot be explained.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unexplained {
+pub(crate) enum Unexplained {
     #[error("/proc is not mounted, so no process can be looked at: mount -t proc proc /proc")]
     NoProc,
     #[error("there is no process {pid}")]
@@ -60,7 +62,7 @@ pub(super) enum Unexplained {
 
 impl Process {
     /// Looks at a process.
-    pub(super) fn find(pid: i32) -> Result<Self, Unexplained> {
+    pub(crate) fn find(pid: i32) -> Result<Self, Unexplained> {
         let place = PathBuf::from(format!("/proc/{pid}"));
         let Ok(status) = fs::read_to_string(place.join("status")) else {
             let mounted = fs::exists("/proc/self/status").unwrap_or(false);
@@ -85,18 +87,20 @@ impl Process {
             Err(_) => return Err(Unexplained::NoProcess { pid }),
         };
         let mut why = Unexplained::NoDevice { pid, name: name.clone() };
+        let mut own = Vec::new();
         for segment in segments {
             match read_segment_head(&segment) {
-                Ok(head) if head.owner == inner_pid as u32 => {
-                    let variables = variables(&place);
-                    let namespace = fs::read_link(place.join("ns/pid")).ok();
-                    return Ok(Self { pid, name, uid, variables, namespace, inner_pid, head, segment });
-                }
+                Ok(head) if head.owner == inner_pid as u32 => own.push((head, segment)),
                 Ok(head) => why = Unexplained::Inherited { pid, name: name.clone(), owner: head.owner },
                 Err(fault) => why = Unexplained::NoSegment { pid, name: name.clone(), fault },
             }
         }
-        Err(why)
+        let tokens = own.iter().map(|(head, _)| head.changing).filter(|token| *token != 0);
+        let changing = tokens.collect();
+        let (head, segment) = own.into_iter().next().ok_or(why)?;
+        let variables = variables(&place);
+        let namespace = fs::read_link(place.join("ns/pid")).ok();
+        Ok(Self { pid, name, uid, variables, namespace, inner_pid, head, changing, segment })
     }
 
     /// Its regions as they are now.
@@ -130,7 +134,7 @@ impl Process {
     }
 
     /// As it is called in a report.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         format!("{} ({})", self.pid, self.name)
     }
 }
