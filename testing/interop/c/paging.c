@@ -29,7 +29,9 @@ static void unmap_pages(unsigned first, unsigned count)
 
 static void find_hole(void)
 {
-    hole = mmap(NULL, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    // Far from where the kernel puts what has no address asked for: whatever is mapped meanwhile, a thread's stack, is not put here.
+    hole = mmap((void *)0x200000000000, PAGES * PAGE, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     REQUIRE(hole != MAP_FAILED);
     unmap_pages(0, PAGES);
 }
