@@ -180,11 +180,12 @@ fn everybody_in_a_group_receives_and_nobody_else() {
 #[test]
 fn a_member_that_is_destroyed_is_in_no_group_any_more() {
     let mut sender = Member::new(KEY);
-    let group = [0xff; 16];
+    // A LID of its own: the other tests run meanwhile.
+    let (group, lid) = ([0xff; 16], LID + 2);
     let gone = Member::new(KEY);
-    gone.pair.attach_multicast(group, LID).unwrap();
+    gone.pair.attach_multicast(group, lid).unwrap();
     gone.pair.destroy().unwrap();
-    sender.pair.attach_multicast(group, LID).unwrap();
+    sender.pair.attach_multicast(group, lid).unwrap();
     sender.send(5, Some(group), 0);
     assert_eq!(sender.received(), 5);
 }
@@ -209,7 +210,7 @@ fn servant() {
     let member = Member::new(KEY);
     serve(|command, _| match command {
         "attach" => {
-            member.pair.attach_multicast(FAR, LID).unwrap();
+            member.pair.attach_multicast(FAR, LID + 3).unwrap();
             "ok".into()
         }
         "received" => member.received().to_string(),

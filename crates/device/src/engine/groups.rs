@@ -85,15 +85,24 @@ impl Groups {
         known.remove(&GroupName::Lid(group.lid));
     }
 
-    /// The members of a group, as they were a moment ago.
-    pub(crate) fn members(&self, name: GroupName) -> Arc<[QpNumber]> {
+    /// The members of a group, as they were a moment ago; of this engine's, which are those that `is_own`, as they are. The kernel's list
+    /// shows a membership that has ended as long as a child of this process has not yet come to its `exec`.
+    pub(crate) fn members(&self, name: GroupName, is_own: impl Fn(QpNumber) -> bool) -> Arc<[QpNumber]> {
         let begun = Instant::now();
         if let Some(known) = lock(&self.known).get(&name)
             && begun < known.until
         {
             return Arc::clone(&known.members);
         }
-        let members: Arc<[QpNumber]> = group_members(name).unwrap_or_else(|| self.own_members(name)).into();
+        let own = self.own_members(name);
+        let members: Arc<[QpNumber]> = match group_members(name) {
+            Some(mut shown) => {
+                shown.retain(|number| !is_own(*number) || own.contains(number));
+                shown.into()
+            }
+            // The kernel's list is hidden.
+            None => own.into(),
+        };
         let now = Instant::now();
         let until = now + KNOWN_FOR.max((now - begun) * LOOKS);
         let mut known = lock(&self.known);
@@ -104,7 +113,7 @@ impl Groups {
         members
     }
 
-    /// Those of this engine, where the kernel's list is hidden.
+    /// Those of this engine.
     fn own_members(&self, name: GroupName) -> Vec<QpNumber> {
         let is_of = |membership: &Membership| match name {
             GroupName::Gid(gid) => membership.group().gid == gid,

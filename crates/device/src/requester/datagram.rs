@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
-use nonic_protocol::{Body, Datagram, Message, Operation, Slot, Status, Step};
-use nonic_transport::{GroupName, Link};
+use nonic_protocol::{Body, Datagram, Message, Operation, QpNumber, Slot, Status, Step};
+use nonic_transport::{BLOCK_SIZE, GroupName, Link};
 
 use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
 use crate::multicast::{GROUP_NUMBER, group_of};
@@ -89,7 +89,10 @@ impl QueuePair {
     /// Sends a datagram to each member of a group that has room for it.
     fn send_to_group(&self, group: GroupName, message: Message, payload: &[SharedSlice<'_>]) {
         let skipped = self.skips_own_multicast.load(Ordering::Relaxed).then_some(self.number);
-        for member in self.engine().groups.members(group).iter().filter(|member| Some(**member) != skipped) {
+        let engine = self.engine();
+        let is_own = |number: QpNumber| engine.own_blocks().contains(&(number.0 / BLOCK_SIZE));
+        let members = engine.groups.members(group, is_own);
+        for member in members.iter().filter(|member| Some(**member) != skipped) {
             let Some(link) = self.engine().link_to(PeerAddress::ThisHost(*member)) else { continue };
             let mut base = message.base;
             base.destination = *member;
