@@ -20,7 +20,7 @@ if sys.argv[2:] == ["until the end"]:
         while connection.recv(1):
             pass
         print("the end")
-    except ConnectionResetError:
+    except (BrokenPipeError, ConnectionResetError):
         print("the end")
 else:
     connection.shutdown(socket.SHUT_WR)
