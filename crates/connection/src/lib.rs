@@ -23,7 +23,7 @@ mod wire;
 pub use handles::{Connection, HandError, Listener, Request, Reservation, connect, listen, listen_all};
 pub use names::{Service, service_user, services};
 pub use sinks::{ConnectionSink, End, Response, ServiceSink};
-pub use tasks::{flush, lend, run, run_after};
+pub use tasks::{flush, lend, run, run_after, run_at_exit};
 pub use wire::Refusal;
 
 /// Bytes of private data in a request, a reply or a rejection at most.

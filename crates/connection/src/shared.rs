@@ -111,6 +111,8 @@ pub(crate) struct Shared {
     /// Listeners of this process, by name.
     pub(crate) listeners: Mutex<HashMap<Arc<str>, Arc<ListenerCore>>>,
     farewell: (Mutex<bool>, Condvar),
+    /// What layers above have to say when the process exits.
+    partings: Mutex<Vec<fn()>>,
     /// The process exits.
     departs: AtomicBool,
     next_token: AtomicU64,
@@ -167,6 +169,7 @@ impl Shared {
             started: Mutex::default(),
             listeners: Mutex::default(),
             farewell: Default::default(),
+            partings: Mutex::default(),
             departs: AtomicBool::new(false),
             next_token: AtomicU64::new(FIRST_TOKEN),
         })
@@ -205,6 +208,16 @@ impl Shared {
             commands.push(Command::Farewell);
         }
         commands
+    }
+
+    /// Has a layer above say something when the process exits.
+    pub(crate) fn add_parting(&self, parting: fn()) {
+        lock(&self.partings).push(parting);
+    }
+
+    /// What is said then.
+    pub(crate) fn partings(&self) -> Vec<fn()> {
+        lock(&self.partings).clone()
     }
 
     /// The last messages are out.

@@ -20,6 +20,14 @@ pub fn run_after(delay: Duration, task: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// Calls `parting` on the manager's thread when this process exits in order, before its connections end. It must not block.
+pub fn run_at_exit(parting: fn()) {
+    match Shared::get() {
+        Ok(shared) => shared.add_parting(parting),
+        Err(error) => tracing::error!(%error, "the connection manager cannot be started"),
+    }
+}
+
 thread_local! {
     static IS_MANAGER: Cell<bool> = const { Cell::new(false) };
 }

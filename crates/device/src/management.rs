@@ -26,7 +26,7 @@ pub struct ManagementArrival<'a> {
 }
 
 /// Why there are no management datagrams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManagementError {
     /// The setting forbids it.
     #[error("NONIC_WIRE=off: no other host is talked with")]
@@ -37,9 +37,12 @@ pub enum ManagementError {
         /// The index.
         index: u32,
     },
-    /// The socket could not be opened, which was said.
-    #[error("UDP port 4791 of the address cannot be opened")]
-    NotOpen,
+    /// The socket could not be opened.
+    #[error("{reason}")]
+    NotOpen {
+        /// Why.
+        reason: String,
+    },
     /// Sixteen processes of this user take management datagrams already.
     #[error("too many processes take management datagrams")]
     TooMany,

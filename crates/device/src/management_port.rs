@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use nonic_protocol::Psn;
 use nonic_roce::{Base, Body, Datagram, HostAddress, MANAGEMENT, MANAGEMENT_Q_KEY, Packet};
-use nonic_wire::{Pushed, Route};
+use nonic_wire::{MANAGERS_MAX, Pushed, Route, Station, Wire};
 
 use crate::context::Context;
 use crate::management::{ManagementError, ManagementObserver};
@@ -14,6 +14,7 @@ use crate::wire_address::location_of;
 #[derive(Debug)]
 pub struct ManagementPort {
     context: Arc<Context>,
+    place: u8,
 }
 
 impl Context {
@@ -28,17 +29,40 @@ impl Context {
             return Err(ManagementError::Forbidden);
         }
         owner.ensure_agent().map_err(|_| ManagementError::NoAgent)?;
-        owner.tell_of_management(observer)?;
-        Ok(ManagementPort { context: Arc::clone(self) })
+        let place = owner.tell_of_management(observer)?;
+        Ok(ManagementPort { context: Arc::clone(self), place })
     }
 }
 
 impl ManagementPort {
+    /// Processes of a user that take management datagrams, at most: a power of two.
+    pub const PLACES: u8 = MANAGERS_MAX;
+
+    /// Which of them this one is, from 0. Of processes that live at a time each is another.
+    pub fn place(&self) -> u8 {
+        self.place
+    }
+
     /// Takes what comes to the address at an index of the GID table from now on.
     pub fn listen(&self, index: u32) -> Result<(), ManagementError> {
+        self.station(index).map(drop)
+    }
+
+    /// The path MTU (`enum ibv_mtu`) that packets from the address at an index of the GID table to another host have at most: by the
+    /// interface, or what a router has said. `None`: none that RoCEv2 has. The address is listened at from now on.
+    pub fn path_mtu(&self, index: u32, to: [u8; 16]) -> Result<Option<u8>, ManagementError> {
+        let (_, station) = self.station(index)?;
+        let route = Route { to: HostAddress::of_gid(to), traffic_class: 0, hop_limit: 0 };
+        let found = route.path_mtu(&station);
+        let found = found.map_err(|error| ManagementError::NotOpen { reason: error.to_string() })?;
+        Ok(found.map(|mtu| mtu as u8))
+    }
+
+    fn station(&self, index: u32) -> Result<(Arc<Wire>, Arc<Station>), ManagementError> {
         let entry = self.context.port_state().gid_entry(index);
         let location = entry.as_ref().and_then(location_of).ok_or(ManagementError::Index { index })?;
-        self.context.engine_owner().station(location).map(drop).ok_or(ManagementError::NotOpen)
+        let opened = self.context.engine_owner().try_station(location);
+        opened.map_err(|reason| ManagementError::NotOpen { reason })
     }
 
     /// Sends a datagram from the address at an index of the GID table to queue pair 1 of another host, which is listened at from now on.
@@ -51,10 +75,7 @@ impl ManagementPort {
         hop_limit: u8,
         bytes: &[u8],
     ) -> Result<bool, ManagementError> {
-        let entry = self.context.port_state().gid_entry(index);
-        let location = entry.as_ref().and_then(location_of).ok_or(ManagementError::Index { index })?;
-        let opened = self.context.engine_owner().station(location);
-        let (wire, station) = opened.ok_or(ManagementError::NotOpen)?;
+        let (wire, station) = self.station(index)?;
         let route = Route { to: HostAddress::of_gid(to), traffic_class, hop_limit };
         let datagram = Datagram { q_key: MANAGEMENT_Q_KEY, source: MANAGEMENT, immediate: None };
         let packet = Packet { base: Base::new(MANAGEMENT, Psn(0)), body: Body::Datagram(datagram) };

@@ -21,6 +21,7 @@ mod port_space;
 mod ports;
 mod shown;
 mod wait;
+mod wire;
 
 pub use channel::EventChannel;
 pub use error::Error;
@@ -34,3 +35,4 @@ pub use port_space::PortSpace;
 pub use ports::listening_user;
 pub use shown::{IDENTIFIERS_NAME, IdentifierFacts, Progress, ShownIdentifiers, read_identifiers};
 pub use wait::EventChannelWait;
+pub use wire::WireRoute;

@@ -71,7 +71,7 @@ fn an_address_is_resolved_then_a_route_each_once() {
 }
 
 #[test]
-fn addresses_that_cannot_be_are_refused_at_once_and_foreign_ones_end_in_an_error() {
+fn addresses_that_cannot_be_are_refused_at_once_and_foreign_ones_end_in_an_error_without_a_wire() {
     let side = Side::new();
     let id = side.id(TCP);
     let resolve = |from: Option<&str>, to: &str| id.resolve_address(from.map(at), at(to), SOON);
@@ -81,6 +81,7 @@ fn addresses_that_cannot_be_are_refused_at_once_and_foreign_ones_end_in_an_error
     assert!(matches!(id.bind(at("224.0.0.1:0")), Err(Error::AddressNotOwn(_))));
     assert!(matches!(id.bind(at("255.255.255.255:0")), Err(Error::AddressNotOwn(_))));
     assert_eq!(id.state(), State::Idle);
+    id.stay_within_host();
     match resolve(None, "192.0.2.1:7") {
         // The machine has no way out.
         Err(Error::Unreachable(_)) => {}

@@ -47,6 +47,8 @@ impl Listening {
                 stream.set_option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &only_v6)?;
             }
             self.options.apply_to(&stream);
+            // Other hosts connect by TCP.
+            stream.stay_within_host();
             stream.bind(self.name)?;
             stream.listen(self.backlog)?;
             Ok(stream)

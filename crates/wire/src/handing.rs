@@ -25,7 +25,7 @@ const VERSION: u32 = 1;
 /// Queue-pair numbers of a block.
 const BLOCK: u32 = 1 << 12;
 /// Processes of a user that take management datagrams, at most.
-const MANAGERS_MAX: u8 = 16;
+pub const MANAGERS_MAX: u8 = 16;
 /// Processes that hand packets to this one, at most.
 const GIVERS_MAX: usize = 256;
 /// Messages that one of them has taken in at a time, at most.

@@ -16,7 +16,7 @@ mod outgoing;
 mod station;
 mod wire;
 
-pub use handing::Share;
+pub use handing::{MANAGERS_MAX, Share};
 pub use incoming::{Arrival, Taken};
 pub use outgoing::{Outgoing, Pushed};
 pub use station::{Location, OpenError, Route, Station, most_bytes};

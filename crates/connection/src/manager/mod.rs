@@ -232,6 +232,7 @@ impl Manager {
                 self.timers.set(at, Timer::Task(task));
             }
             Command::Farewell => {
+                self.shared.partings().into_iter().for_each(|parting| parting());
                 self.say_goodbye();
                 self.leaving = true;
             }

@@ -7,7 +7,7 @@ use nonic_protocol::{AddressVector, QpNumber};
 use nonic_roce::{Body, MANAGEMENT, MANAGEMENT_Q_KEY};
 use nonic_sys::{AsFd, Seldom, wait_readable};
 use nonic_transport::BLOCK_SIZE;
-use nonic_wire::{Arrival, Location, Share, Station, Taken, Wire};
+use nonic_wire::{Arrival, Location, MANAGERS_MAX, Share, Station, Taken, Wire};
 
 use super::driver::Driver;
 use super::{Engine, Progress, lock};
@@ -22,8 +22,8 @@ use crate::wire_address::{WireAddress, is_loopback, location_of};
 pub(super) struct Wires {
     policy: WirePolicy,
     wire: OnceLock<Arc<Wire>>,
-    /// Who is told of management datagrams.
-    managed: Mutex<Option<Weak<dyn ManagementObserver>>>,
+    /// Who is told of management datagrams, and which of the processes that are this one is.
+    managed: Mutex<Option<(u8, Weak<dyn ManagementObserver>)>>,
 }
 
 static NOT_OPEN: Seldom = Seldom::new();
@@ -40,17 +40,20 @@ impl Engine {
         self.wires.policy != WirePolicy::Off
     }
 
-    /// The station at an address of this host, which is opened if it is not open. `None`: it cannot be, which has been said.
+    /// The station at an address of this host, which is opened if it is not open; or why it cannot be.
+    pub(crate) fn try_station(&self, location: Location) -> Result<(Arc<Wire>, Arc<Station>), String> {
+        let wire = self.open_wire()?;
+        let (station, is_new) = wire.station(location).map_err(|error| error.to_string())?;
+        if is_new {
+            // Whoever drives has to know that there is something to look at.
+            self.arm_wire();
+        }
+        Ok((wire, station))
+    }
+
+    /// The same for a queue pair. `None`: it cannot be, which has been said.
     pub(crate) fn station(&self, location: Location) -> Option<(Arc<Wire>, Arc<Station>)> {
-        let opened = self.open_wire().and_then(|wire| {
-            let (station, is_new) = wire.station(location).map_err(|error| error.to_string())?;
-            if is_new {
-                // Whoever drives has to know that there is something to look at.
-                self.arm_wire();
-            }
-            Ok((wire, station))
-        });
-        opened
+        self.try_station(location)
             .inspect_err(|error| {
                 if let Some(unsaid) = NOT_OPEN.turn() {
                     tracing::error!(error, unsaid, "a queue pair cannot reach another host");
@@ -93,23 +96,27 @@ impl Engine {
         Ok(Arc::clone(wire))
     }
 
-    /// Has somebody told of management datagrams.
+    /// Has somebody told of management datagrams. Which of the processes that are, this one is.
     pub(crate) fn tell_of_management(
         &self,
         observer: Weak<dyn ManagementObserver>,
-    ) -> Result<(), ManagementError> {
-        let wire = self.open_wire().map_err(|_| ManagementError::NotOpen)?;
+    ) -> Result<u8, ManagementError> {
+        let wire = self.open_wire().map_err(|reason| ManagementError::NotOpen { reason })?;
         let mut managed = lock(&self.wires.managed);
-        if managed.is_none() && !Share::managers().any(|share| wire.claim(share)) {
-            return Err(ManagementError::TooMany);
-        }
-        *managed = Some(observer);
-        Ok(())
+        let place = match managed.take() {
+            Some((place, _)) => place,
+            None => {
+                let free = (0..MANAGERS_MAX).find(|place| wire.claim(Share::Management(*place)));
+                free.ok_or(ManagementError::TooMany)?
+            }
+        };
+        *managed = Some((place, observer));
+        Ok(place)
     }
 
     /// Takes a management datagram.
     fn take_management(&self, arrival: &Arrival, datagram: &[u8]) {
-        let observer = lock(&self.wires.managed).as_ref().and_then(Weak::upgrade);
+        let observer = lock(&self.wires.managed).as_ref().and_then(|(_, observer)| observer.upgrade());
         let (Some(observer), Ok((packet, bytes, _))) = (observer, arrival.read(datagram)) else { return };
         if let Body::Datagram(came) = packet.body
             && came.q_key == MANAGEMENT_Q_KEY

@@ -45,8 +45,13 @@ pub(crate) unsafe fn show(id: *mut rdma_cm_id, identifier: &Identifier) -> Resul
             }
         }
         let ibaddr = &raw mut (*route).addr.ibaddr;
-        (*ibaddr).sgid = gid(&context, source);
-        (*ibaddr).dgid = gid(&context, destination);
+        if let Some(wire) = engine.wire_route() {
+            (*ibaddr).sgid = ibv_gid { raw: wire.source };
+            (*ibaddr).dgid = ibv_gid { raw: wire.destination };
+        } else {
+            (*ibaddr).sgid = gid(&context, source);
+            (*ibaddr).dgid = gid(&context, destination);
+        }
         (*ibaddr).pkey = PARTITION;
     }
     Ok(())
@@ -63,21 +68,24 @@ pub(crate) unsafe fn show_path(id: *mut rdma_cm_id, identifier: &Identifier) -> 
     let port = context.port();
     // SAFETY: as above.
     let ibaddr = unsafe { (*id).route.addr.ibaddr };
+    let wire = identifier.engine.wire_route();
+    // By IP there are no local identifiers.
+    let lid = if wire.is_some() { 0 } else { port.lid };
     let record = ibv_sa_path_rec {
         dgid: ibaddr.dgid,
         sgid: ibaddr.sgid,
-        dlid: port.lid.to_be(),
-        slid: port.lid.to_be(),
+        dlid: lid.to_be(),
+        slid: lid.to_be(),
         raw_traffic: 0,
         flow_label: 0,
-        hop_limit: 0,
-        traffic_class: 0,
+        hop_limit: wire.map_or(0, |wire| wire.hop_limit),
+        traffic_class: wire.map_or(0, |wire| wire.traffic_class),
         reversible: 1,
         numb_path: 1,
         pkey: PARTITION,
         sl: 0,
         mtu_selector: EXACTLY,
-        mtu: port.active_mtu as u8,
+        mtu: wire.map_or(port.active_mtu as u8, |wire| wire.path_mtu),
         rate_selector: EXACTLY,
         rate: RATE,
         packet_life_time_selector: EXACTLY,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use nonic_connection::flush;
 
 use super::connecting::{Follower, Link};
+use super::line::{Asker, Line};
 use super::{Core, State};
 use crate::facts::Facts;
 use crate::{ConnectionParameters, Error, EventKind, Id, Parameters};
@@ -28,14 +29,18 @@ impl Id {
         let Link::Pending(request) = std::mem::replace(&mut core.link, Link::Over) else {
             return Err(Error::State(core.state));
         };
+        let request = match request {
+            Asker::Host(request) => request,
+            Asker::Wire(connection) => return self.accept_by_wire(&mut core, connection, parameters),
+        };
         let facts = Facts { parameters: parameters.clone(), packet: core.packet, source, destination };
         let follower = Arc::new(Follower(Weak::clone(&self.this)));
         match request.accept(&facts.emit(), &parameters.private_data, follower) {
             // Who asks for datagrams has no connection: the answer is all.
             Ok(connection) if self.space().is_datagram() => drop(connection),
-            Ok(connection) => core.link = Link::Accepted(connection),
+            Ok(connection) => core.link = Link::Accepted(Line::Host(connection)),
             Err((error, request)) => {
-                core.link = Link::Pending(request);
+                core.link = Link::Pending(Asker::Host(request));
                 return Err(error.into());
             }
         }
@@ -50,11 +55,10 @@ impl Id {
             return Err(Error::Argument("there is more private data than a rejection carries"));
         }
         let reason = u8::try_from(reason).map_err(|_| Error::Argument("there is no such reason"))?;
-        let mut said = vec![reason];
-        said.extend_from_slice(private_data);
         match std::mem::replace(&mut core.link, Link::Over) {
-            Link::Pending(request) => request.reject(&said),
-            Link::Answered(connection) => connection.reject(&said),
+            Link::Pending(Asker::Host(request)) => request.reject(&[&[reason], private_data].concat()),
+            Link::Pending(Asker::Wire(connection)) => self.reject_by_wire(connection, reason, private_data),
+            Link::Answered(connection) => connection.reject(reason, private_data),
             other => {
                 core.link = other;
                 return Err(Error::State(core.state));
@@ -71,9 +75,9 @@ impl Id {
         let mut core = self.lock_in(&[State::Connect])?;
         match std::mem::replace(&mut core.link, Link::Over) {
             Link::Answered(connection) => {
-                connection.confirm();
+                let confirmed = connection.confirm();
                 core.link = Link::Open(connection);
-                Ok(())
+                confirmed
             }
             other => {
                 core.link = other;
@@ -88,6 +92,9 @@ impl Id {
         let mut core = self.lock_in(&[State::Connect, State::Disconnect])?;
         if matches!(core.link, Link::None) {
             return Err(Error::State(core.state));
+        }
+        if let Link::Accepted(connection) = &core.link {
+            connection.is_established();
         }
         self.establish_accepted(&mut core);
         Ok(())

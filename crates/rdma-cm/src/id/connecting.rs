@@ -3,8 +3,9 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use nonic_connection::{Connection, ConnectionSink, End, Refusal, Request, Response, lend, run_after};
+use nonic_connection::{ConnectionSink, End, Refusal, Response, lend, run_after};
 
+use super::line::{Asker, Line};
 use super::{Core, State};
 use crate::facts::{Facts, RETRIES_MAX};
 use crate::ports::{service_space, wildcard_of};
@@ -28,8 +29,8 @@ pub(super) const TIMED_OUT: i32 = -110;
 /// Status of one whose answer made no sense.
 const NONSENSE: i32 = -71;
 /// Status of UNREACHABLE for datagrams: the service has no such number, or refuses (SIDR).
-const NO_SUCH_SERVICE: i32 = 1;
-const SERVICE_REJECTS: i32 = 2;
+pub(super) const NO_SUCH_SERVICE: i32 = 1;
+pub(super) const SERVICE_REJECTS: i32 = 2;
 
 /// How far an identifier's connection has come.
 #[derive(Debug)]
@@ -37,43 +38,46 @@ pub(super) enum Link {
     /// There never was one.
     None,
     /// Asked for.
-    Asking { connection: Connection, deadline: Instant, pause: Duration },
+    Asking { connection: Line, deadline: Instant, pause: Duration },
     /// The listener's backlog was full, or it was not there yet: asked for again when the pause is over.
     Pausing { deadline: Instant, pause: Duration },
     /// Accepted by the other side; this side has not said that it is ready.
-    Answered(Connection),
+    Answered(Line),
     /// The other side asks.
-    Pending(Request),
+    Pending(Asker),
     /// Accepted by this side; the other side has not said that it is ready.
-    Accepted(Connection),
+    Accepted(Line),
     /// Established.
-    Open(Connection),
+    Open(Line),
     /// Ended by this side; the other has not answered.
-    Closing(Connection),
+    Closing(Line),
     /// Ended by the other side, which waits for the answer.
-    Closed(Connection),
+    Closed(Line),
+    /// Ended by both; of one by the wire late packets may come.
+    Resting(Line),
     /// There was one, or an attempt at one.
     Over,
 }
 
 impl Link {
     /// What there is ends, because the identifier goes.
-    pub(super) fn leave(self) -> Option<Connection> {
+    pub(super) fn leave(self) -> Option<Line> {
         match self {
             Self::None | Self::Pausing { .. } | Self::Over => None,
             Self::Pending(request) => {
-                request.reject(&[REJECT_CONSUMER as u8]);
+                request.leave();
                 None
             }
             Self::Answered(connection) => {
-                connection.reject(&[REJECT_CONSUMER as u8]);
+                connection.reject(REJECT_CONSUMER as u8, &[]);
                 None
             }
             Self::Asking { connection, .. }
             | Self::Accepted(connection)
             | Self::Open(connection)
             | Self::Closing(connection)
-            | Self::Closed(connection) => Some(connection),
+            | Self::Closed(connection)
+            | Self::Resting(connection) => Some(connection),
         }
     }
 }
@@ -129,6 +133,9 @@ impl Id {
         let (Some(source), Some(destination)) = (core.source, core.destination) else {
             return Err(Error::State(core.state));
         };
+        if core.way.is_some() {
+            return self.ask_by_wire(core, [source.port(), destination.port()], deadline, pause);
+        }
         let facts = Facts { parameters: core.own.clone(), packet: core.packet, source, destination };
         let here = service_space(self.space(), destination.ip());
         let anywhere = service_space(self.space(), wildcard_of(destination.ip()));
@@ -140,7 +147,7 @@ impl Id {
             Some(deadline.saturating_duration_since(Instant::now())),
             Arc::new(Follower(Weak::clone(&self.this))),
         )?;
-        core.link = Link::Asking { connection, deadline, pause };
+        core.link = Link::Asking { connection: Line::Host(connection), deadline, pause };
         Ok(())
     }
 
@@ -155,7 +162,7 @@ impl Id {
     }
 
     /// The attempt is over, without a connection.
-    fn fail(&self, core: &mut Core, kind: EventKind, status: i32, data: &[u8]) {
+    pub(super) fn fail(&self, core: &mut Core, kind: EventKind, status: i32, data: &[u8]) {
         core.link = Link::Over;
         let private_data = match kind {
             EventKind::Rejected => padded(data, self.space().reject_data_max()),
@@ -182,26 +189,32 @@ impl Id {
             core.peer = Some(facts);
             return Response::Declined;
         }
-        let Link::Asking { connection, .. } = std::mem::replace(&mut core.link, Link::Over) else {
-            return Response::Declined;
-        };
-        let mut parameters = facts.seen_from_here();
-        parameters.private_data = padded(data, self.space().reply_data_max());
-        core.link = Link::Answered(connection);
-        core.peer = Some(facts);
-        self.push(&core, EventKind::ConnectResponse, 0, Parameters::Connection(parameters));
+        self.show_reply(&mut core, facts);
         Response::Later
     }
 
+    /// Who was asked accepts.
+    pub(super) fn show_reply(&self, core: &mut Core, facts: Facts) {
+        let connection = match std::mem::replace(&mut core.link, Link::Over) {
+            Link::Asking { connection, .. } => connection,
+            other => return core.link = other,
+        };
+        let mut parameters = facts.seen_from_here();
+        parameters.private_data = padded(&parameters.private_data, self.space().reply_data_max());
+        core.link = Link::Answered(connection);
+        core.peer = Some(facts);
+        self.push(core, EventKind::ConnectResponse, 0, Parameters::Connection(parameters));
+    }
+
     /// A service of datagrams says where they go.
-    fn show_service(&self, core: &Core, facts: &Facts) {
+    pub(super) fn show_service(&self, core: &Core, facts: &Facts) {
         let Some(context) = &core.context else { return };
         let told = &facts.parameters;
         let queue_key = if told.queue_key == 0 { Self::DEFAULT_QUEUE_KEY } else { told.queue_key };
         let parameters = DatagramParameters {
             private_data: padded(&told.private_data, self.space().reply_data_max()),
             cookie: 0,
-            address: context.path_to_this_host(),
+            address: core.vector(context),
             queue_pair: told.queue_pair,
             queue_key,
         };
@@ -224,23 +237,27 @@ impl Id {
             },
             Link::Answered(_) | Link::Open(_) | Link::Closing(_) => self.is_disconnected(&mut core),
             Link::Closed(_) => core.link = Link::Over,
-            Link::None | Link::Pausing { .. } | Link::Pending(_) | Link::Over => {}
+            Link::None | Link::Pausing { .. } | Link::Pending(_) | Link::Resting(_) | Link::Over => {}
         }
+    }
+
+    /// Asks again after a pause.
+    pub(super) fn pause(&self, core: &mut Core, deadline: Instant, pause: Duration) {
+        core.link = Link::Pausing { deadline, pause };
+        let id = Weak::clone(&self.this);
+        run_after(pause, move || {
+            lend(&id, |id| id.ask_again());
+        });
     }
 
     /// A request comes to nothing.
     fn take_refusal(&self, core: &mut Core, end: End<'_>, deadline: Instant, pause: Duration) {
         let datagram = self.space().is_datagram();
-        let begins = deadline.saturating_duration_since(Instant::now()) > PATIENCE - HEAD_START;
         match end {
             End::Refused(reason)
-                if reason == Refusal::NoRoom || (begins && reason == Refusal::NobodyListens) =>
+                if reason == Refusal::NoRoom || (begins(deadline) && reason == Refusal::NobodyListens) =>
             {
-                core.link = Link::Pausing { deadline, pause };
-                let id = Weak::clone(&self.this);
-                run_after(pause, move || {
-                    lend(&id, |id| id.ask_again());
-                });
+                self.pause(core, deadline, pause);
             }
             End::Rejected(said) if datagram => {
                 let (_, data) = reason(said);
@@ -257,6 +274,11 @@ impl Id {
             }
         }
     }
+}
+
+/// Whether a request that is given up at `deadline` has just begun.
+pub(super) fn begins(deadline: Instant) -> bool {
+    deadline.saturating_duration_since(Instant::now()) > PATIENCE - HEAD_START
 }
 
 /// The reason that a rejection begins with, and the private data behind it.

@@ -6,11 +6,10 @@ use std::time::Duration;
 use nonic_connection::{lend, run_after};
 
 use super::connecting::{Link, TIMED_OUT};
+use super::line::{END, Line};
 use super::{Core, State};
 use crate::{ConnectionParameters, Error, EventKind, Id, Parameters, REJECT_CONSUMER};
 
-/// The word by which a side ends the connection. It is answered by the end of the manager's connection.
-const END: &[u8] = &[1];
 /// How long an answer to that is waited for.
 const PATIENCE: Duration = Duration::from_secs(66);
 /// How long a queue pair rests after its connection has ended. On InfiniBand packets may come for seconds; here none does.
@@ -28,19 +27,28 @@ impl Id {
                 return if is_over { Ok(()) } else { Err(Error::State(core.state)) };
             }
             Link::Accepted(connection) | Link::Open(connection) => {
-                connection.say(END);
+                connection.say_end();
+                let by_wire = matches!(connection, Line::Wire(_));
                 core.link = Link::Closing(connection);
+                if by_wire {
+                    // The machine there knows how long it waits.
+                    return Ok(());
+                }
                 let id = Weak::clone(&self.this);
                 run_after(PATIENCE, move || {
                     lend(&id, |id| id.end_unanswered());
                 });
             }
-            Link::Closed(connection) => {
+            Link::Closed(Line::Host(connection)) => {
                 drop(connection);
                 self.rest();
             }
+            Link::Closed(Line::Wire(connection)) => {
+                connection.disconnect();
+                core.link = Link::Resting(Line::Wire(connection));
+            }
             // Not wanted any more, before it was ready.
-            Link::Answered(connection) => connection.reject(&[REJECT_CONSUMER as u8]),
+            Link::Answered(connection) => connection.reject(REJECT_CONSUMER as u8, &[]),
             other => core.link = other,
         }
         Ok(())
@@ -48,9 +56,13 @@ impl Id {
 
     /// The other side says something.
     pub(super) fn take_word(&self, word: &[u8]) {
-        if word != END {
-            return;
+        if word == END {
+            self.take_their_end();
         }
+    }
+
+    /// The other side ends the connection.
+    pub(super) fn take_their_end(&self) {
         let mut core = self.lock();
         match std::mem::replace(&mut core.link, Link::Over) {
             Link::Answered(connection) | Link::Accepted(connection) | Link::Open(connection) => {
@@ -82,7 +94,7 @@ impl Id {
         }
     }
 
-    fn show_end(&self, core: &mut Core, status: i32) {
+    pub(super) fn show_end(&self, core: &mut Core, status: i32) {
         core.state = State::Disconnect;
         let nothing = Parameters::Connection(ConnectionParameters::default());
         self.push(core, EventKind::Disconnected, status, nothing);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nonic_device::{Context, QpNumber};
+use nonic_device::{AddressVector, Context, QpNumber};
 use nonic_sys::random_u64;
 
 use super::State;
@@ -15,6 +15,7 @@ use super::options::Options;
 use crate::facts::Facts;
 use crate::ports::Binding;
 use crate::shown::Record;
+use crate::wire::Way;
 use crate::{ConnectionParameters, EventChannel, IdentifierFacts, PortSpace, Progress};
 
 /// What changes.
@@ -29,6 +30,8 @@ pub(super) struct Core {
     pub(super) listening: Option<Listening>,
     pub(super) link: Link,
     pub(super) groups: Vec<MulticastGroup>,
+    /// The way to a peer on another host.
+    pub(super) way: Option<Way>,
     /// Number of the first packet this side sends.
     pub(super) packet: u32,
     /// How often a packet is sent again, as who asked said.
@@ -58,6 +61,7 @@ impl Core {
             listening: None,
             link: Link::None,
             groups: Vec::new(),
+            way: None,
             packet: random_u64() as u32 & QpNumber::MASK,
             retry_count: 0,
             own: ConnectionParameters::default(),
@@ -68,6 +72,11 @@ impl Core {
         }
     }
 
+    /// Where a queue pair's packets go to reach the peer.
+    pub(super) fn vector(&self, context: &Context) -> AddressVector {
+        self.way.as_ref().map_or_else(|| context.path_to_this_host(), Way::vector)
+    }
+
     /// How far it has come, in words for people.
     fn progress(&self) -> Progress {
         match (&self.link, self.state) {
@@ -75,9 +84,8 @@ impl Core {
             (Link::Pending(_) | Link::Accepted(_), _) => Progress::Asked,
             (Link::Open(_), _) => Progress::Connected,
             (Link::Closing(_) | Link::Closed(_), _) => Progress::Ending,
-            (Link::Over, _) | (Link::None, State::Connect | State::Disconnect | State::Destroying) => {
-                Progress::Over
-            }
+            (Link::Over | Link::Resting(_), _)
+            | (Link::None, State::Connect | State::Disconnect | State::Destroying) => Progress::Over,
             (Link::None, State::Listen) => Progress::Listening,
             (Link::None, State::RouteResolved) => Progress::Routed,
             (Link::None, State::AddressResolved) => Progress::Resolved,

@@ -4,12 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 
 use nonic_connection::{Listener, Refusal, Request, ServiceSink, lend};
-use nonic_sys::{Budget, Shares, own_user};
+use nonic_device::Context;
+use nonic_sys::{Budget, Share, Shares, own_user};
 
 use super::connecting::{Link, padded};
-use super::{State, device_context};
+use super::line::Asker;
+use super::{Core, State, device_context};
 use crate::channel::{Target, Waiting};
 use crate::facts::Facts;
+use crate::wire::{Way, WireListener};
 use crate::{ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters};
 
 /// Requests that wait to be got at most, and if the program says nothing sensible.
@@ -20,14 +23,30 @@ const BACKLOG_MAX: usize = 1024;
 pub(super) struct Listening {
     /// Places of requests that wait to be got.
     places: Arc<Budget>,
+    /// Places of those of other hosts.
+    wire_places: Arc<Budget>,
     /// One for each name.
     _listeners: Vec<Listener>,
+    _by_wire: Option<WireListener>,
 }
 
 /// Of a backlog the own user has all; other users have another one, of which each of them has half, so that none of them shuts
 /// anybody else out.
 fn shares(backlog: usize) -> Shares {
     Shares { own: backlog, stranger: backlog.div_ceil(2), strangers: backlog }
+}
+
+/// Another host has as many places as the backlog says, all together four times as many.
+fn shares_of_hosts(backlog: usize) -> Shares {
+    Shares { own: 0, stranger: backlog, strangers: 4 * backlog }
+}
+
+/// What a request came with.
+pub(super) struct Asking {
+    pub(super) asker: Asker,
+    pub(super) facts: Facts,
+    pub(super) way: Option<Way>,
+    pub(super) place: Share,
 }
 
 /// Hands requests to the identifier that listens.
@@ -53,11 +72,18 @@ impl Id {
             self.bind_in(&mut core, any)?;
         }
         let Some(binding) = &core.binding else { return Err(Error::State(core.state)) };
+        // Whoever finds the name finds it by the wire, too.
+        let by_wire = self.listen_by_wire(&core, binding.port())?;
         let sink: Arc<dyn ServiceSink> = Arc::new(Taker(Weak::clone(&self.this)));
         let listeners = binding.listen(&sink)?;
         let backlog = usize::try_from(backlog).ok().filter(|count| (1..=BACKLOG_MAX).contains(count));
-        let places = Budget::new(own_user(), shares(backlog.unwrap_or(BACKLOG_MAX)));
-        core.listening = Some(Listening { places, _listeners: listeners });
+        let backlog = backlog.unwrap_or(BACKLOG_MAX);
+        core.listening = Some(Listening {
+            places: Budget::new(own_user(), shares(backlog)),
+            wire_places: Budget::new(None, shares_of_hosts(backlog)),
+            _listeners: listeners,
+            _by_wire: by_wire,
+        });
         core.state = State::Listen;
         Ok(())
     }
@@ -76,30 +102,46 @@ impl Id {
         let Some(place) = listening.places.take(request.user(), 1) else {
             return request.refuse(Refusal::NoRoom);
         };
+        let asking = Asking { asker: Asker::Host(request), facts, way: None, place };
+        self.show_request(&core, context, asking);
+    }
+
+    /// A place for a request of another host; `None` if there is none, or nobody listens.
+    pub(super) fn place_for_host(&self, core: &Core, host: u32) -> Option<Share> {
+        let listening = core.listening.as_ref().filter(|_| core.state == State::Listen)?;
+        listening.wire_places.take(host, 1)
+    }
+
+    /// Tells the program of a request, with the identifier that is new.
+    pub(super) fn show_request(&self, core: &Core, context: Arc<Context>, asking: Asking) {
+        let Asking { asker, facts, way, place } = asking;
         let id = Id::new(&core.channel, self.space(), 0);
         let mut parameters = facts.seen_from_here();
         parameters.private_data = padded(&parameters.private_data, self.space().request_data_max());
+        let mut new = id.lock();
+        new.way = way;
         let shown = if self.space().is_datagram() {
             Parameters::Datagram(DatagramParameters {
                 private_data: parameters.private_data,
                 cookie: 0,
-                address: context.path_to_this_host(),
+                address: new.vector(&context),
                 queue_pair: facts.parameters.queue_pair,
                 queue_key: 0,
             })
         } else {
             Parameters::Connection(ConnectionParameters { queue_key: 0, ..parameters })
         };
-        {
-            let mut new = id.lock();
-            new.state = State::Connect;
-            (new.source, new.destination) = (Some(facts.destination), Some(facts.source));
-            new.context = Some(context);
-            new.options = core.options;
-            new.retry_count = facts.parameters.retry_count;
-            new.peer = Some(facts);
-            new.link = Link::Pending(request);
+        new.state = State::Connect;
+        (new.source, new.destination) = (Some(facts.destination), Some(facts.source));
+        new.context = Some(context);
+        new.options = core.options;
+        new.retry_count = facts.parameters.retry_count;
+        new.peer = Some(facts);
+        if let Asker::Wire(connection) = &asker {
+            id.follow_by_wire(connection);
         }
+        new.link = Link::Pending(asker);
+        drop(new);
         core.channel.queue.push(Waiting {
             kind: EventKind::ConnectRequest,
             status: 0,

@@ -2,10 +2,12 @@
 
 mod accepting;
 mod binding;
+mod by_wire;
 mod connecting;
 mod devices;
 mod ending;
 mod inner;
+mod line;
 mod listening;
 mod multicast;
 mod options;

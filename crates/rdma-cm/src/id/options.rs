@@ -13,6 +13,8 @@ pub(super) struct Options {
     one_family: Option<bool>,
     /// As the exponent that queue pairs have.
     pub(super) ack_timeout: Option<u8>,
+    /// Peers on other hosts are none of its.
+    pub(super) within_host: bool,
 }
 
 impl Options {
@@ -27,6 +29,11 @@ fn is_one_family_by_default() -> bool {
 }
 
 impl Id {
+    /// Neither asks other hosts nor takes requests of theirs, from now on.
+    pub fn stay_within_host(&self) {
+        self.lock().options.within_host = true;
+    }
+
     /// Sets an option. Errors: `State`, `Argument`.
     pub fn set_option(self: &Arc<Self>, option: IdOption) -> Result<(), Error> {
         use State::{AddressBound, AddressResolved, Idle, Listen, RouteResolved};

@@ -60,13 +60,13 @@ fn connection_initial(peer: Option<&Facts>) -> (QpAttributes, AttributeMask) {
 }
 
 fn connection_receives(core: &Core, context: &Context, peer: &Facts) -> (QpAttributes, AttributeMask) {
-    let mut vector = context.path_to_this_host();
+    let mut vector = core.vector(context);
     if let Some(global) = &mut vector.global {
         global.traffic_class = core.options.type_of_service;
     }
     let told = peer.seen_from_here();
     let attributes = QpAttributes {
-        path_mtu: MTU,
+        path_mtu: core.way.map_or(MTU, |way| way.path_mtu.into()),
         destination_qp: told.queue_pair,
         receive_psn: peer.packet,
         max_dest_rd_atomic: told.responder_resources,
@@ -81,7 +81,7 @@ fn connection_sends(core: &Core, peer: &Facts) -> (QpAttributes, AttributeMask) 
     let told = peer.seen_from_here();
     let attributes = QpAttributes {
         send_psn: core.packet,
-        timeout: core.options.ack_timeout.unwrap_or(TIMEOUT),
+        timeout: core.options.ack_timeout.unwrap_or(core.way.map_or(TIMEOUT, |way| way.ack_timeout)),
         retry_count: core.retry_count,
         rnr_retry: told.rnr_retry_count,
         max_rd_atomic: told.initiator_depth,

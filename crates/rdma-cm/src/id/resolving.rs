@@ -9,14 +9,31 @@ use nonic_sys::{interface_addresses, is_own_address};
 use super::{Core, device_context};
 use crate::address::{canonical, check_own, check_route, meant};
 use crate::ports::{source_port, wildcard_of};
+use crate::wire::ip_address;
 use crate::{Error, EventKind, Id, Parameters, State};
 
 /// Status of ADDR_ERROR for an address that no wire leads to.
-const HOST_UNREACHABLE: i32 = -113;
+pub(super) const HOST_UNREACHABLE: i32 = -113;
+/// Status of ADDR_ERROR where the device does not have the address that the way begins at.
+pub(super) const NO_DEVICE: i32 = -19;
+
+/// Why there is no way to another host.
+#[derive(Debug)]
+pub(super) struct Nowhere {
+    pub(super) status: i32,
+    pub(super) why: String,
+}
+
+impl Nowhere {
+    pub(super) fn because(status: i32, why: &dyn std::fmt::Display) -> Self {
+        Self { status, why: why.to_string() }
+    }
+}
 
 impl Id {
-    /// Finds the device that leads to an address (`rdma_resolve_addr(3)`): ADDR_RESOLVED, or ADDR_ERROR with -EHOSTUNREACH if
-    /// the address is neither this host's nor a group's. Neither takes time, so `_timeout` has no effect.
+    /// Finds the device that leads to an address (`rdma_resolve_addr(3)`): ADDR_RESOLVED, or ADDR_ERROR: -EHOSTUNREACH
+    /// if the address is another host's and the wire is forbidden or closed, -ENODEV if the device does not have the address from which
+    /// it is reached. Nobody is asked whether the other host is there, so `_timeout` has no effect.
     ///
     /// Errors: `State` unless IDLE or ADDR_BOUND, `Argument` for two families, `AddressNotOwn` for the source, `Unreachable`.
     pub fn resolve_address(
@@ -56,12 +73,39 @@ impl Id {
         }
         let given = core.source.or(source);
         core.state = State::AddressBound;
-        if !is_here {
-            tracing::info!(%destination, "the address is not of this host, and no wire leads to others");
-            self.push(&core, EventKind::AddressError, HOST_UNREACHABLE, Parameters::None);
-            return Ok(());
+        if is_here {
+            return self.lead(&mut core, given, destination);
         }
-        self.lead(&mut core, given, destination)
+        match self.lead_out(&mut core, given, destination) {
+            Ok(()) => Ok(()),
+            Err(Nowhere { status, why }) => {
+                tracing::info!(%destination, why, "no wire leads to the address");
+                self.push(&core, EventKind::AddressError, status, Parameters::None);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the way from `given`, if that says where from, to an address of another host.
+    fn lead_out(
+        &self,
+        core: &mut Core,
+        given: Option<SocketAddr>,
+        destination: SocketAddr,
+    ) -> Result<(), Nowhere> {
+        let context = device_context().map_err(|error| Nowhere::because(NO_DEVICE, &error))?;
+        let way = self.find_way(core, &context, given, destination)?;
+        let port = match given.map(|source| source.port()) {
+            Some(port) if port != 0 => port,
+            _ => source_port(self.space()).map_err(|error| Nowhere::because(HOST_UNREACHABLE, &error))?,
+        };
+        core.source = Some(SocketAddr::new(ip_address(way.ends.local), port));
+        core.destination = Some(destination);
+        core.context = Some(context);
+        core.way = Some(way);
+        core.state = State::AddressResolved;
+        self.push(core, EventKind::AddressResolved, 0, Parameters::None);
+        Ok(())
     }
 
     /// Takes the way from `given`, if that says where from, to an address of this host.

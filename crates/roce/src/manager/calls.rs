@@ -187,6 +187,14 @@ impl<T: Moment> ConnectionManager<T> {
         Ok(())
     }
 
+    /// There is no room for what a peer asks: nothing was said, and nothing is remembered of it. Who asks, asks again. Errors: `Unknown`,
+    /// `State` if it was answered.
+    pub fn ignore(&mut self, id: CommunicationId) -> Result<(), CallError> {
+        self.in_states(id, &[State::RequestReceived, State::ServiceReceived])?;
+        self.table.remove(id.number);
+        Ok(())
+    }
+
     /// The program does not want to know it any more; nothing is told of it from now on. What is open is rejected or ended, as often as
     /// it has to be said. Errors: `Unknown`.
     pub fn release(&mut self, now: T, id: CommunicationId) -> Result<(), CallError> {

@@ -70,6 +70,18 @@ impl<T: Moment> ConnectionManager<T> {
         self.tell(id.number, Event::Asked { id, ends, header, request: Box::new(*request) });
     }
 
+    /// Whether a request or a question is this manager's to answer: somebody listens here, or it comes again. Of other messages it is
+    /// always so, or not to be known.
+    pub fn claims(&self, ends: Ends, datagram: &ManagementDatagram) -> bool {
+        let (service_id, guid, number) = match &datagram.message {
+            Message::ConnectRequest(request) => (request.service_id, Some(request.ca_guid), request.local_id),
+            Message::ServiceRequest(request) => (request.service_id, None, request.request_id),
+            _ => return true,
+        };
+        let key = RemoteKey { remote: ends.remote, guid, number };
+        self.table.of_remote(&key).is_some() || self.listeners.find(service_id, ends.local).is_some()
+    }
+
     /// Nobody takes a request or a question that came to a manager which is not alone, as who drives it has found: says so, for all of
     /// them. Any other message is not answered.
     pub fn refuse_unclaimed(&mut self, ends: Ends, datagram: &ManagementDatagram) {

@@ -107,6 +107,11 @@ impl Stream {
         Ok(Arc::new(Self::of(id, channel, unbound, Phase::Idle, Options::default())))
     }
 
+    /// Neither asks other hosts nor takes requests of theirs, from now on.
+    pub fn stay_within_host(&self) {
+        self.id.stay_within_host();
+    }
+
     fn of(
         id: Arc<Id>,
         channel: Arc<EventChannel>,

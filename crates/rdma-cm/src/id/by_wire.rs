@@ -1,0 +1,305 @@
+//! Identifiers whose peer is on another host.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use nonic_connection::lend;
+use nonic_device::Context;
+use nonic_roce::{Disconnection, Ends, Event, Reason, ServiceAnswer};
+
+use super::connecting::{Link, NO_SUCH_SERVICE, SERVICE_REJECTS, TIMED_OUT, begins};
+use super::line::{Asker, Line};
+use super::listening::Asking;
+use super::resolving::{HOST_UNREACHABLE, NO_DEVICE, Nowhere};
+use super::{Core, device_context};
+use crate::address::route_from;
+use crate::facts::Facts;
+use crate::ports::wildcard_of;
+use crate::wire::{
+    Follows, Question, Takes, Way, Wire, WireConnection, WireListener, WireRoute, host_address, index_of,
+    is_of_host_only, of_question, of_reply, of_request, roce_space,
+};
+use crate::{ConnectionParameters, Error, EventKind, Id, Parameters};
+
+/// The longest time to wait that a queue pair knows.
+const ACK_TIMEOUT_MAX: u8 = 31;
+
+/// Tells an identifier what becomes of its connection.
+struct Follower(Weak<Id>);
+
+impl Follows for Follower {
+    fn tell(&self, event: Event) {
+        lend(&self.0, |id| id.take_news(event));
+    }
+}
+
+/// Hands requests to the identifier that listens.
+struct Taker(Weak<Id>);
+
+impl Takes for Taker {
+    fn ask(&self, connection: WireConnection, event: Event) {
+        lend(&self.0, |id| id.take_asking(connection, event));
+    }
+}
+
+impl Id {
+    /// The way to its peer, if that is on another host.
+    pub fn wire_route(&self) -> Option<WireRoute> {
+        self.lock().way.as_ref().map(Way::route)
+    }
+
+    /// The way to an address of another host.
+    pub(super) fn find_way(
+        &self,
+        core: &Core,
+        context: &Arc<Context>,
+        given: Option<SocketAddr>,
+        destination: SocketAddr,
+    ) -> Result<Way, Nowhere> {
+        if roce_space(self.space()).is_none() || core.options.within_host {
+            return Err(Nowhere::because(HOST_UNREACHABLE, &"there are no such ports on other hosts"));
+        }
+        let from = given.map_or(wildcard_of(destination.ip()), |source| source.ip());
+        let found = route_from(from, destination);
+        let source = found.map_err(|error| Nowhere::because(HOST_UNREACHABLE, &error))?;
+        let (local, remote) = (host_address(source), host_address(destination.ip()));
+        let index = index_of(context, local);
+        let index = index.ok_or_else(|| {
+            Nowhere::because(NO_DEVICE, &format!("{source} is not in the device's GID table"))
+        })?;
+        let unreachable = |error| Nowhere::because(HOST_UNREACHABLE, &error);
+        let wire = Wire::get(context).map_err(unreachable)?;
+        let path_mtu = wire.path_mtu(index, remote).map_err(unreachable)?;
+        let path_mtu = path_mtu
+            .ok_or_else(|| Nowhere::because(HOST_UNREACHABLE, &"the way carries no packet of RoCEv2"))?;
+        Ok(Way {
+            index,
+            ends: Ends { local, remote },
+            path_mtu,
+            traffic_class: core.options.type_of_service,
+            ack_timeout: wire.ack_timeout(),
+        })
+    }
+
+    /// Takes requests of other hosts, where they can come.
+    pub(super) fn listen_by_wire(&self, core: &Core, port: u16) -> Result<Option<WireListener>, Error> {
+        let (Some(source), context) = (core.source, device_context()?) else { return Ok(None) };
+        if is_of_host_only(source.ip()) || core.options.within_host {
+            return Ok(None);
+        }
+        let wire = match Wire::get(&context) {
+            Ok(wire) => wire,
+            Err(error) => {
+                tracing::info!(%error, "other hosts find no listener here");
+                return Ok(None);
+            }
+        };
+        let both = source.ip().is_unspecified() && !core.options.one_family(source.ip());
+        let taker: Arc<dyn Takes> = Arc::new(Taker(Weak::clone(&self.this)));
+        wire.listen(self.space(), SocketAddr::new(source.ip(), port), both, &taker)
+    }
+
+    pub(super) fn ask_by_wire(
+        &self,
+        core: &mut Core,
+        [source_port, port]: [u16; 2],
+        deadline: Instant,
+        pause: Duration,
+    ) -> Result<(), Error> {
+        let (Some(way), Some(context)) = (&mut core.way, &core.context) else {
+            return Err(Error::State(core.state));
+        };
+        // It may have been set since the address was resolved.
+        way.traffic_class = core.options.type_of_service;
+        let wire = Wire::get(context).map_err(|error| Error::System(std::io::Error::other(error)))?;
+        let question = Question {
+            space: self.space(),
+            port,
+            source_port,
+            way,
+            own: &core.own,
+            packet: core.packet,
+            retry_count: core.retry_count,
+        };
+        let connection = wire.ask(&question, Arc::new(Follower(Weak::clone(&self.this))))?;
+        core.link = Link::Asking { connection: Line::Wire(connection), deadline, pause };
+        Ok(())
+    }
+
+    pub(super) fn follow_by_wire(&self, connection: &WireConnection) {
+        connection.follow(Arc::new(Follower(Weak::clone(&self.this))));
+    }
+
+    /// Somebody on another host asks.
+    fn take_asking(&self, connection: WireConnection, event: Event) {
+        let (ends, facts, path) = match event {
+            Event::Asked { ends, header: Some(header), request, .. } => {
+                let facts = of_request(header, request.service_id as u16, &request);
+                (
+                    ends,
+                    facts,
+                    Some((request.path_mtu, request.primary.traffic_class, request.primary.ack_timeout)),
+                )
+            }
+            Event::ServiceAsked { ends, header: Some(header), request, .. } => {
+                (ends, of_question(header, request.service_id as u16, &request), None)
+            }
+            // Who listens for a port hears of ports only.
+            _ => return,
+        };
+        let core = self.lock();
+        let Ok(context) = device_context() else { return };
+        let Some(index) = index_of(&context, ends.local) else { return };
+        let Some(place) = self.place_for_host(&core, number_of_host(ends)) else {
+            return connection.ignore();
+        };
+        let (path_mtu, traffic_class, ack_timeout) = path.unwrap_or_default();
+        let way = Way { index, ends, path_mtu, traffic_class, ack_timeout: ack_timeout.min(ACK_TIMEOUT_MAX) };
+        let asking = Asking { asker: Asker::Wire(connection), facts, way: Some(way), place };
+        self.show_request(&core, context, asking);
+    }
+
+    pub(super) fn accept_by_wire(
+        &self,
+        core: &mut Core,
+        connection: WireConnection,
+        parameters: &ConnectionParameters,
+    ) -> Result<(), Error> {
+        let done = if self.space().is_datagram() {
+            let own = parameters.queue_key;
+            let q_key = if own == 0 { Self::DEFAULT_QUEUE_KEY } else { own };
+            let answer = ServiceAnswer::QueuePair { number: parameters.queue_pair, q_key };
+            connection.answer(answer, &parameters.private_data)
+        } else {
+            connection.accept(parameters, core.packet)
+        };
+        match done {
+            // Who asks for datagrams has no connection: the answer is all.
+            Ok(()) if self.space().is_datagram() => {}
+            Ok(()) => core.link = Link::Accepted(Line::Wire(connection)),
+            Err(error) => {
+                core.link = Link::Pending(Asker::Wire(connection));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn reject_by_wire(&self, connection: WireConnection, reason: u8, data: &[u8]) {
+        if self.space().is_datagram() {
+            let _ = connection.answer(ServiceAnswer::Refused(SERVICE_REJECTS as u8), data);
+        } else {
+            connection.reject(reason, data);
+        }
+    }
+
+    /// Something has become of the connection.
+    fn take_news(&self, event: Event) {
+        match event {
+            Event::Established { .. } => self.is_established(),
+            Event::Disconnected { how: Disconnection::ByPeer, .. } => self.take_their_end(),
+            Event::Disconnected { how, .. } => {
+                self.has_ended(if how == Disconnection::Unanswered { TIMED_OUT } else { 0 });
+            }
+            Event::Replied { reply, .. } => {
+                let mut core = self.lock();
+                let (Some(own), Some(peer)) = (core.source, core.destination) else { return };
+                self.show_reply(&mut core, of_reply(peer, own, &reply));
+            }
+            Event::Rejected { reason, private_data, .. } => self.take_rejection(reason, &private_data[..]),
+            Event::Unreachable { .. } => {
+                let mut core = self.lock();
+                if matches!(core.link, Link::Asking { .. } | Link::Accepted(_)) {
+                    self.fail(&mut core, EventKind::Unreachable, TIMED_OUT, &[]);
+                }
+            }
+            Event::TimeWaitOver { .. } => {
+                let mut core = self.lock();
+                if matches!(core.link, Link::Resting(_)) {
+                    core.link = Link::Over;
+                    self.push(&core, EventKind::TimewaitExit, 0, Parameters::None);
+                }
+            }
+            Event::ServiceAnswered { answer, reply, .. } => self.take_answer(answer, &reply.private_data),
+            // These are for who listens.
+            Event::Asked { .. } | Event::ServiceAsked { .. } => {}
+        }
+    }
+
+    /// A peer on another host has rejected, or has forgotten the connection.
+    fn take_rejection(&self, reason: Reason, data: &[u8]) {
+        let mut core = self.lock();
+        match core.link {
+            Link::Asking { deadline, pause, .. }
+                if reason == Reason::INVALID_SERVICE_ID && begins(deadline) =>
+            {
+                self.pause(&mut core, deadline, pause);
+            }
+            Link::Asking { .. } | Link::Answered(_) | Link::Accepted(_) => {
+                self.fail(&mut core, EventKind::Rejected, reason.0.into(), data);
+            }
+            Link::Open(_) | Link::Closing(_) => {
+                drop(core);
+                self.has_ended(0);
+            }
+            _ => {}
+        }
+    }
+
+    /// Both sides have ended the connection, or one of them is not heard any more; late packets may come.
+    fn has_ended(&self, status: i32) {
+        let mut core = self.lock();
+        match std::mem::replace(&mut core.link, Link::Over) {
+            Link::Open(connection) | Link::Closing(connection) => {
+                self.show_end(&mut core, status);
+                core.link = Link::Resting(connection);
+            }
+            other => core.link = other,
+        }
+    }
+
+    /// A service of another host says where its datagrams go.
+    fn take_answer(&self, answer: ServiceAnswer, data: &[u8]) {
+        let mut core = self.lock();
+        let (Some(own), Some(peer)) = (core.source, core.destination) else { return };
+        if !matches!(core.link, Link::Asking { .. }) {
+            return;
+        }
+        match answer {
+            ServiceAnswer::QueuePair { number, q_key } => {
+                core.link = Link::Over;
+                let parameters = ConnectionParameters {
+                    private_data: data.into(),
+                    queue_pair: number,
+                    queue_key: q_key,
+                    ..ConnectionParameters::default()
+                };
+                let facts = Facts { parameters, packet: 0, source: peer, destination: own };
+                self.show_service(&core, &facts);
+                core.peer = Some(facts);
+            }
+            ServiceAnswer::Refused(status) => {
+                if i32::from(status) == NO_SUCH_SERVICE
+                    && let Link::Asking { deadline, pause, .. } = core.link
+                    && begins(deadline)
+                {
+                    return self.pause(&mut core, deadline, pause);
+                }
+                self.fail(&mut core, EventKind::Unreachable, status.into(), data);
+            }
+        }
+    }
+}
+
+/// Who counts as one where places are shared out: an address of IPv4, a network of IPv6.
+fn number_of_host(ends: Ends) -> u32 {
+    let gid = Ipv6Addr::from(ends.remote.gid());
+    match gid.to_ipv4_mapped() {
+        Some(four) => four.into(),
+        None => {
+            let network = (u128::from(gid) >> 64) as u64;
+            (network ^ network >> 32) as u32
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Programs that find each other by the RDMA connection manager, in two network namespaces joined by a cable of Ethernet: what the
+//! managers say and what the queue pairs carry goes by RoCEv2.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nonic_interop::c_program::compile_rdmacm;
+use nonic_interop::environment::{AS_IT_COMES, Place};
+use nonic_interop::namespace::Namespace;
+use nonic_interop::output::{complaints, perftest};
+use nonic_interop::port::{TcpPort, datagrams_of, is_bound};
+use nonic_interop::program::{Finished, Running};
+use nonic_interop::suite::{Suite, Verdict, failed};
+use nonic_interop::toolbox::program;
+
+/// Between two network namespaces with the MTU of Ethernet, where a packet carries 1024 bytes.
+const ETHERNET: u32 = 1500;
+/// The UDP port of RoCEv2.
+const ROCE: u16 = 4791;
+/// Longer than it takes until a request that nobody acknowledges has failed.
+const LONG: Duration = Duration::from_secs(120);
+/// Between two looks at what the kernel tells nobody.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Two network namespaces, the first of them the server's.
+struct Cable {
+    server: Place,
+    client: Place,
+}
+
+/// Two sides of a program. `PORT` and `ADDRESS` stand for themselves.
+#[derive(Clone, Copy)]
+struct Case {
+    server: &'static str,
+    client: &'static str,
+    /// The server listens on a port of this space.
+    space: &'static str,
+    /// What each side prints.
+    served: &'static str,
+    got: &'static str,
+    /// The server ends by itself, with 0.
+    ends: bool,
+    /// The port if it cannot be chosen.
+    port: Option<u16>,
+    /// By both families: a server that is told no address takes IPv4.
+    addresses: &'static [&'static str],
+}
+
+const fn case(server: &'static str, client: &'static str, served: &'static str, got: &'static str) -> Case {
+    Case {
+        server,
+        client,
+        space: "tcp",
+        served,
+        got,
+        ends: true,
+        port: None,
+        addresses: &Namespace::ADDRESSES,
+    }
+}
+
+const FOUR: &[&str] = &[Namespace::ADDRESSES[0]];
+const RPING: &str = "rping -c -a ADDRESS -p PORT -C 5 -v";
+
+const CASES: &[Case] = &[
+    case("rping -s -a ADDRESS -p PORT -C 5 -v", RPING, "server ping data: rdma-ping-4", "rdma-ping-4"),
+    // Wildcards, with which the device is known only when a request comes.
+    Case {
+        addresses: FOUR,
+        ..case("rping -s -p PORT -C 5 -v", RPING, "server ping data: rdma-ping-4", "rdma-ping-4")
+    },
+    // Its own queue pair, moved by rdma_init_qp_attr and rdma_establish.
+    case(
+        "rping -s -q -a ADDRESS -p PORT -C 5 -v",
+        "rping -c -q -a ADDRESS -p PORT -C 5 -v",
+        "rdma-ping-4",
+        "rdma-ping-4",
+    ),
+    case(
+        "rping -s -a ADDRESS -p PORT -C 5 -S 60000",
+        "rping -c -a ADDRESS -p PORT -C 5 -S 60000 -V",
+        "server DISCONNECT EVENT",
+        "",
+    ),
+    Case { ends: false, ..case("rping -s -P -a ADDRESS -p PORT", RPING, "", "rdma-ping-4") },
+    case("ucmatose -b ADDRESS -p PORT", "ucmatose -s ADDRESS -p PORT", "return status 0", "return status 0"),
+    case(
+        "ucmatose -c 64 -C 5 -S 3000 -b ADDRESS -p PORT",
+        "ucmatose -c 64 -C 5 -S 3000 -s ADDRESS -p PORT",
+        "return status 0",
+        "return status 0",
+    ),
+    Case {
+        space: "udp",
+        port: Some(7174),
+        ..case(
+            "udaddy -c 3 -C 20 -b ADDRESS",
+            "udaddy -c 3 -C 20 -s ADDRESS",
+            "return status 0",
+            "return status 0",
+        )
+    },
+    case(
+        "rdma_server -s ADDRESS -p PORT",
+        "rdma_client -s ADDRESS -p PORT",
+        "rdma_server: end 0",
+        "rdma_client: end 0",
+    ),
+    Case {
+        addresses: FOUR,
+        ..case(
+            "rstream -p PORT -S 5000 -C 20",
+            "rstream -s ADDRESS -p PORT -S 5000 -C 20",
+            "custom",
+            "custom",
+        )
+    },
+];
+
+/// perftest with `-R`.
+const PERFTEST: &[&str] = &["ib_write_bw -n 500", "ib_send_bw -n 500", "ib_send_bw -n 300 -c UD -s 1024"];
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for case in CASES {
+        for address in case.addresses {
+            let sentence = format!("{} serves {} of another network", case.server, case.client);
+            suite.test(sentence.replace("ADDRESS", address), move || Cable::lay()?.run(case, address));
+        }
+    }
+    for words in PERFTEST {
+        suite.test(format!("{words} -R measures something between two networks"), move || measure(words));
+    }
+    suite.test("the server may be in either network", swapped);
+    suite.test("who asks where nobody listens is refused, and the listener beside goes on", nobody_listens);
+    suite.test("two servers of a user share the port of RoCEv2, and each gets its own clients", two_servers);
+    suite.test("who is killed is missed by the other side, whose request fails", killed);
+    suite.test("who exits in order ends its connections, though it says nothing", exits);
+    suite.test("with --wire off nothing is opened, and there is no way to the other host", forbidden);
+    suite.test("a listener on a loopback address opens nothing", loopback);
+    suite.run()
+}
+
+/// A line as the words of a command, of which the first is looked for among the distribution's programs.
+fn command(text: &str, address: &str, port: u16) -> Verdict<Vec<String>> {
+    let text = text.replace("ADDRESS", address).replace("PORT", &port.to_string());
+    let mut words: Vec<String> = text.split_whitespace().map(Into::into).collect();
+    words[0] = program(&words[0])?.display().to_string();
+    Ok(words)
+}
+
+fn wrong<T>(why: &str, client: &Finished, server: &Finished) -> Verdict<T> {
+    failed(format!("{why}\nthe client:\n{}the server:\n{}", client.report(), server.report()))
+}
+
+impl Cable {
+    fn lay() -> Verdict<Self> {
+        let [near, far] = Namespace::joined(ETHERNET)?;
+        let place = |namespace| Ok(Place::prepare(AS_IT_COMES)?.inside(namespace));
+        Ok(Self { server: place(near)?, client: place(far)? })
+    }
+
+    fn serve(&self, text: &str, space: &str, address: &str, port: u16) -> Verdict<Running> {
+        let mut server = self.server.nonic_run(command(text, address, port)?)?.start()?;
+        server.offers(space, port)?;
+        Ok(server)
+    }
+
+    fn run(&self, case: &Case, address: &str) -> Verdict {
+        let claim = TcpPort::claim()?;
+        let port = case.port.unwrap_or(claim.number());
+        let server = self.serve(case.server, case.space, address, port)?;
+        let client = self.client.nonic_run(command(case.client, address, port)?)?.run();
+        let client = match client {
+            Ok(client) => client,
+            Err(why) => return failed(format!("the client: {why}\nthe server:\n{}", server.report("then"))),
+        };
+        let ends = case.ends && client.succeeded();
+        let server = if ends { server.finish()? } else { server.kill() };
+        if !client.succeeded() || (ends && !server.succeeded()) {
+            return wrong("one of the sides failed", &client, &server);
+        }
+        let says = [&client, &server].into_iter().any(|side| !complaints(&side.printed()).is_empty());
+        if says || !client.printed().contains(case.got) || !server.printed().contains(case.served) {
+            return wrong("they do not print what they should", &client, &server);
+        }
+        Ok(())
+    }
+}
+
+fn measure(words: &str) -> Verdict {
+    let cable = Cable::lay()?;
+    let port = TcpPort::claim()?;
+    let [address, _] = Namespace::ADDRESSES;
+    let words = format!("{words} -R -F -p PORT");
+    let server = cable.serve(&words, "tcp", address, port.number())?;
+    let client =
+        cable.client.nonic_run(command(&format!("{words} ADDRESS"), address, port.number())?)?.run()?;
+    let server = if client.succeeded() { server.finish()? } else { server.kill() };
+    if !client.succeeded() || !server.succeeded() {
+        return wrong("one of the sides failed", &client, &server);
+    }
+    match perftest(&client.stdout).as_slice() {
+        [row] if row.is_positive() => Ok(()),
+        rows => wrong(&format!("the client measured {rows:?}"), &client, &server),
+    }
+}
+
+fn swapped() -> Verdict {
+    let Cable { server, client } = Cable::lay()?;
+    let cable = Cable { server: client, client: server };
+    cable.run(&CASES[0], Namespace::FAR_ADDRESSES[0])
+}
+
+fn nobody_listens() -> Verdict {
+    let cable = Cable::lay()?;
+    let [listening, other] = [TcpPort::claim()?, TcpPort::claim()?];
+    let [address, _] = Namespace::ADDRESSES;
+    let server = cable.serve("rping -s -a ADDRESS -p PORT -C 5 -v", "tcp", address, listening.number())?;
+    let refused = cable.client.nonic_run(command(RPING, address, other.number())?)?.run()?;
+    if refused.succeeded() || !refused.printed().contains("RDMA_CM_EVENT_REJECTED, error 8") {
+        return failed(format!("the client was not refused\n{}", refused.report()));
+    }
+    let served = cable.client.nonic_run(command(RPING, address, listening.number())?)?.run()?;
+    let server = server.finish()?;
+    if served.succeeded() && server.succeeded() {
+        Ok(())
+    } else {
+        wrong("the listener did not go on", &served, &server)
+    }
+}
+
+fn two_servers() -> Verdict {
+    let cable = Cable::lay()?;
+    let [address, _] = Namespace::ADDRESSES;
+    let ports = [TcpPort::claim()?, TcpPort::claim()?];
+    let text = "rping -s -P -a ADDRESS -p PORT";
+    let mut servers = Vec::new();
+    for port in &ports {
+        servers.push(cable.serve(text, "tcp", address, port.number())?);
+    }
+    // Of each several, from ports that the kernel shares out among the servers' sockets.
+    for _ in 0..4 {
+        for port in &ports {
+            let client = cable.client.nonic_run(command(RPING, address, port.number())?)?.run()?;
+            if !client.succeeded() {
+                let [one, other] = [0, 1].map(|number: usize| servers[number].report("then"));
+                return failed(format!("{}\nthe servers:\n{one}{other}", client.report()));
+            }
+        }
+    }
+    // With one gone the other goes on, and what was for the first is refused.
+    servers.remove(0).kill();
+    let client = cable.client.nonic_run(command(RPING, address, ports[1].number())?)?.run()?;
+    if !client.succeeded() {
+        return failed(format!("the server that is left\n{}{}", servers[0].report("then"), client.report()));
+    }
+    let refused = cable.client.nonic_run(command(RPING, address, ports[0].number())?)?.run()?;
+    if refused.printed().contains("RDMA_CM_EVENT_REJECTED, error 8") {
+        Ok(())
+    } else {
+        failed(format!("the client of the other was not refused\n{}", refused.report()))
+    }
+}
+
+fn killed() -> Verdict {
+    let cable = Cable::lay()?;
+    let port = TcpPort::claim()?;
+    let [address, _] = Namespace::ADDRESSES;
+    // Writes that go on for minutes: whoever only receives does not miss its peer.
+    let words = "ib_write_bw -R -F -D 100 -p PORT";
+    let server = cable.serve(words, "tcp", address, port.number())?;
+    let words = command(&format!("{words} ADDRESS"), address, port.number())?;
+    let mut client = cable.client.nonic_run(words)?.deadline(LONG).start()?;
+    while datagrams_of(server.id()) < 1000 {
+        if client.has_ended() {
+            return failed(client.report("ended before it wrote"));
+        }
+        std::thread::sleep(LOOK);
+    }
+    server.kill();
+    let client = client.finish()?;
+    if client.succeeded() || !client.printed().contains("Failed status 12") {
+        return failed(format!("the other side did not fail as it should\n{}", client.report()));
+    }
+    Ok(())
+}
+
+fn exits() -> Verdict {
+    let cable = Cable::lay()?;
+    let port = TcpPort::claim()?;
+    let [address, _] = Namespace::ADDRESSES;
+    let server = cable.serve("rping -s -C 1 -v -a ADDRESS -p PORT", "tcp", address, port.number())?;
+    let client = compile_rdmacm("wire_ends")?.display().to_string();
+    let client = cable.client.nonic_run([client, address.into(), port.number().to_string()])?.run()?;
+    if !client.succeeded() {
+        return failed(format!("the client did not connect\n{}", client.report()));
+    }
+    // It ends when it is told of the end of its connection.
+    let server = server.finish()?;
+    if server.printed().contains("DISCONNECT EVENT") {
+        Ok(())
+    } else {
+        wrong("it was not told", &client, &server)
+    }
+}
+
+fn forbidden() -> Verdict {
+    let cable = Cable::lay()?;
+    let cable = Cable { server: cable.server, client: cable.client.variable("NONIC_WIRE", "off") };
+    let port = TcpPort::claim()?;
+    let [address, _] = Namespace::ADDRESSES;
+    let client = cable.client.nonic_run(command(RPING, address, port.number())?)?.run()?;
+    if client.succeeded() || !client.printed().contains("RDMA_CM_EVENT_ADDR_ERROR, error -113") {
+        return failed(format!("the client found a way\n{}", client.report()));
+    }
+    // A listener says nothing of it, and opens nothing.
+    let cable = Cable { server: cable.client, client: cable.server };
+    let server = cable.serve("rping -s -p PORT -C 5", "tcp", address, port.number())?;
+    let is_open = is_bound(server.id(), ROCE);
+    let server = server.kill();
+    if is_open { failed(format!("the listener opened a socket\n{}", server.report())) } else { Ok(()) }
+}
+
+fn loopback() -> Verdict {
+    let cable = Cable::lay()?;
+    let port = TcpPort::claim()?;
+    let text = "rping -s -a ADDRESS -p PORT -C 5";
+    let server = cable.serve(text, "tcp", "127.0.0.1", port.number())?;
+    let is_open = is_bound(server.id(), ROCE);
+    let words = command(RPING, "127.0.0.1", port.number())?;
+    let client = cable.server.nonic_run(words)?.run()?;
+    let server = if client.succeeded() { server.finish()? } else { server.kill() };
+    if is_open || !client.succeeded() {
+        return wrong("the listener opened a socket, or did not serve", &client, &server);
+    }
+    Ok(())
+}
