@@ -1,9 +1,8 @@
 //! What a library says on standard error, since it has no other place.
 
-use std::io::{self, Stderr, Write};
 use std::sync::Once;
 
-use nonic_sys::CancellationHeld;
+use nonic_sys::StandardError;
 use tracing::level_filters::LevelFilter;
 
 /// Sends what the device has to say to standard error, from the level `NONIC_LOG` names upward (`off`, `error`, `warn`,
@@ -16,7 +15,8 @@ pub fn log_to_standard_error() {
         // A host that is itself written in Rust may have a subscriber already; then that one decides.
         let _ = tracing_subscriber::fmt()
             .with_max_level(level.unwrap_or(LevelFilter::WARN))
-            .with_writer(|| Uncancelled { _held: CancellationHeld::hold(), place: io::stderr() })
+            // No point of cancellation, and no lock that a child could find taken.
+            .with_writer(|| StandardError)
             .with_ansi(false)
             .with_target(false)
             .without_time()
@@ -28,21 +28,4 @@ pub fn log_to_standard_error() {
             );
         }
     });
-}
-
-/// Standard error, for the length of a message. Writing is a point of cancellation of the C library, and what says something may
-/// stand anywhere.
-struct Uncancelled {
-    _held: CancellationHeld,
-    place: Stderr,
-}
-
-impl Write for Uncancelled {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.place.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.place.flush()
-    }
 }

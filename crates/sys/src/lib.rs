@@ -155,7 +155,7 @@ pub use socket::{
 };
 pub use spawn::{Thread, at_thread_end, spawn_without_signals};
 pub use spin::{cpu_relax, full_fence, yield_now};
-pub use standard_error::say_to_people;
+pub use standard_error::{StandardError, say_to_people};
 #[cfg(not(loom))]
 pub use std::sync::{OnceLock as SetOnce, atomic::AtomicU64};
 pub use stream_socket::{
