@@ -446,6 +446,33 @@ static void much_both_ways_at_once(void)
     end(p);
 }
 
+// Both the child's first call and the parent's close have the connection go on in the child, whichever comes first.
+static void forks_in_the_middle(void)
+{
+    static char sent[15000], echoed[15000];
+    bool all = true;
+    for (int round = 0; round < 20; round++) {
+        struct both p = both();
+        memset(sent, round, sizeof sent);
+        all &= send(p.a, sent, 10000, 0) == 10000 && recv(p.b, big, 5000, MSG_WAITALL) == 5000;
+        pid_t child = fork();
+        if (child == 0) {
+            for (ssize_t got, left = 10000; left; left -= got)
+                if ((got = recv(p.b, big, left, 0)) <= 0 || send(p.b, big, got, 0) != got)
+                    _exit(1);
+            _exit(0);
+        }
+        close(p.b);
+        int status = -1;
+        all &= send(p.a, sent, 5000, 0) == 5000 && recv(p.a, echoed, 10000, MSG_WAITALL) == 10000;
+        all &= !memcmp(sent, echoed, 10000) && recv(p.a, big, 1, 0) == 0;
+        waitpid(child, &status, 0);
+        all &= status == 0;
+        close(p.a);
+    }
+    CHECK("processes", "a child goes on where its parent stops, however fast either is", all);
+}
+
 static void other_processes(void)
 {
     struct both p = both();
@@ -500,6 +527,7 @@ int main(int count, char **arguments)
     several_at_a_time();
     event_polls();
     much_both_ways_at_once();
+    forks_in_the_middle();
     other_processes();
     printf("%d passed, %d failed\n", self.passed, self.failed);
     return self.failed != 0;
