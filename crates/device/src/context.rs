@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nonic_protocol::{AddressVector, GlobalRoute};
-use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
+use nonic_sys::{AsFd, BorrowedFd, FileIdentity, SharedMemory, file_identity};
 use nonic_transport::{Change, Counters, Tier, read_segment_counters};
 
 use crate::async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
@@ -20,6 +20,9 @@ use crate::limits::Limits;
 use crate::port::{Port, PortAttributes};
 use crate::port_state::GidEntry;
 
+/// What stands in the file that a command descriptor is of.
+const COMMAND_TEXT: &[u8] = b"nonic context\n";
+
 /// An open device (`ibv_open_device(3)`). It keeps its engine running, which all contexts of a process share that were not opened on
 /// another one ([`crate::EngineHandle`]).
 #[derive(Debug)]
@@ -30,7 +33,11 @@ pub struct Context {
     limits: Limits,
     /// Zones there are.
     pub(crate) zones: AtomicU32,
-    command: EventFd,
+    /// An anonymous file that nobody can change, so that its number tells it from every other.
+    command: SharedMemory,
+    command_identity: FileIdentity,
+    /// How often it must be closed.
+    names: AtomicU32,
     pub(crate) events: EventQueue<AsyncEvent>,
     /// Nobody reads them.
     ignored: AtomicBool,
@@ -40,12 +47,15 @@ impl Context {
     pub(crate) fn open(device: &Device, owner: Arc<EngineOwner>) -> Result<Arc<Self>, OpenError> {
         let config = device.config();
         let device_memory = owner.arena(device.index()).capacity();
+        let command = asked("a descriptor (memfd_create)", command_file())?;
         let context = Arc::new(Self {
             device: device.clone(),
             port: Port::new(config, device.index(), owner.changes.port(device.index())),
             limits: Limits::new(device_memory),
             zones: AtomicU32::new(0),
-            command: asked("a descriptor (eventfd)", EventFd::new(EventKind::All, true))?,
+            command_identity: asked("the number of a file (fstat)", file_identity(command.as_fd()))?,
+            command,
+            names: AtomicU32::new(1),
             events: asked("a descriptor (eventfd)", EventQueue::new())?,
             ignored: AtomicBool::new(false),
             owner,
@@ -113,9 +123,21 @@ impl Context {
         self.port.pkey(index)
     }
 
-    /// A descriptor that stands for the open device.
+    /// A descriptor that stands for the open device: a file of its own, so that each copy of the descriptor is known.
     pub fn command_fd(&self) -> BorrowedFd<'_> {
         self.command.as_fd()
+    }
+
+    /// Whether a descriptor is a copy of this device's.
+    pub fn is_commanded_by(&self, descriptor: BorrowedFd<'_>) -> bool {
+        file_identity(descriptor).is_ok_and(|identity| identity == self.command_identity)
+    }
+
+    /// Opens it once more under another name (`ibv_import_device(3)`): it is closed when it was closed as often as it was opened.
+    /// False if it is closed.
+    pub fn reopen(&self) -> bool {
+        let more = |names: u32| (names > 0).then(|| names + 1);
+        self.names.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
     /// Readable while asynchronous events wait. The program may set `O_NONBLOCK` on it.
@@ -173,8 +195,12 @@ impl Context {
         self.engine().number_arrival()
     }
 
-    /// Closes the device: its queue pairs are destroyed. Closing twice is harmless.
+    /// Closes the device: its queue pairs are destroyed, unless it is open under another name. Closing twice is harmless.
     pub fn close(&self) {
+        let less = |names: u32| names.checked_sub(1);
+        if self.names.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok_and(|names| names > 1) {
+            return;
+        }
         self.engine().has_closed(self);
         self.forget_events(|_| true);
         for pair in self.engine().all_pairs() {
@@ -215,6 +241,22 @@ impl Context {
     pub fn is_usable(&self) -> bool {
         self.owner.is_usable()
     }
+}
+
+fn command_file() -> io::Result<SharedMemory> {
+    let file = SharedMemory::create("nonic-context", COMMAND_TEXT.len())?;
+    file.write_first(COMMAND_TEXT)?;
+    file.seal_writes()?;
+    Ok(file)
+}
+
+/// Whether a descriptor is that of an open device of some process ([`Context::command_fd`]).
+pub fn is_command_file(descriptor: BorrowedFd<'_>) -> bool {
+    let Ok(copy) = descriptor.try_clone_to_owned() else { return false };
+    let mut text = [0; COMMAND_TEXT.len()];
+    SharedMemory::from_peer_whole(copy).is_ok_and(|file| {
+        file.length() == text.len() && file.read_first(&mut text).is_ok() && text == COMMAND_TEXT
+    })
 }
 
 impl OpenDevice for Context {

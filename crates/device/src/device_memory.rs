@@ -54,6 +54,11 @@ impl DeviceMemory {
         self.length
     }
 
+    /// Whether it was given back.
+    pub fn is_freed(&self) -> bool {
+        self.users.is_closed()
+    }
+
     /// Its device context.
     pub fn context(&self) -> &Arc<Context> {
         &self.context

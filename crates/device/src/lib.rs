@@ -58,7 +58,7 @@ pub use completion_queue::{
     BatchError, CompletionObserver, CompletionQueue, CompletionQueueOptions, Moderation, Stamp, raw_clock_ns,
 };
 pub use config::{Config, RestPolicy, WirePolicy};
-pub use context::Context;
+pub use context::{Context, is_command_file};
 pub use counted::counters_of_user;
 pub use device::{Device, devices, devices_with};
 pub use device_memory::DeviceMemory;

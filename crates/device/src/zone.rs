@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nonic_memory::ZoneId;
 use nonic_protocol::AddressVector;
-use nonic_sys::UseCount;
+use nonic_sys::{CannotClose, UseCount};
 
 use crate::context::Context;
 use crate::error::{Busy, CreateError};
@@ -85,10 +85,19 @@ impl Zone {
         self.parent.is_some()
     }
 
+    /// Whether it was given back.
+    pub fn is_released(&self) -> bool {
+        self.users.is_closed()
+    }
+
     /// Gives the zone back; refused while regions, windows, queue pairs, shared receive queues or address handles
     /// are in it, or it has other names.
     pub fn release(&self) -> Result<(), Busy> {
-        Busy::unless_closed(&self.users, "protection domain")?;
+        match self.users.close() {
+            Ok(()) => {}
+            Err(CannotClose::Closed) => return Ok(()),
+            Err(CannotClose::Used(users)) => return Err(Busy { what: "protection domain", users }),
+        }
         self.count_less();
         if let Some((zone, threads)) = &self.parent {
             zone.users.release();

@@ -97,6 +97,12 @@ impl SharedMemory {
         self.fd
     }
 
+    /// Reads its first bytes, without mapping it.
+    pub fn read_first(&self, bytes: &mut [u8]) -> io::Result<()> {
+        let read = rustix::io::pread(&self.fd, &mut *bytes, 0)?;
+        if read == bytes.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
     /// Writes its first bytes, without mapping it.
     pub fn write_first(&self, bytes: &[u8]) -> io::Result<()> {
         let written = rustix::io::pwrite(&self.fd, bytes, 0)?;

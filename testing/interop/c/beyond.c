@@ -36,13 +36,6 @@ static void families_that_are_not_there_say_so(struct node *n)
     CHECK_EQ("4", "no enhanced connection options are told", ibv_query_ece(qp, &ece), EOPNOTSUPP);
     CHECK_EQ("4", "and none are taken", ibv_set_ece(qp, &ece), EOPNOTSUPP);
     CHECK_NULL("4", "no memory of other devices", ibv_reg_dmabuf_mr(n->pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE), EOPNOTSUPP);
-    CHECK_NULL("4", "nothing is imported", ibv_import_device(n->context->cmd_fd), EOPNOTSUPP);
-    CHECK_NULL("4", "no domain", ibv_import_pd(n->context, n->pd->handle), EOPNOTSUPP);
-    CHECK_NULL("4", "no region", ibv_import_mr(n->pd, n->mr->handle), EOPNOTSUPP);
-    CHECK_NULL("4", "no device memory", ibv_import_dm(n->context, 1), EOPNOTSUPP);
-    ibv_unimport_mr(n->mr);
-    ibv_unimport_pd(n->pd);
-    CHECK("4", "what was not imported stays when it is given back", ibv_query_device_ex(n->context, NULL, &attr) == 0 && state_of(qp) == IBV_QPS_RESET);
     struct ibv_ah_attr path = {.port_num = PORT};
     uint8_t mac[6];
     uint16_t vlan;

@@ -32,6 +32,11 @@ const CASES: &[Case] = &[
         one_tier: true,
     },
     Case {
+        sentence: "objects are used under another name within a process, and by nobody else",
+        program: "import",
+        one_tier: true,
+    },
+    Case {
         sentence: "parent domains are protection domains by another name, and kept as long as they are used",
         program: "domains",
         one_tier: true,

@@ -22,8 +22,6 @@ const OF_OTHERS: [&str; 3] = ["test_mlx5", "test_efa", "test_cuda"];
 const SKIPS: &[(&str, &str)] = &[
     ("skip RoCE test", "the port is an InfiniBand port unless told otherwise"),
     ("Extended CQ is not supported", "no completion queue knows of tags"),
-    ("Some object imports are not supported", "objects are not imported through a descriptor"),
-    ("Importing a device is not supported", "objects are not imported through a descriptor"),
     ("by root on Ethernet link layer", "raw packets and flow rules are not there"),
     ("Allocating dmabuf is not supported", "the distribution's package cannot allocate dmabuf"),
     (
@@ -34,12 +32,14 @@ const SKIPS: &[(&str, &str)] = &[
 ];
 
 /// Classes of which no test may be skipped.
-const COMPLETE: [&str; 7] = [
+const COMPLETE: [&str; 9] = [
     "test_mr.MRTest",
     "test_mr.MWTest",
     "test_mr.DeviceMemoryAPITest",
     "test_mr.DeviceMemoryTest",
     "test_device.DMTest",
+    "test_device.SharedDMTest",
+    "test_shared_pd.SharedPDTestCase",
     "test_cqex.CQEXAPITest",
     "test_rdmacm.CMTestCase",
 ];

@@ -283,6 +283,11 @@ impl Region {
         self.placed().is_some_and(|placed| placed.translation == Translation::Null)
     }
 
+    /// Whether it was taken back, or registered anew as another.
+    pub fn is_deregistered(&self) -> bool {
+        self.users.is_closed()
+    }
+
     /// The key for this process's own work requests.
     pub fn local_key(&self) -> Key {
         self.keys.local

@@ -1,9 +1,11 @@
 //! Opening and closing a device.
 
 use core::ffi::c_int;
-use std::os::fd::AsRawFd;
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
-use nonic_device::{Context, Device};
+use nonic_device::{Context, Device, is_command_file};
 
 use super::device::{device_of, pointer_to};
 use crate::abi::{ibv_context, ibv_device, verbs_context};
@@ -15,9 +17,12 @@ use crate::operations;
 
 versions! {
     nonic_ibv_open_device => "ibv_open_device@@IBVERBS_1.1";
-    nonic_ibv_close_device => "ibv_close_device@@IBVERBS_1.1";
     nonic_ibv_import_device => "ibv_import_device@@IBVERBS_1.10";
+    nonic_ibv_close_device => "ibv_close_device@@IBVERBS_1.1";
 }
+
+/// The descriptors that contexts were imported by, which go with them, by the address of the context.
+static DESCRIPTORS: Mutex<Option<HashMap<usize, OwnedFd>>> = Mutex::new(None);
 
 /// `ibv_open_device(3)`: a new context each time. NULL with `EINVAL` (no such device), `EIO` (in a forked
 /// child whose parent had the device open), or what the system lacked (`EMFILE`, `ENOMEM`, ...).
@@ -42,6 +47,7 @@ pub fn is_usable(context: *const ibv_context) -> bool {
     CONTEXTS.find(context).is_ok_and(|engine| engine.is_usable())
 }
 
+/// What a program sees of an open device.
 fn face_of(context: &Context) -> verbs_context {
     operations::verbs(ibv_context {
         device: pointer_to(context.device()),
@@ -55,7 +61,7 @@ fn face_of(context: &Context) -> verbs_context {
 }
 
 /// `ibv_close_device(3)`: 0, or -1 with `EINVAL` (not an open device). Objects still open on it can no longer
-/// be used but may still be destroyed.
+/// be used but may still be destroyed, unless the device is open under another name (`ibv_import_device(3)`).
 ///
 /// # Safety
 /// No other thread uses the context any more.
@@ -64,17 +70,56 @@ pub unsafe extern "C" fn nonic_ibv_close_device(context: *mut ibv_context) -> c_
     guard::or_minus_one(|| {
         let claim = CONTEXTS.claim(context).map_err(|_| Errno::EINVAL)?;
         claim.engine().close();
+        close_descriptor(context);
         claim.retire();
         Ok(0)
     })
 }
 
-/// `ibv_import_device(3)`: sharing a context between processes is not in this release; NULL with
-/// `EOPNOTSUPP`.
+/// Closes the descriptor a context was imported by, if it was.
+fn close_descriptor(context: *const ibv_context) {
+    let mut descriptors = DESCRIPTORS.lock().unwrap_or_else(PoisonError::into_inner);
+    let closed = descriptors.as_mut().and_then(|descriptors| descriptors.remove(&context.addr()));
+    drop(descriptors);
+    drop(closed);
+}
+
+/// `ibv_import_device(3)`: the open device that the descriptor is a copy of, under another name. The descriptor is then the
+/// library's, and is closed with the name; only `cmd_fd` itself stays with its context. Asynchronous events are told once, whatever
+/// name they are asked for by.
+///
+/// NULL with `EINVAL` (no device has this descriptor), `EIO` (the device has failed), `EOPNOTSUPP` (a device that another process
+/// opened, also one that forked this): the descriptor stays the program's.
 ///
 /// # Safety
-/// None.
+/// The descriptor is the caller's to give away.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nonic_ibv_import_device(_cmd_fd: c_int) -> *mut ibv_context {
-    guard::or_null(|| Err(Errno::EOPNOTSUPP))
+pub unsafe extern "C" fn nonic_ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
+    guard::or_null(|| {
+        if cmd_fd < 0 {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: the number is looked at as long as the caller is here; if nothing is open under it, the kernel says so.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(cmd_fd) };
+        let mut open = CONTEXTS.living(|_| true).into_iter();
+        let engine = match open.find(|engine| engine.is_commanded_by(descriptor)) {
+            Some(engine) if engine.is_usable() => engine,
+            Some(engine) if engine.has_failed() => return Err(Errno::EIO),
+            None if !is_command_file(descriptor) => return Err(Errno::EINVAL),
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        if !engine.reopen() {
+            return Err(Errno::EINVAL);
+        }
+        let reservation = CONTEXTS.reserve();
+        let mut face = face_of(&engine);
+        face.context.cmd_fd = cmd_fd;
+        if engine.command_fd().as_raw_fd() != cmd_fd {
+            // SAFETY: the caller gives it away, and it is none that anything here has.
+            let owned = unsafe { OwnedFd::from_raw_fd(cmd_fd) };
+            let mut descriptors = DESCRIPTORS.lock().unwrap_or_else(PoisonError::into_inner);
+            descriptors.get_or_insert_default().insert(reservation.pointer().addr(), owned);
+        }
+        Ok(reservation.fill(engine, |_| face))
+    })
 }

@@ -32,17 +32,22 @@ pub(crate) unsafe extern "C" fn alloc_dm(
             return Err(Errno::EINVAL);
         }
         let memory = engine.allocate_device_memory(length as u64, log_alignment)?;
-        Ok(DEVICE_MEMORIES.reserve().fill(memory, |handle| ibv_dm {
-            context,
-            memcpy_to_dm: Some(memcpy_to_dm),
-            memcpy_from_dm: Some(memcpy_from_dm),
-            comp_mask: IBV_DM_MASK_HANDLE,
-            handle,
-        }))
+        Ok(DEVICE_MEMORIES.reserve().fill(memory, |handle| face_of(context, handle)))
     })
 }
 
-/// `ibv_free_dm(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a region is registered on it). In a child the
+/// What a program sees of device memory.
+pub(super) fn face_of(context: *mut ibv_context, handle: u32) -> ibv_dm {
+    ibv_dm {
+        context,
+        memcpy_to_dm: Some(memcpy_to_dm),
+        memcpy_from_dm: Some(memcpy_from_dm),
+        comp_mask: IBV_DM_MASK_HANDLE,
+        handle,
+    }
+}
+
+/// `ibv_free_dm(3)`: 0, `ENOENT` (unknown or overwritten handle, or freed by another name), `EBUSY` (a region is registered on it). In a child the
 /// parent's memory stays the parent's.
 ///
 /// # Safety
@@ -50,6 +55,9 @@ pub(crate) unsafe extern "C" fn alloc_dm(
 pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     guard::status(|| {
         let claim = DEVICE_MEMORIES.claim(dm)?;
+        if claim.engine().is_freed() {
+            return Err(Errno::ENOENT);
+        }
         claim.engine().free()?;
         claim.retire();
         Ok(())

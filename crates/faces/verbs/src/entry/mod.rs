@@ -15,6 +15,7 @@ pub mod extended_completion_queue;
 pub mod extended_domain;
 pub mod fork;
 pub mod gid;
+pub mod import;
 pub mod kernel_format;
 pub mod later;
 pub mod memory_window;

@@ -141,7 +141,7 @@ pub(super) fn publish(pd: *mut ibv_pd, addr: *mut c_void, length: usize, region:
 /// an operation.
 ///
 /// What the libraries of cards refuse is `IBV_REREG_MR_ERR_INPUT`, with `errno` `EINVAL`: unknown flags, rights without
-/// `IBV_REREG_MR_CHANGE_ACCESS`, no address or length with `IBV_REREG_MR_CHANGE_TRANSLATION`, a null region, no domain with
+/// `IBV_REREG_MR_CHANGE_ACCESS`, no address or length with `IBV_REREG_MR_CHANGE_TRANSLATION`, a null or imported region, no domain with
 /// `IBV_REREG_MR_CHANGE_PD`. What their kernels refuse is `IBV_REREG_MR_ERR_CMD`, with `errno`: `ENOENT` (unknown or overwritten
 /// handle), `EINVAL` (no flags, a domain of another context, a region of device memory, and what [`nonic_ibv_reg_mr`] refuses),
 /// `EBUSY` (a window is bound to it), `EFAULT`, `ENOMEM`, `EOPNOTSUPP` as there. The region is as it was after either.
@@ -168,6 +168,7 @@ pub unsafe extern "C" fn nonic_ibv_rereg_mr(
             || (access != 0 && !changes(IBV_REREG_MR_CHANGE_ACCESS))
             || (changes(IBV_REREG_MR_CHANGE_PD) && pd.is_null())
             || claim.engine().is_null()
+            || REGIONS.is_import(mr)
         {
             refused = IBV_REREG_MR_ERR_INPUT;
             return Err(Errno::EINVAL);
@@ -206,7 +207,7 @@ pub unsafe extern "C" fn nonic_ibv_rereg_mr(
     })
 }
 
-/// `ibv_dereg_mr(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a window is bound to it). After
+/// `ibv_dereg_mr(3)`: 0, `ENOENT` (unknown or overwritten handle, or deregistered by another name), `EBUSY` (a window is bound to it). After
 /// it returns nothing can reach the memory any more.
 ///
 /// # Safety
@@ -215,6 +216,9 @@ pub unsafe extern "C" fn nonic_ibv_rereg_mr(
 pub unsafe extern "C" fn nonic_ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     guard::status(|| {
         let claim = REGIONS.claim(mr)?;
+        if claim.engine().is_deregistered() {
+            return Err(Errno::ENOENT);
+        }
         claim.engine().deregister()?;
         claim.retire();
         Ok(())

@@ -35,7 +35,7 @@ pub fn context_of(pd: *const ibv_pd) -> Result<*mut ibv_context, Errno> {
     Ok(unsafe { (*pd).context })
 }
 
-/// `ibv_dealloc_pd(3)`: 0, `ENOENT` (unknown or overwritten handle), `EBUSY` (a region, queue or address
+/// `ibv_dealloc_pd(3)`: 0, `ENOENT` (unknown or overwritten handle, or given back by another name), `EBUSY` (a region, queue or address
 /// handle is left in it).
 ///
 /// # Safety
@@ -44,6 +44,9 @@ pub fn context_of(pd: *const ibv_pd) -> Result<*mut ibv_context, Errno> {
 pub unsafe extern "C" fn nonic_ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     guard::status(|| {
         let claim = ZONES.claim(pd)?;
+        if claim.engine().is_released() {
+            return Err(Errno::ENOENT);
+        }
         claim.engine().release()?;
         claim.retire();
         Ok(())

@@ -7,6 +7,8 @@
 //! destroyed objects is kept for a while so that this word stays readable for the likely mistake, the use
 //! right after the destruction.
 
+mod imports;
+
 use core::cell::UnsafeCell;
 use core::hash::BuildHasherDefault;
 use core::mem::MaybeUninit;
@@ -107,6 +109,8 @@ struct Entry<F, E> {
     object: Memory<F, E>,
     /// A call is destroying it; a second one must not.
     leaving: bool,
+    /// It is another name of an object, and has the handle of that.
+    imported: bool,
 }
 
 // SAFETY: the table owns its objects, and behind the lock hands out only clones of the engine's part, which
@@ -253,16 +257,8 @@ impl<F: Face, E: Clone> Reservation<'_, F, E> {
 
     /// Makes the object: `face` writes the public part around its handle.
     pub fn fill(self, engine: E, face: impl FnOnce(u32) -> F) -> *mut F::C {
-        let pointer = self.pointer();
         let handle = self.registry.handle();
-        // SAFETY: nobody else knows this memory yet; both parts are plain memory of the right size.
-        unsafe {
-            (*self.object.face.get()).write(face(handle));
-            (*self.object.engine.get()).write(engine);
-        }
-        self.object.handle.store(handle, Ordering::Release);
-        self.registry.lock().living.insert(pointer.addr(), Entry { object: self.object, leaving: false });
-        pointer
+        self.enter(engine, handle, false, face)
     }
 }
 
