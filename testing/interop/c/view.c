@@ -159,6 +159,10 @@ static void looking(void)
     CHECK("VIEW", "its descriptor does no harm: it ends, swallows, and knows no driver's call",
           node >= 0 && read(node, text, 1) == 0 && write(node, "x", 1) == 1 && ioctl(node, 0xc0181b01, text) == -1 && errno == ENOTTY);
     close(node);
+    CHECK("VIEW", "so is the connection manager's, with numbers of its own", !stat("/dev/infiniband/rdma_cm", &by_stat) && by_stat.st_mode == (S_IFCHR | 0666) &&
+                                                                                 by_stat.st_rdev == makedev(10, 58) && !access("/dev/infiniband/rdma_cm", R_OK | W_OK));
+    CHECK("VIEW", "which statx tells, too", !statx(AT_FDCWD, "/dev/infiniband/rdma_cm", 0, STATX_BASIC_STATS, &more) && more.stx_rdev_major == 10 && more.stx_rdev_minor == 58);
+    CHECK("VIEW", "and opens", (node = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC)) >= 0 && ioctl(node, 0xc0181b01, text) == -1 && errno == ENOTTY && !close(node));
     REFUSED("VIEW", "a node that is not there", open("/dev/infiniband/uverbs9", O_RDWR), ENOENT);
     REFUSED("VIEW", "nor can it be asked about", stat("/dev/infiniband/uverbs9", &by_stat), ENOENT);
     CHECK("VIEW", "access", !access(DEVICE "/node_type", R_OK) && access(DEVICE "/node_type", X_OK) && errno == EACCES);
@@ -197,7 +201,7 @@ static int named(const struct dirent *entry) { return *entry->d_name != '.'; }
 
 static void listing(void)
 {
-    CHECK("VIEW", "opendir", lists(opendir(CLASS), "nonic0") && lists(opendir(PORT), "gid_attrs") && lists(opendir("/dev/infiniband"), "uverbs0"));
+    CHECK("VIEW", "opendir", lists(opendir(CLASS), "nonic0") && lists(opendir(PORT), "gid_attrs") && lists(opendir("/dev/infiniband"), "uverbs0") && lists(opendir("/dev/infiniband"), "rdma_cm"));
     struct dirent **found;
     int count = scandir(PORT "/gids", &found, named, alphasort);
     CHECK_EQ("VIEW", "scandir finds as many GIDs as the table has", count, 64);

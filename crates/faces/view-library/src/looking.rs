@@ -11,10 +11,6 @@ use crate::real::{self, Stat, Stat64, StatFs, StatFs64, StatVfs, StatVfs64, Stat
 /// What sysfs says of the length of each of its files.
 const FILE_LENGTH: i64 = 4096;
 
-/// The kernel's numbers of the first device node.
-const NODE_MAJOR: c_uint = 231;
-const NODE_MINOR: c_uint = 192;
-
 /// Modes of a folder, and of a device node.
 const FOLDER_MODE: u32 = 0o755;
 const NODE_MODE: u32 = 0o666;
@@ -27,7 +23,7 @@ macro_rules! tell {
         out.st_gid = 0;
         if let Some(node) = place.node {
             out.st_mode = libc::S_IFCHR | NODE_MODE;
-            out.st_rdev = libc::makedev(NODE_MAJOR, NODE_MINOR.saturating_add(node));
+            out.st_rdev = libc::makedev(node.major, node.minor);
         } else if out.st_mode & libc::S_IFMT == libc::S_IFDIR {
             out.st_mode = libc::S_IFDIR | FOLDER_MODE;
             out.st_size = 0;
@@ -198,8 +194,8 @@ fn tell_more(place: &Place, out: &mut StatX) {
     out.stx_gid = 0;
     if let Some(node) = place.node {
         out.stx_mode = (libc::S_IFCHR | NODE_MODE) as u16;
-        out.stx_rdev_major = NODE_MAJOR;
-        out.stx_rdev_minor = NODE_MINOR.saturating_add(node);
+        out.stx_rdev_major = node.major;
+        out.stx_rdev_minor = node.minor;
     } else if out.stx_mode & KIND == FOLDER {
         out.stx_mode = FOLDER | FOLDER_MODE as u16;
         out.stx_size = 0;

@@ -116,13 +116,30 @@ fn push_rest(rest: &[u8], out: &mut Buffer) -> bool {
     }
 }
 
-/// Whether a path of the view is that of a device node, and the number at the end of its name.
-pub(crate) fn node(path: &[u8]) -> Option<u32> {
+/// The numbers by which the kernel knows a device node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceNumbers {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+}
+
+/// Those of `uverbs0`; of others the number at the end of the name follows (`IB_UVERBS_MAJOR`, `IB_UVERBS_BASE_MINOR`).
+const VERBS: DeviceNumbers = DeviceNumbers { major: 231, minor: 192 };
+
+/// Those of the connection manager: a miscellaneous device, with one of the numbers that the kernel gives as they come.
+const CONNECTIONS: DeviceNumbers = DeviceNumbers { major: 10, minor: 58 };
+
+/// Whether a path of the view is that of a device node, and its numbers.
+pub(crate) fn node(path: &[u8]) -> Option<DeviceNumbers> {
     let name = path.strip_prefix(NODES)?;
+    if name == b"rdma_cm" {
+        return Some(CONNECTIONS);
+    }
     let digits = name.strip_prefix(b"uverbs")?;
-    digits.iter().try_fold(0u32, |number, digit| {
+    let number = digits.iter().try_fold(0u32, |number, digit| {
         digit.is_ascii_digit().then(|| number.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
-    })
+    })?;
+    Some(DeviceNumbers { minor: VERBS.minor.saturating_add(number), ..VERBS })
 }
 
 /// Whether a counter may stand there.
@@ -213,8 +230,10 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_the_number_of_its_name_and_a_counter_its_folder() {
-        assert_eq!(node(b"/dev/infiniband/uverbs12"), Some(12));
+    fn a_node_has_the_numbers_of_its_name_and_a_counter_its_folder() {
+        assert_eq!(node(b"/dev/infiniband/uverbs12"), Some(DeviceNumbers { major: 231, minor: 204 }));
+        assert_eq!(node(b"/dev/infiniband/rdma_cm"), Some(CONNECTIONS));
+        assert_eq!(node(b"/dev/infiniband/rdma_cm0"), None);
         assert_eq!(node(b"/dev/infiniband/uverbs1x"), None);
         assert_eq!(node(b"/dev/infiniband"), None);
         assert!(is_below_counters(b"/x/counters/port_rcv_data") && is_below_counters(b"/x/hw_counters/y"));

@@ -18,8 +18,8 @@ pub(crate) struct Place {
     public: Buffer,
     /// The path in the tree, or of what stands for a device node.
     actual: Buffer,
-    /// The number of the device node that it is.
-    pub(crate) node: Option<u32>,
+    /// The numbers of the device node that it is.
+    pub(crate) node: Option<path::DeviceNumbers>,
 }
 
 /// Called by the loader.

@@ -19,6 +19,9 @@ const MANAGEMENT: &str = "/sys/class/infiniband_mad";
 /// The folder of device nodes.
 const NODE_FOLDER: &str = "/dev/infiniband";
 
+/// The node of the connection manager, in that folder.
+const CONNECTIONS: &str = "rdma_cm";
+
 /// What stands for a device node: a character device that anybody may open, and that does nothing.
 pub(crate) const NULL_DEVICE: &str = "/dev/null";
 
@@ -50,6 +53,9 @@ pub(crate) fn tree(host: &HostFacts, devices: &[DeviceFacts]) -> Tree {
     tree.line(&format!("{MANAGEMENT}/abi_version"), MANAGEMENT_ABI);
     for device in devices {
         tree.device(host, device);
+    }
+    if !devices.is_empty() {
+        tree.link(&format!("{NODE_FOLDER}/{CONNECTIONS}"), NULL_DEVICE);
     }
     tree.0
 }
@@ -258,6 +264,14 @@ mod tests {
         let nodes = "/sys/devices/platform/nonic.0/infiniband_verbs/uverbs0";
         assert_eq!(text(&tree, &format!("{nodes}/dev")).as_deref(), Some("231:192\n"));
         assert_eq!(text(&tree, &format!("{nodes}/ibdev")).as_deref(), Some("nonic0\n"));
+    }
+
+    #[test]
+    fn the_connection_manager_has_one_node_whatever_devices_there_are() {
+        let two = tree(&host(), &[device(false), device(true)]);
+        assert_eq!(two.iter().filter(|(path, _)| path == "/dev/infiniband/rdma_cm").count(), 1);
+        assert_eq!(text(&two, "/dev/infiniband/rdma_cm").as_deref(), Some("-> /dev/null"));
+        assert_eq!(text(&tree(&host(), &[]), "/dev/infiniband/rdma_cm"), None);
     }
 
     #[test]
