@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nonic_interop::c_program::{compile, judge};
 use nonic_interop::environment::{AS_IT_COMES, Environment, Pages, Place};
@@ -60,6 +62,12 @@ fn main() -> ExitCode {
             let arguments: Vec<String> = arguments.split(' ').map(Into::into).collect();
             Pair::run(&Place::prepare(ADOPTED)?.wrapped(words), name, &arguments)?.is_clean()
         });
+    }
+    for (word, sentence) in [("alone", "one thread"), ("threads", "several threads")] {
+        suite.test(
+            format!("a program with {sentence} may register two thirds of the memory that it is allowed"),
+            move || within_memory(word),
+        );
     }
     suite.test("without process_vm_readv and process_vm_writev on-demand paging is refused", no_paging);
     suite.test("with files limited to 64 KiB the program is told so and goes on", no_large_files);
@@ -122,6 +130,49 @@ fn registered_memory(
     let mut words = vec![compile(name)?.display().to_string()];
     words.extend(arguments.iter().map(|word| word.to_string()));
     judge(&Place::prepare(ADOPTED)?.expecting(expected).wrapped(wrapper).nonic_run(words)?.run()?).map(drop)
+}
+
+/// In a control group with a limit half as much again as `memory_limit` registers; a second process is in it, too.
+fn within_memory(word: &str) -> Verdict {
+    let group = MemoryGroup::with_limit(word, 384 << 20)?;
+    let place = Place::prepare(ADOPTED)?
+        .expecting(Pages::Adopted)
+        .mounting(&format!("echo $$ > {}/cgroup.procs", group.0.display()))?;
+    let words = [compile("memory_limit")?.display().to_string(), word.into()];
+    judge(&place.nonic_run(words)?.run()?).map(drop)
+}
+
+/// A control group of this test, with a limit on memory; gone with this value.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    fn with_limit(name: &str, bytes: u64) -> Verdict<Self> {
+        let name = format!("nonic-{name}-{}", std::process::id());
+        for (parent, limit) in
+            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
+        {
+            let group = Path::new(parent).join(&name);
+            if fs::create_dir(&group).is_err() {
+                continue;
+            }
+            let group = Self(group);
+            // Created, a file of that name would be no limit.
+            if group.0.join(limit).exists() && fs::write(group.0.join(limit), bytes.to_string()).is_ok() {
+                return Ok(group);
+            }
+        }
+        skipped("no control group with a limit on memory can be made here")
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // Until the last process that was killed in it is gone.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while fs::remove_dir(&self.0).is_err() && self.0.exists() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 /// The device cannot be opened; `SIGXFSZ` must not end the program.

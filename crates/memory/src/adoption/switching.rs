@@ -21,6 +21,8 @@ const PIECE_BYTES: usize = 64 << 20;
 /// Bytes from the first that holds data on that are given back with signals held; few enough that the pages just freed are still in the caches when they are
 /// used for the next ones.
 const BACK_BYTES: usize = 512 << 10;
+/// The same while other threads run: what memory is there twice for a moment, and counts twice towards a limit.
+const BACK_BYTES_RUNNING: usize = 32 << 20;
 /// So little is not divided any further where the kernel has no memory for it.
 const LEAST_BYTES: usize = 64 << 10;
 
@@ -267,39 +269,45 @@ fn copy_out(file: &AddressFile, span: &Span, data: &mut Option<(u64, u64)>, end:
 }
 
 /// Makes memory that maps the file private while other threads use it, in steps that no system call can fail at: a private
-/// mapping of the file in which every page that holds data, or `all` pages, is the process's own copy. An error comes with the
-/// address from which on the memory is still a shared mapping. `show_file`: what is private and yet shows the file, since it
-/// could not be copied; its bytes must stay in the file.
+/// mapping of the file in which every page that holds data, or `all` pages, is the process's own copy. The file keeps its pages,
+/// unless it is to be emptied (`empty`): piece by piece then, since a program that is allowed half as much again as it has must not
+/// be killed for having all of it twice. An error comes with the address from which on the memory is still a shared mapping.
+/// `show_file`: what is private and yet shows the file, since it could not be copied; its bytes stay in the file.
 pub(super) fn give_back_running(
     file: &AddressFile,
     span: Span,
     all: bool,
+    empty: bool,
     show_file: &mut Vec<(u64, u64)>,
 ) -> Result<(), (usize, io::Error)> {
     let writable = Span { rights: span.writable(), ..span };
-    map_privately(file, writable, |part| {
+    let most = if empty { BACK_BYTES_RUNNING } else { usize::MAX };
+    map_privately(file, writable, most, |part| {
         let copied = if all {
             populate(part.start, part.length(), true)
         } else {
             for_data(file, part, |start, length| populate(start, length, true))
         };
-        if copied.is_err() {
-            show_file.push((part.offset, part.offset + part.length() as u64));
+        match copied {
+            Err(_) => show_file.push((part.offset, part.offset + part.length() as u64)),
+            Ok(()) if empty => drop(file.punch(part.offset, part.length() as u64)),
+            Ok(()) => {}
         }
         restore_rights(&Span { rights: span.rights, ..*part })
     })
 }
 
-/// Maps the file privately over a shared mapping of it, all at once or in as many pieces as the kernel insists on, and calls
-/// `then` for each. An error comes with the address from which on the mapping is a shared one.
+/// Maps the file privately over a shared mapping of it, in pieces of at most `most` bytes, or as small as the kernel insists on, and
+/// calls `then` for each. An error comes with the address from which on the mapping is a shared one.
 pub(super) fn map_privately(
     file: &AddressFile,
     span: Span,
+    most: usize,
     mut then: impl FnMut(&Span) -> io::Result<()>,
 ) -> Result<(), (usize, io::Error)> {
-    let (mut at, mut most) = (span.start, usize::MAX);
+    let (mut at, mut length) = (span.start, most);
     while at < span.end {
-        let part = span.part(at, at + most.min(span.end - at));
+        let part = span.part(at, at + length.min(span.end - at));
         let mapped = unpromised_if_need_be(|reserve| {
             let sharing = Sharing::Private(reserve);
             // SAFETY: a private mapping of the same bytes: this process sees no difference.
@@ -307,10 +315,10 @@ pub(super) fn map_privately(
         });
         match mapped {
             Ok(()) => {
-                (at, most) = (part.end, most.saturating_mul(2));
+                (at, length) = (part.end, length.saturating_mul(2).min(most));
                 then(&part).map_err(|error| (at, error))?;
             }
-            Err(error) => most = smaller(&part, &error).ok_or((at, error))?,
+            Err(error) => length = smaller(&part, &error).ok_or((at, error))?,
         }
     }
     Ok(())

@@ -147,14 +147,14 @@ impl State {
         self.places.forget_gone_children(file);
         // Piece by piece, if this is all there is to it.
         let is_all = |span: &Span| span.offset == from && span.end - span.start == (to - from) as usize;
-        let empty = alone && matches!(&spans[..], [span] if is_all(span)) && !self.places.children_read();
+        let empty = matches!(&spans[..], [span] if is_all(span)) && !self.places.children_read();
         let (mut kept, mut show_file, mut failed) = (Vec::new(), Vec::new(), false);
         for span in spans {
             let locked = is_locked(span.start, span.end - span.start);
             let given = if alone {
                 switching::give_back_alone(file, span, empty, || Ok(()))
             } else {
-                let given = switching::give_back_running(file, span, stopped_peer, &mut show_file);
+                let given = switching::give_back_running(file, span, stopped_peer, empty, &mut show_file);
                 let reached = given.as_ref().map_or_else(|(reached, _)| *reached, |()| span.end);
                 kept.push((span.offset, span.offset + (reached - span.start) as u64));
                 given
