@@ -63,6 +63,19 @@ fn main() -> ExitCode {
             Pair::run(&Place::prepare(ADOPTED)?.wrapped(words), name, &arguments)?.is_clean()
         });
     }
+    suite.test(
+        "without a thread to be had a queue pair is refused with the reason, and made when there is one",
+        || {
+            let finished = Place::prepare(AS_IT_COMES)?
+                .nonic_run([compile("no_threads")?.display().to_string()])?
+                .run()?;
+            judge(&finished)?;
+            if finished.printed().matches("no thread can be started").count() == 1 {
+                return Ok(());
+            }
+            failed(format!("the reason is not said once\n{}", finished.report()))
+        },
+    );
     for (word, sentence) in [("alone", "one thread"), ("threads", "several threads")] {
         suite.test(
             format!("a program with {sentence} may register two thirds of the memory that it is allowed"),

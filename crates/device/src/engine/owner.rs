@@ -43,8 +43,14 @@ impl EngineOwner {
     pub(crate) fn ensure_agent(&self) -> io::Result<()> {
         let mut agent = lock(&self.0.agent.handle);
         if agent.is_none() {
-            self.0.agent.epoll.add(self.0.party.doorbell.as_fd(), agent::DOORBELL)?;
-            self.listen_for_changes();
+            // A time before there may have been no thread to be had.
+            match self.0.agent.epoll.add(self.0.party.doorbell.as_fd(), agent::DOORBELL) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            if lock(&self.0.agent.changing).is_none() {
+                self.listen_for_changes();
+            }
             let engine = Arc::clone(&self.0);
             let presence = presence(&engine);
             let its_own = Arc::clone(&presence);

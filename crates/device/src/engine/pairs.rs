@@ -30,6 +30,7 @@ pub(super) struct Pairs {
 }
 
 static NO_BLOCK: Seldom = Seldom::new();
+static NO_THREAD: Seldom = Seldom::new();
 
 impl Pairs {
     /// None.
@@ -61,7 +62,16 @@ impl Engine {
                     tracing::error!(%error, unsaid, "a queue pair cannot be created");
                 }
             })?;
-            owner.ensure_agent()?;
+            owner.ensure_agent().inspect_err(|error| {
+                if let Some(unsaid) = NO_THREAD.turn() {
+                    tracing::error!(
+                        %error,
+                        unsaid,
+                        "a queue pair cannot be created: no thread can be started, which takes what peers send; raise the limit on \
+                         processes (ulimit -u, or --pids-limit of a container)"
+                    );
+                }
+            })?;
             let limit = (BLOCKS_MAX as u64) * u64::from(BLOCK_SIZE);
             let Some(ordinal) = self.party.segment.add_block(number) else {
                 return Err(CreateError::TooMany { what: "queue pair numbers", limit });
