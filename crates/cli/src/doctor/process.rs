@@ -148,7 +148,7 @@ fn namespace(kind: &'static str) -> Line {
     let (name, meaning) = match kind {
         "user" => ("user namespace", "inside one, peers with other user ids use the ring"),
         "pid" => ("pid namespace", "peers in another one use the ring"),
-        "net" => ("network namespace", "both ends of a connection must be in the same one"),
+        "net" => ("network namespace", "peers in another one are reached by RoCEv2"),
         _ => ("ipc namespace", "does not matter"),
     };
     match std::fs::read_link(format!("/proc/self/ns/{kind}")) {
