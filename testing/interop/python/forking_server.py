@@ -30,6 +30,9 @@ def serve(connection, most=sys.maxsize):
 
 if mode == "before":
     if os.fork() == 0:
+        # Who waits first has the stream that listens; from here on there is one.
+        select.select([listener], [], [], 0)
+        print("a child waits", flush=True)
         serve(listener.accept()[0])
 else:
     connection, peer = listener.accept()

@@ -218,6 +218,9 @@ fn forks(when: &str, who: &str) -> Verdict {
     let place = talkative()?;
     let mut server = sockets(&place, python(FORKING_SERVER, &[when, &number])?)?.start()?;
     server.listens_on(port.number())?;
+    if when == "before" {
+        server.prints(|line| line == "a child waits")?;
+    }
     let client = sockets(&place, python(CLIENT, &[&number])?)?.run()?;
     let pair = Pair { server: server.finish()?, client };
     check_pair(&pair, &["echoed", STREAM], &[&format!("{who} answered"), STREAM])
@@ -311,7 +314,7 @@ fn killed() -> Verdict {
     let port = TcpPort::claim()?;
     let number = port.number().to_string();
     let mut server = sockets(&place, python(FORKING_SERVER, &["before", &number])?)?.start()?;
-    server.listens_on(port.number())?;
+    server.prints(|line| line == "a child waits")?;
     let mut client = sockets(&place, python(CLIENT, &[&number, "until the end"])?)?.start()?;
     client.prints(|line| line == "echoed")?;
     // With its whole group, so the child that has the connection.
