@@ -33,13 +33,21 @@ pub fn receive(number: RawFd, places: &[SharedSlice<'_>], flags: i32) -> Result<
             Err(_) if count > 0 => break,
             // A child uses it, too: it is the kernel's since just now.
             Err(error) if error.errno() == libc::ESTALE => return Ok(Way::Kernel),
-            Err(error) => return Err(as_tcp(error)),
+            Err(error) => {
+                let waits = matches!(error.errno(), libc::EAGAIN | libc::EINTR);
+                if !waits {
+                    // It is told now, and whoever sends is told no more of it.
+                    stream.take_error();
+                }
+                return Err(as_tcp(error));
+            }
         }
     }
     Ok(Way::Done(count))
 }
 
-/// Sends what stands in several places. `EPIPE` where nothing is taken any more.
+/// Sends what stands in several places. `EPIPE` where nothing is taken any more; before that, once, `ECONNRESET` if the connection broke
+/// and nobody was told.
 pub fn send(number: RawFd, slices: &[SharedSlice<'_>], flags: i32) -> Result<Way<usize>> {
     let Some(socket) = table::socket(number) else { return Ok(Way::Kernel) };
     let Way::Done(stream) = socket.stream(number)? else { return Ok(Way::Kernel) };
@@ -59,7 +67,7 @@ pub fn send(number: RawFd, slices: &[SharedSlice<'_>], flags: i32) -> Result<Way
         Ok(count) => Ok(Way::Done(count)),
         Err(error) => match error.errno() {
             libc::ESTALE => Ok(Way::Kernel),
-            libc::ECONNRESET => Err(Error::new(libc::EPIPE)),
+            libc::ECONNRESET if stream.take_error() == 0 => Err(Error::new(libc::EPIPE)),
             _ => Err(as_tcp(error)),
         },
     }

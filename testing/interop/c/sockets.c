@@ -81,7 +81,7 @@ static int shows(int s, int events, int timeout_ms)
     return poll(&entry, 1, timeout_ms) < 0 ? -1 : entry.revents;
 }
 
-// Connections of the kernel's between two ports. (One port may be another program's, too, which connects from it elsewhere.)
+// Connections of the kernel's between two ports; one may be counted twice while others come and go. (One port may be another program's, too, which connects from it elsewhere.)
 static int established(int port, int peer)
 {
     char line[512];
@@ -109,7 +109,7 @@ static void names_and_the_way(bool stream)
     CHECK_EQ("names", "accept tells the peer's address", peer.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
     CHECK_EQ("names", "each end is the other's peer", port_of(a, 1), port_of(b, 0));
     CHECK_EQ("names", "and the other way round", port_of(b, 1), port_of(a, 0));
-    CHECK_EQ("way", "bytes take the way that is asked for", established(port_of(l, 0), port_of(a, 0)), stream ? 0 : 1);
+    CHECK_EQ("way", "bytes take the way that is asked for", established(port_of(l, 0), port_of(a, 0)) > 0, !stream);
     int yes = 0;
     length = sizeof yes;
     getsockopt(l, SOL_SOCKET, SO_ACCEPTCONN, &yes, &length);

@@ -62,10 +62,12 @@ impl Stream {
         self.lock().link.as_ref().map(|link| Arc::clone(link.context()))
     }
 
-    /// `SO_ERROR`, which is read once.
+    /// Why the connection broke; 0 if it did not, or somebody was told before. As with TCP's `SO_ERROR` one is told, who asks or who
+    /// receives.
     pub fn take_error(&self) -> i32 {
         let mut state = self.lock();
         self.update(&mut state, Look::Thorough);
+        state.untold = None;
         std::mem::take(&mut state.error)
     }
 
