@@ -99,6 +99,18 @@ fn listeners_of_the_rdma_connection_manager_are_listed_with_their_owners() {
 }
 
 #[test]
+fn who_has_opened_the_port_of_packets_from_other_hosts_is_listed() {
+    let [.., high, middle, low] = std::process::id().to_be_bytes();
+    let address = std::net::Ipv4Addr::new(127, high | 0x80, middle, low);
+    let socket = std::net::UdpSocket::bind((address, 4791)).expect("nobody has it at this address");
+    let open = format!("{address} by process {} of user", std::process::id());
+    says(&report(&mut nonic(), 0), "UDP port 4791", &open);
+    drop(socket);
+    let report = report(&mut nonic(), 0);
+    assert!(!line(&report, "UDP port 4791").to_string().contains(&open));
+}
+
+#[test]
 fn who_has_taken_a_name_of_this_user_is_named() {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixListener};

@@ -16,6 +16,7 @@ mod scif;
 mod services;
 mod tiers;
 mod view;
+mod wire;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -9,6 +9,7 @@ use nonic_sys::Credentials;
 use nonic_transport::{BLOCKS, BlockHolders};
 
 use super::report::Line;
+use super::wire;
 use crate::system::{self, InterfaceAddress};
 
 /// All findings about the network.
@@ -19,6 +20,7 @@ pub(super) fn examine() -> Vec<Line> {
         queue_pair_numbers(&nonic_transport::block_holders()),
         loopback(&addresses),
         host_addresses(&addresses),
+        wire::examine(),
         real_devices(),
     ]
 }
