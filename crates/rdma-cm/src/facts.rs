@@ -8,7 +8,7 @@ use crate::address::canonical;
 use crate::{ConnectionParameters, Ece};
 
 const LENGTH: usize = 68;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const FLOW_CONTROL: u8 = 1;
 const SHARED_RECEIVE_QUEUE: u8 = 2;
 /// Retries that can be told, of both kinds.
@@ -18,7 +18,7 @@ pub(crate) const RETRIES_MAX: u8 = 7;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) parameters: ConnectionParameters,
-    /// Number of the first packet it sends, 24 bits.
+    /// Number of the first packet that the other side is to send it, 24 bits ("Starting PSN" of a request and a reply).
     pub(crate) packet: u32,
     /// Its own address, and the one it speaks to.
     pub(crate) source: SocketAddr,

@@ -32,7 +32,7 @@ pub(super) struct Core {
     pub(super) groups: Vec<MulticastGroup>,
     /// The way to a peer on another host.
     pub(super) way: Option<Way>,
-    /// Number of the first packet this side sends.
+    /// Number of the first packet that the other side is to send.
     pub(super) packet: u32,
     /// How often a packet is sent again, as who asked said.
     pub(super) retry_count: u8,

@@ -68,7 +68,7 @@ fn connection_receives(core: &Core, context: &Context, peer: &Facts) -> (QpAttri
     let attributes = QpAttributes {
         path_mtu: core.way.map_or(MTU, |way| way.path_mtu.into()),
         destination_qp: told.queue_pair,
-        receive_psn: peer.packet,
+        receive_psn: core.packet,
         max_dest_rd_atomic: told.responder_resources,
         address_vector: Some(vector),
         ..to(QpState::ReadyToReceive)
@@ -80,7 +80,7 @@ fn connection_receives(core: &Core, context: &Context, peer: &Facts) -> (QpAttri
 fn connection_sends(core: &Core, peer: &Facts) -> (QpAttributes, AttributeMask) {
     let told = peer.seen_from_here();
     let attributes = QpAttributes {
-        send_psn: core.packet,
+        send_psn: peer.packet,
         timeout: core.options.ack_timeout.unwrap_or(core.way.map_or(TIMEOUT, |way| way.ack_timeout)),
         retry_count: core.retry_count,
         rnr_retry: told.rnr_retry_count,
@@ -89,4 +89,23 @@ fn connection_sends(core: &Core, peer: &Facts) -> (QpAttributes, AttributeMask) 
     };
     let mask = Mask::STATE | Mask::SQ_PSN | Mask::TIMEOUT | Mask::RETRY_COUNT;
     (attributes, mask | Mask::RNR_RETRY | Mask::MAX_RD_ATOMIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::*;
+    use crate::{ConnectionParameters, EventChannel};
+
+    /// As the InfiniBand specification has it, and Linux: "Starting PSN" of who says it is what the other side begins with.
+    #[test]
+    fn the_other_side_says_with_which_number_this_one_begins() {
+        let mut core = Core::new(&EventChannel::create().unwrap());
+        core.packet = 0x11_1111;
+        let nowhere = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
+        let parameters = ConnectionParameters::default();
+        let peer = Facts { parameters, packet: 0x22_2222, source: nowhere, destination: nowhere };
+        assert_eq!(connection_sends(&core, &peer).0.send_psn, 0x22_2222);
+    }
 }

@@ -64,7 +64,7 @@ pub struct ConnectReply {
     pub q_key: u32,
     /// Queue pair of the one that was asked.
     pub qp_number: QpNumber,
-    /// First number that it sends.
+    /// Number of the first packet that the other side is to send to it.
     pub starting_psn: Psn,
     /// Reads and atomics that it answers at a time.
     pub responder_resources: u8,

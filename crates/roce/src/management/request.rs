@@ -99,7 +99,7 @@ pub struct ConnectRequest {
     pub transport: Transport,
     /// Whether the one that asks counts credits.
     pub flow_control: bool,
-    /// First number that it sends.
+    /// Number of the first packet that the other side is to send to it.
     pub starting_psn: Psn,
     /// Exponent of the time in which it answers a message of this connection, 5 bits.
     pub local_cm_timeout: u8,

@@ -79,7 +79,7 @@ pub enum Accepts {
 pub struct Side {
     /// Queue pair.
     pub qp_number: QpNumber,
-    /// First number that it sends.
+    /// Number of the first packet that the other side is to send to it.
     pub starting_psn: Psn,
     /// Reads and atomics that it answers at a time.
     pub responder_resources: u8,
