@@ -73,7 +73,7 @@ impl Standing {
     pub(crate) fn clear(&self, now: &Self) {
         if self.path != now.path
             && let Ok(folder) = open_folder(&self.path)
-            && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && lock_alone(&folder, &self.path)
         {
             take_away(&self.path);
         }
@@ -81,8 +81,14 @@ impl Standing {
 
     /// Takes the tree away if nobody else has it.
     pub(crate) fn leave(&self) {
-        if self.is_there() && flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        if !self.is_there() {
+            return;
+        }
+        if lock_alone(&self.lock, &self.path) {
             take_away(&self.path);
+        } else {
+            // The shared lock went with the attempt, and who cannot become another program goes on as this one.
+            let _ = flock(&self.lock, FlockOperation::NonBlockingLockShared);
         }
     }
 }
@@ -172,7 +178,14 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     Ok(there.then_some(folder))
 }
 
-/// The same under a number that programs do not count on, where there is one.
+/// Locks a tree against all others; `false` if somebody has it, or if it is no more what stands there: a folder that has been taken
+/// away can be locked by anybody, while another tree is put up in its place.
+fn lock_alone(folder: &File, path: &Path) -> bool {
+    flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+        && path.to_str().is_some_and(|path| is_still_at(folder.as_fd(), path))
+}
+
+/// The same folder under a number that programs do not count on, where there is one.
 fn out_of_the_way(folder: File) -> File {
     const HIGH: i32 = 700;
     rustix::io::fcntl_dupfd_cloexec(&folder, HIGH).map_or(folder, File::from)
@@ -234,7 +247,7 @@ fn sweep(home: &Path, kept: &str) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         if entry.file_name() != kept
             && let Ok(folder) = open_folder(&entry.path())
-            && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && lock_alone(&folder, &entry.path())
         {
             remove(&entry.path());
         }
@@ -313,6 +326,33 @@ mod tests {
         let next = put_up_in(&home.0, &tree("b\n")).unwrap();
         assert_eq!(home.trees(), 1);
         next.leave();
+        assert!(!home.0.exists());
+    }
+
+    #[test]
+    fn who_has_opened_a_tree_that_is_gone_takes_none_away_that_is_put_up_in_its_place() {
+        let home = Home::new("replaced");
+        let first = put_up_in(&home.0, &tree("a\n")).unwrap();
+        let opened = open_folder(&first.path).unwrap(); // As by somebody who sweeps, and is slow.
+        first.leave();
+        drop(first);
+        let second = put_up_in(&home.0, &tree("a\n")).unwrap();
+        assert!(!lock_alone(&opened, &second.path));
+        assert!(second.is_there());
+        second.leave();
+        assert!(!home.0.exists());
+    }
+
+    #[test]
+    fn who_could_not_take_the_tree_away_still_has_it() {
+        let home = Home::new("stays");
+        let first = put_up_in(&home.0, &tree("a\n")).unwrap();
+        let second = put_up_in(&home.0, &tree("a\n")).unwrap();
+        first.leave(); // Before a program that cannot be executed.
+        second.leave();
+        assert!(first.is_there(), "it has the lock that it had");
+        drop(second);
+        first.leave();
         assert!(!home.0.exists());
     }
 
