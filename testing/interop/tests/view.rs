@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     suite.test("switched off, by flag or variable, the kernel answers", switched_off);
     suite.test("a shell that has taken nonic's environment sees it until it gives it back", shell);
     suite.test("counters count what passes, for whoever looks", counters);
+    suite.test("a program that becomes another one in the view is still there", becomes_another);
     suite.test("nothing is left behind, and what the killed leave goes with the next", nothing_left);
     suite.test("a folder that somebody else has made is left alone", foreign_folder);
     suite.test("ibstat shows the port", || {
@@ -192,6 +193,27 @@ fn counters() -> Verdict {
     let pair = Pair { client: client.finish()?, server: server.finish()? };
     pair.is_clean()?;
     if grown(&now) { Ok(()) } else { pair.wrong(format!("the counters went from {before:?} to {now:?}")) }
+}
+
+/// The first takes the tree away with it, since nobody else has it, and the second one's working folder went with the tree.
+fn becomes_another() -> Verdict {
+    let folder = folder("becomes")?;
+    let place = place()?.variable("XDG_RUNTIME_DIR", &folder.display().to_string());
+    let into = "cd /sys/class/infiniband/nonic0/ports/1/counters && exec";
+    let look = "import os; print(os.getcwd(), os.readlink('/proc/self/cwd'), os.listdir('../pkeys')[:1], open('../state').read())";
+    let here = "/sys/devices/platform/nonic.0/infiniband/nonic0/ports/1/counters";
+    let python = words("python3")?.remove(0);
+    says(&script(&place, &[], &format!("{into} cat ../state port_xmit_data"))?, &["4: ACTIVE\n"])?;
+    says(
+        &script(&place, &[], &format!("{into} {python} -c \"{look}\""))?,
+        &[&format!("{here} {here} ['0'] 4: ACTIVE")],
+    )?;
+    says(
+        &script(&place, &[], &format!("{into} /bin/bash -c 'cd ../gids && cat 0 && pwd -P'"))?,
+        &["ports/1/gids\n"],
+    )?;
+    let left = fs::read_dir(&folder).map_or(usize::MAX, |entries| entries.count());
+    if left == 0 { Ok(()) } else { failed(format!("{left} entries are left")) }
 }
 
 fn nothing_left() -> Verdict {

@@ -4,11 +4,11 @@ use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 
 use libc::ssize_t;
-use nonic_neighbour::{fail, set_errno};
+use nonic_neighbour::{errno, fail, set_errno};
 
 use crate::engine::is_used;
 use crate::path::{self, Buffer};
-use crate::place::{Place, follows, lead, may_be_ours};
+use crate::place::{Place, current_folder, follows, lead, may_be_ours};
 use crate::real;
 
 /// What a link says that leads into a tree (`/proc/self/fd/3`, `/proc/self/cwd`), in the view's words: the length that is left.
@@ -19,11 +19,13 @@ unsafe fn in_public(out: *mut c_char, length: ssize_t) -> ssize_t {
     }
     // SAFETY: the kernel has written so many bytes.
     let text = unsafe { core::slice::from_raw_parts_mut(out.cast::<u8>(), known) };
-    let Some(kept) = path::public(text).map(<[u8]>::len) else { return length };
-    if kept <= known {
-        text.copy_within(known - kept.., 0);
+    let mut kept = Buffer::new();
+    if !path::public(text).is_some_and(|public| kept.push(public)) {
+        return length;
     }
-    kept as ssize_t
+    let kept = kept.bytes();
+    text[..kept.len()].copy_from_slice(kept);
+    kept.len() as ssize_t
 }
 
 fn read_place(place: &Place, out: *mut c_char, room: usize) -> ssize_t {
@@ -192,6 +194,25 @@ pub unsafe extern "C-unwind" fn canonicalize_file_name(path: *const c_char) -> *
     unsafe { realpath(path, ptr::null_mut()) }
 }
 
+/// The working folder of a process whose tree has been taken away: it is there again with the next look.
+unsafe fn getcwd_without_tree(out: *mut c_char, room: usize) -> *mut c_char {
+    let mut here = Buffer::new();
+    if !current_folder(&mut here) {
+        return ptr::null_mut();
+    }
+    let Some(text) = path::public(here.bytes()) else {
+        set_errno(libc::ENOENT);
+        return ptr::null_mut();
+    };
+    // Without a buffer and a length there is as much room as it takes.
+    if text.len() >= room && !(out.is_null() && room == 0) {
+        set_errno(libc::ERANGE);
+        return ptr::null_mut();
+    }
+    // SAFETY: the caller's buffer has room for it.
+    unsafe { hand_out(text, out) }
+}
+
 /// `getcwd(3)`.
 ///
 /// # Safety
@@ -201,6 +222,9 @@ pub unsafe extern "C-unwind" fn getcwd(out: *mut c_char, room: usize) -> *mut c_
     // SAFETY: as in C; what is given out is a C string, which only becomes shorter.
     unsafe {
         let found = real::getcwd(out, room);
+        if found.is_null() && errno() == libc::ENOENT && is_used() {
+            return getcwd_without_tree(out, room);
+        }
         if !found.is_null() && is_used() {
             let length = libc::strlen(found);
             let kept = in_public(found, length as ssize_t);

@@ -149,8 +149,13 @@ pub(crate) fn is_below_counters(path: &[u8]) -> bool {
     matches!(parts.next(), Some(b"counters" | b"hw_counters"))
 }
 
-/// The path that programs know, of one in a tree (`.../nonic-view.UID/HASH/sys/...`); `None` if it is in none.
+/// What the kernel says behind the path of a folder that has been taken away and is still somebody's (`/proc/PID/cwd`).
+const TAKEN_AWAY: &[u8] = b" (deleted)";
+
+/// The path that programs know, of one in a tree (`.../nonic-view.UID/HASH/sys/...`); `None` if it is in none. A tree that has
+/// been taken away is the one that is put up next.
 pub(crate) fn public(path: &[u8]) -> Option<&[u8]> {
+    let path = path.strip_suffix(TAKEN_AWAY).unwrap_or(path);
     let mark = crate::calls::FOLDER.as_bytes();
     let begin = path.windows(mark.len() + 1).position(|at| at[0] == b'/' && &at[1..] == mark)?;
     let mut slashes = (begin + 1..path.len()).filter(|at| path[*at] == b'/');
@@ -244,6 +249,8 @@ mod tests {
     fn a_path_in_a_tree_is_known_by_the_folder_of_trees() {
         assert_eq!(public(b"/dev/shm/nonic-view.7/0123/sys/class"), Some(b"/sys/class".as_slice()));
         assert_eq!(public(b"/dev/shm/nonic-view.7/0123"), Some(b"/".as_slice()));
+        assert_eq!(public(b"/dev/shm/nonic-view.7/0123/sys/x (deleted)"), Some(b"/sys/x".as_slice()));
+        assert_eq!(public(b"/dev/shm/nonic-view.7/0123 (deleted)"), Some(b"/".as_slice()));
         assert_eq!(public(b"/dev/shm/nonic-view.7"), None);
         assert_eq!(public(b"/home/me"), None);
     }

@@ -165,12 +165,25 @@ impl Place {
     }
 }
 
-/// The working folder, as the kernel has it.
-fn current_folder(out: &mut Buffer) -> bool {
+/// The working folder, as the kernel has it. One that has been taken away has no path any more: a link still says what it was, as
+/// between the program that has left the view, and with it the tree, and the one that it has become.
+pub(crate) fn current_folder(out: &mut Buffer) -> bool {
     let room = out.room();
     // SAFETY: the buffer is as long as it is said to be. The call answers the length with the NUL.
     let length = unsafe { libc::syscall(libc::SYS_getcwd, room.as_mut_ptr(), room.len()) };
+    if length < 0 && errno() == libc::ENOENT {
+        return target(c"/proc/self/cwd", out);
+    }
     out.end_at(usize::try_from(length).map_or(0, |length| length.saturating_sub(1)));
+    length > 0
+}
+
+/// What a link of the kernel's says.
+fn target(link: &CStr, out: &mut Buffer) -> bool {
+    let room = out.room();
+    // SAFETY: the path ends, and the buffer is as long as it is said to be.
+    let length = unsafe { real::readlink(link.as_ptr(), room.as_mut_ptr().cast(), room.len() - 1) };
+    out.end_at(usize::try_from(length).unwrap_or(0));
     length > 0
 }
 
@@ -186,11 +199,7 @@ fn folder_of_descriptor(folder: c_int, out: &mut Buffer) -> bool {
         link[place] = b'0' + (left % 10) as u8;
         left /= 10;
     }
-    let room = out.room();
-    // SAFETY: the path ends with a zero, and the buffer is as long as it is said to be.
-    let length = unsafe { real::readlink(link.as_ptr().cast(), room.as_mut_ptr().cast(), room.len() - 1) };
-    out.end_at(usize::try_from(length).unwrap_or(0));
-    length > 0
+    CStr::from_bytes_until_nul(&link).is_ok_and(|link| target(link, out))
 }
 
 /// Functions that follow a path: each is led to where the path leads in the tree, and else calls the next of its name.
