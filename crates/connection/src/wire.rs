@@ -3,14 +3,13 @@
 //! the channel, and says by its number which connection it is about. Numbers are random, so that only who was told one can
 //! speak of it.
 
-use bytes::{Buf, BufMut, TryGetError};
+use nonic_message::{Malformed, Protocol, kinds, parts};
 
 use crate::{DATA_MAX, FACTS_MAX};
 
-/// Begins every message: `nonic-cm`, in memory order.
-const MAGIC: u64 = u64::from_le_bytes(*b"nonic-cm");
 /// Of the messages and of the names.
 pub(crate) const VERSION: u32 = 3;
+const PROTOCOL: Protocol = Protocol::new(*b"nonic-cm", "connections").version(VERSION);
 /// Bytes of the longest name of a service, as an abstract socket can have it.
 const NAME_MAX: usize = 107;
 /// Bytes of the longest message.
@@ -22,23 +21,16 @@ pub(crate) struct ProcessName(pub(crate) [u64; 2]);
 
 /// Why a request was refused by something else than the program it was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[repr(u32)]
 pub enum Refusal {
     /// Nobody listens there.
     #[error("nobody listens there")]
-    NobodyListens = 1,
+    NobodyListens,
     /// Too many requests wait for an answer.
     #[error("too many requests wait for an answer there")]
-    NoRoom = 2,
+    NoRoom,
     /// The listener cannot serve it.
     #[error("the listener cannot serve the request")]
-    Unable = 3,
-}
-
-impl Refusal {
-    fn from_number(number: u32) -> Option<Self> {
-        [Self::NobodyListens, Self::NoRoom, Self::Unable].into_iter().find(|reason| *reason as u32 == number)
-    }
+    Unable,
 }
 
 /// Who asks for a service, and with what.
@@ -87,171 +79,35 @@ pub(crate) enum Message {
     Word { to: u64, data: Box<[u8]> },
 }
 
-/// A message that makes no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Malformed {
-    /// It ends early.
-    #[error("a message that ends early: {left} bytes are left where {needed} have to follow")]
-    Short { needed: usize, left: usize },
-    /// It goes on too long.
-    #[error("a message that goes on for {surplus} bytes behind its end")]
-    Long { surplus: usize },
-    /// Not ours.
-    #[error("a message that does not begin with nonic's mark")]
-    Mark,
-    /// Ours, of another version.
-    #[error(
-        "the other process uses version {theirs} of nonic's connections, this one {VERSION}: use one nonic for both"
-    )]
-    Version { theirs: u32 },
-    /// No such kind.
-    #[error("a message of unknown kind {kind}")]
-    Kind { kind: u32 },
-    /// No such reason.
-    #[error("a refusal for the unknown reason {reason}")]
-    Reason { reason: u32 },
-    /// More bytes than there can be.
-    #[error("a message with {count} bytes of what there are {limit} at most")]
-    Count { count: usize, limit: usize },
-}
-
-impl From<TryGetError> for Malformed {
-    fn from(error: TryGetError) -> Self {
-        Self::Short { needed: error.requested, left: error.available }
-    }
-}
-
-/// Some bytes behind their number, which was judged when they were given.
-fn put_counted(message: &mut Vec<u8>, bytes: &[u8]) {
-    message.put_u16_le(bytes.len() as u16);
-    message.put_slice(bytes);
-}
-
-fn take_counted(message: &mut &[u8], limit: usize) -> Result<Box<[u8]>, Malformed> {
-    let count = usize::from(message.try_get_u16_le()?);
-    if count > limit {
-        return Err(Malformed::Count { count, limit });
-    }
-    let mut bytes = vec![0; count].into_boxed_slice();
-    message.try_copy_to_slice(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn put_inquiry(message: &mut Vec<u8>, Inquiry { process, number, facts, data }: &Inquiry) {
-    message.put_u64_le(process.0[0]);
-    message.put_u64_le(process.0[1]);
-    message.put_u64_le(*number);
-    put_counted(message, facts);
-    put_counted(message, data);
-}
-
-fn take_inquiry(message: &mut &[u8]) -> Result<Inquiry, Malformed> {
-    Ok(Inquiry {
-        process: ProcessName([message.try_get_u64_le()?, message.try_get_u64_le()?]),
-        number: message.try_get_u64_le()?,
-        facts: take_counted(message, FACTS_MAX)?,
-        data: take_counted(message, DATA_MAX)?,
-    })
-}
+parts!(ProcessName(words));
+parts!(Inquiry { process, number, facts at most FACTS_MAX, data at most DATA_MAX });
+kinds!(Refusal { 1 => NobodyListens, 2 => NoRoom, 3 => Unable });
+kinds!(Message {
+    1 => Request(inquiry),
+    2 => Moved,
+    3 => Refused { to, reason },
+    4 => Taken { to, own },
+    5 => Reply { to, facts at most FACTS_MAX, data at most DATA_MAX },
+    6 => Reject { to, data at most DATA_MAX },
+    7 => Confirm { to },
+    8 => Disconnect { to },
+    9 => Break { to },
+    10 => Goodbye,
+    11 => Ask { service at most NAME_MAX, inquiry },
+    12 => Elsewhere { to },
+    13 => Withdraw { number },
+    14 => Word { to, data at most DATA_MAX },
+});
 
 impl Message {
     /// As bytes.
     pub(crate) fn emit(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(64);
-        bytes.put_u64_le(MAGIC);
-        bytes.put_u32_le(VERSION);
-        bytes.put_u32_le(self.kind());
-        match self {
-            Self::Request(inquiry) => put_inquiry(&mut bytes, inquiry),
-            Self::Ask { service, inquiry } => {
-                put_counted(&mut bytes, service);
-                put_inquiry(&mut bytes, inquiry);
-            }
-            Self::Moved | Self::Goodbye => {}
-            Self::Refused { to, reason } => {
-                bytes.put_u64_le(*to);
-                bytes.put_u32_le(*reason as u32);
-            }
-            Self::Taken { to, own } => {
-                bytes.put_u64_le(*to);
-                bytes.put_u64_le(*own);
-            }
-            Self::Reply { to, facts, data } => {
-                bytes.put_u64_le(*to);
-                put_counted(&mut bytes, facts);
-                put_counted(&mut bytes, data);
-            }
-            Self::Reject { to, data } | Self::Word { to, data } => {
-                bytes.put_u64_le(*to);
-                put_counted(&mut bytes, data);
-            }
-            Self::Confirm { to: number }
-            | Self::Disconnect { to: number }
-            | Self::Break { to: number }
-            | Self::Elsewhere { to: number }
-            | Self::Withdraw { number } => bytes.put_u64_le(*number),
-        }
-        bytes
-    }
-
-    fn kind(&self) -> u32 {
-        match self {
-            Self::Request(_) => 1,
-            Self::Moved => 2,
-            Self::Refused { .. } => 3,
-            Self::Taken { .. } => 4,
-            Self::Reply { .. } => 5,
-            Self::Reject { .. } => 6,
-            Self::Confirm { .. } => 7,
-            Self::Disconnect { .. } => 8,
-            Self::Break { .. } => 9,
-            Self::Goodbye => 10,
-            Self::Ask { .. } => 11,
-            Self::Elsewhere { .. } => 12,
-            Self::Withdraw { .. } => 13,
-            Self::Word { .. } => 14,
-        }
+        PROTOCOL.emit(self)
     }
 
     /// From bytes that came from another process.
-    pub(crate) fn parse(mut bytes: &[u8]) -> Result<Self, Malformed> {
-        if bytes.try_get_u64_le()? != MAGIC {
-            return Err(Malformed::Mark);
-        }
-        let theirs = bytes.try_get_u32_le()?;
-        if theirs != VERSION {
-            return Err(Malformed::Version { theirs });
-        }
-        let message = match bytes.try_get_u32_le()? {
-            1 => Self::Request(take_inquiry(&mut bytes)?),
-            2 => Self::Moved,
-            3 => {
-                let (to, reason) = (bytes.try_get_u64_le()?, bytes.try_get_u32_le()?);
-                Self::Refused {
-                    to,
-                    reason: Refusal::from_number(reason).ok_or(Malformed::Reason { reason })?,
-                }
-            }
-            4 => Self::Taken { to: bytes.try_get_u64_le()?, own: bytes.try_get_u64_le()? },
-            5 => Self::Reply {
-                to: bytes.try_get_u64_le()?,
-                facts: take_counted(&mut bytes, FACTS_MAX)?,
-                data: take_counted(&mut bytes, DATA_MAX)?,
-            },
-            6 => Self::Reject { to: bytes.try_get_u64_le()?, data: take_counted(&mut bytes, DATA_MAX)? },
-            7 => Self::Confirm { to: bytes.try_get_u64_le()? },
-            8 => Self::Disconnect { to: bytes.try_get_u64_le()? },
-            9 => Self::Break { to: bytes.try_get_u64_le()? },
-            10 => Self::Goodbye,
-            11 => {
-                Self::Ask { service: take_counted(&mut bytes, NAME_MAX)?, inquiry: take_inquiry(&mut bytes)? }
-            }
-            12 => Self::Elsewhere { to: bytes.try_get_u64_le()? },
-            13 => Self::Withdraw { number: bytes.try_get_u64_le()? },
-            14 => Self::Word { to: bytes.try_get_u64_le()?, data: take_counted(&mut bytes, DATA_MAX)? },
-            kind => return Err(Malformed::Kind { kind }),
-        };
-        if bytes.is_empty() { Ok(message) } else { Err(Malformed::Long { surplus: bytes.len() }) }
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        PROTOCOL.parse(bytes)
     }
 }
 
@@ -336,8 +192,7 @@ mod tests {
         fn no_bytes_make_the_reader_fall(bytes in vec(any::<u8>(), 0..600), begins_well in any::<bool>()) {
             let mut all = Vec::new();
             if begins_well {
-                all.extend_from_slice(&MAGIC.to_le_bytes());
-                all.extend_from_slice(&VERSION.to_le_bytes());
+                all.extend_from_slice(&Message::Moved.emit()[..12]);
                 all.extend_from_slice(&[bytes.first().copied().unwrap_or(0) % 16, 0, 0, 0]);
             }
             all.extend_from_slice(&bytes);
@@ -357,9 +212,30 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_a_message_are_these() {
+        let head = |kind: u8| [&b"nonic-cm\x03\0\0\0"[..], &[kind, 0, 0, 0]].concat();
+        let number = |number: u64| number.to_le_bytes().to_vec();
+        let inquiry = Inquiry {
+            process: ProcessName([1, 2]),
+            number: 3,
+            facts: Box::from(*b"facts"),
+            data: Box::default(),
+        };
+        let told = [number(1), number(2), number(3), b"\x05\0facts\0\0".to_vec()].concat();
+        assert_eq!(Message::Request(inquiry.clone()).emit(), [head(1), told.clone()].concat());
+        let ask = Message::Ask { service: Box::from(*b"name"), inquiry };
+        assert_eq!(ask.emit(), [head(11), b"\x04\0name".to_vec(), told].concat());
+        let refused = Message::Refused { to: 7, reason: Refusal::Unable };
+        assert_eq!(refused.emit(), [head(3), number(7), vec![3, 0, 0, 0]].concat());
+        let word = Message::Word { to: 9, data: Box::from(*b"word") };
+        assert_eq!(word.emit(), [head(14), number(9), b"\x04\0word".to_vec()].concat());
+    }
+
+    #[test]
     fn another_version_is_named() {
         let mut bytes = Message::Moved.emit();
         bytes[8] = 9;
-        assert_eq!(Message::parse(&bytes), Err(Malformed::Version { theirs: 9 }));
+        let named = Malformed::Version { of: "connections", theirs: 9, ours: VERSION };
+        assert_eq!(Message::parse(&bytes), Err(named));
     }
 }

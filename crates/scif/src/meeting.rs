@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use nonic_message::Descriptors;
 use nonic_sys::{
     AsFd, OwnedFd, POLL_HANG_UP, POLL_IN, RawFd, Received, poll_now, receive_message, send_message,
     take_signed,
@@ -135,8 +136,9 @@ impl Meeting {
             Received::HungUp => Err(HUNG_UP),
             Received::Message(length, descriptors) => {
                 Word::from_bytes(&bytes[..length], Kind::Enclosed).ok_or("what came encloses nothing")?;
-                let enclosed: [OwnedFd; 2] =
-                    descriptors.try_into().map_err(|_| "not two descriptors came, or no number was left")?;
+                let enclosed = Descriptors::new(descriptors)
+                    .exactly()
+                    .map_err(|_| "not two descriptors came, or no number was left")?;
                 Ok(Progress::Here(Box::new(enclosed)))
             }
         }

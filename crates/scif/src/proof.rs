@@ -15,23 +15,23 @@
 
 use std::sync::OnceLock;
 
+use nonic_message::{Protocol, kinds, parts};
 use nonic_sys::{Credentials, effective_user};
 use nonic_trust::{Answer, Challenge, Peer, Question, TrustedUsers, answer};
 
 use crate::PortId;
 
 /// First bytes of every word; those of version 1 sent their memory at once.
-const MAGIC: u64 = 0x6e6f_6e69_6353_5252;
+const PROTOCOL: Protocol = Protocol::new(*b"RRScinon", "SCIF");
 
 /// Which word it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
 pub(crate) enum Kind {
-    Request = 1,
-    Question = 2,
-    Reply = 3,
-    Answer = 4,
-    Enclosed = 5,
+    Request,
+    Question,
+    Reply,
+    Answer,
+    Enclosed,
 }
 
 /// One of them. What a kind does not need is zero.
@@ -56,35 +56,19 @@ impl Word {
         }
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; Self::LENGTH] {
-        let mut bytes = [0; Self::LENGTH];
-        bytes[..8].copy_from_slice(&MAGIC.to_ne_bytes());
-        bytes[8..12].copy_from_slice(&(self.kind as u32).to_ne_bytes());
-        bytes[12..14].copy_from_slice(&self.target.node.to_ne_bytes());
-        bytes[14..16].copy_from_slice(&self.target.port.to_ne_bytes());
-        bytes[16..24].copy_from_slice(&self.question.address.to_ne_bytes());
-        bytes[24..28].copy_from_slice(&self.question.descriptor.to_ne_bytes());
-        bytes[28..].copy_from_slice(&self.answer.0);
-        bytes
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        PROTOCOL.emit(&self)
     }
 
     /// `None` if the bytes are no such word.
     pub(crate) fn from_bytes(bytes: &[u8], expected: Kind) -> Option<Self> {
-        let bytes: &[u8; Self::LENGTH] = bytes.try_into().ok()?;
-        let u16_at = |at: usize| Some(u16::from_ne_bytes(bytes[at..at + 2].try_into().ok()?));
-        let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes[at..at + 4].try_into().ok()?));
-        let u64_at = |at: usize| Some(u64::from_ne_bytes(bytes[at..at + 8].try_into().ok()?));
-        if u64_at(0)? != MAGIC || u32_at(8)? != expected as u32 {
-            return None;
-        }
-        Some(Self {
-            kind: expected,
-            target: PortId { node: u16_at(12)?, port: u16_at(14)? },
-            question: Question { address: u64_at(16)?, descriptor: u32_at(24)? },
-            answer: Answer(bytes[28..].try_into().ok()?),
-        })
+        PROTOCOL.parse(bytes).ok().filter(|word: &Self| word.kind == expected)
     }
 }
+
+kinds!(Kind { 1 => Request, 2 => Question, 3 => Reply, 4 => Answer, 5 => Enclosed });
+parts!(PortId { node, port });
+parts!(Word { kind, target, question, answer });
 
 /// What one side wants to know of the other.
 #[derive(Debug)]
@@ -157,5 +141,17 @@ mod tests {
         assert_eq!(Word::from_bytes(&bytes, Kind::Request), None);
         assert_eq!(Word::from_bytes(&bytes[1..], Kind::Reply), None);
         assert_eq!(Word::from_bytes(&[0; Word::LENGTH], Kind::Reply), None);
+    }
+
+    #[test]
+    fn the_bytes_of_a_word_are_these() {
+        let word = Word {
+            kind: Kind::Reply,
+            target: PortId { node: 1, port: 0x802 },
+            question: Question { address: 3 << 40, descriptor: 7 },
+            answer: Answer([9; 16]),
+        };
+        let told = [&b"RRScinon\x03\0\0\0\x01\0\x02\x08\0\0\0\0\0\x03\0\0\x07\0\0\0"[..], &[9; 16]];
+        assert_eq!(word.to_bytes()[..], told.concat());
     }
 }

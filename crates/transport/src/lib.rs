@@ -33,7 +33,7 @@ pub use change::{CHANGES, Change, NoChange};
 pub use changing::{Asked, CHANGING_MESSAGE_MAX, connect_to_change, listen_for_changes};
 pub use channel::{BeginsRest, Stalled};
 pub use codec::{FRAGMENT, ShortSend};
-pub use control::{ControlMessage, Introduction, Malformed, ProcessToken, Shown};
+pub use control::{ControlMessage, Introduction, ProcessToken, Shown};
 pub use counters::{Counter, Counters, PairCounters, read_segment_counters};
 pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
 pub use faults::{parse_faults, read_faults};

@@ -15,6 +15,8 @@ use crate::peer::Peer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer(pub [u8; 16]);
 
+nonic_message::parts!(Answer(bytes));
+
 /// How the secret was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {

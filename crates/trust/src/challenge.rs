@@ -28,6 +28,8 @@ pub struct Question {
     pub descriptor: u32,
 }
 
+nonic_message::parts!(Question { address, descriptor });
+
 impl Challenge {
     /// A new one for `peer`.
     pub fn new(peer: Credentials) -> Self {

@@ -2,10 +2,10 @@
 
 use std::io;
 
+use nonic_message::Descriptors;
 use nonic_sys::EventFd;
 
 use crate::calls::{CallNumber, PeerCalls};
-use crate::control::ShownDescriptors;
 use crate::ring::Sleeper;
 
 /// The bells of a trusted peer.
@@ -19,10 +19,7 @@ pub(crate) struct PeerBells {
 
 impl PeerBells {
     /// From what the peer shows, and the number under which it wants to be called, if it does.
-    pub(crate) fn from_peer(
-        descriptors: &mut ShownDescriptors,
-        call: Option<CallNumber>,
-    ) -> io::Result<Self> {
+    pub(crate) fn from_peer(descriptors: &mut Descriptors, call: Option<CallNumber>) -> io::Result<Self> {
         let agent = EventFd::from_peer(descriptors.take()?);
         let waiter = EventFd::from_peer(descriptors.take()?);
         let calls = call.map(|number| PeerCalls::from_peer(descriptors.take()?, number)).transpose()?;

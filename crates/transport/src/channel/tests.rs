@@ -1,12 +1,12 @@
 use std::cell::Cell;
 
 use nonic_memory::AdoptionPolicy;
+use nonic_message::Descriptors;
 use nonic_protocol::{BaseHeader, Psn, QpNumber};
 use nonic_sys::{AsFd, EventFd};
 use nonic_trust::TrustedUsers;
 
 use super::*;
-use crate::control::ShownDescriptors;
 use crate::layout::LINK_LENGTH;
 use crate::ring::Sleeper;
 use crate::tier::Tier;
@@ -29,7 +29,7 @@ fn show(other: &Channel, channel: &Channel) {
     let (party, call) = (&other.party, other.call_number());
     let descriptors = [party.doorbell.as_fd(), party.waiter_bell.as_fd(), party.calls.as_fd()];
     let descriptors = descriptors.map(|descriptor| descriptor.try_clone_to_owned().unwrap());
-    let mut descriptors = ShownDescriptors::new(descriptors.into());
+    let mut descriptors = Descriptors::new(descriptors.into());
     channel.take_bells(PeerBells::from_peer(&mut descriptors, call).unwrap()).unwrap();
 }
 

@@ -3,11 +3,12 @@
 
 use std::io;
 
+use nonic_message::Descriptors;
 use nonic_sys::OwnedFd;
 
 use super::Link;
 use crate::channel::PeerBells;
-use crate::control::{ControlMessage, Shown, ShownDescriptors};
+use crate::control::{ControlMessage, Shown};
 
 impl Link {
     /// Shows a trusted peer this process's memory. The link is among the engine's: whoever takes memory back after this finds
@@ -28,7 +29,7 @@ impl Link {
             tracing::debug!(pid, "a stranger shows its memory; it is not looked at");
             return Ok(());
         }
-        let mut descriptors = ShownDescriptors::new(descriptors);
+        let mut descriptors = Descriptors::new(descriptors);
         self.channel.take_bells(PeerBells::from_peer(&mut descriptors, shown.call)?)?;
         if !shown.keys {
             return Ok(());

@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
+use nonic_message::Descriptors;
 use nonic_sys::{Mark, PeerMemory, Protection, SharedMapping, SharedMemory};
 
 use super::Reach;
 use crate::apertures::Apertures;
-use crate::control::{Shown, ShownDescriptors};
+use crate::control::Shown;
 use crate::link_record::{LinkRecord, Probe};
 use crate::segment::SegmentView;
 use crate::tier::Tier;
@@ -27,7 +28,7 @@ impl Reach {
     pub(crate) fn take_view(
         &self,
         shown: &Shown,
-        descriptors: &mut ShownDescriptors,
+        descriptors: &mut Descriptors,
         pid: i32,
         record: Option<Arc<LinkRecord>>,
     ) -> io::Result<Probe> {

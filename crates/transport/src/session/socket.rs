@@ -44,7 +44,7 @@ impl Session {
             };
             let handled = match ControlMessage::parse(&bytes[..length]) {
                 Ok(message) => handle(message, descriptors),
-                Err(malformed) => Err(io::Error::new(io::ErrorKind::InvalidData, malformed)),
+                Err(malformed) => Err(malformed.into()),
             };
             if let Err(error) = handled {
                 let pid = self.credentials.pid;
