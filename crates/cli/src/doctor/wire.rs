@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use nonic_roce::PORT;
+
 use super::report::Line;
 
 const NAME: &str = "UDP port 4791";
-/// The destination port of RoCEv2 (InfiniBand specification, annex A17).
-const PORT: u16 = 4791;
 
 /// A socket that has the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
