@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use nonic_protocol::Psn;
-use nonic_roce::{Base, Body, Datagram, HostAddress, MANAGEMENT, MANAGEMENT_Q_KEY, Packet};
+use nonic_roce::{HostAddress, ManagementDatagram};
 use nonic_wire::{MANAGERS_MAX, Pushed, Route, Station, Wire};
 
 use crate::context::Context;
@@ -77,8 +77,7 @@ impl ManagementPort {
     ) -> Result<bool, ManagementError> {
         let (wire, station) = self.station(index)?;
         let route = Route { to: HostAddress::of_gid(to), traffic_class, hop_limit };
-        let datagram = Datagram { q_key: MANAGEMENT_Q_KEY, source: MANAGEMENT, immediate: None };
-        let packet = Packet { base: Base::new(MANAGEMENT, Psn(0)), body: Body::Datagram(datagram) };
+        let packet = ManagementDatagram::packet(Psn(0));
         let mut outgoing = wire.outgoing();
         let pushed = outgoing.push(&station, &route, &packet, bytes.len() as u32, |place| {
             place.copy_from_slice(bytes);
