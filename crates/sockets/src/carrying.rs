@@ -22,7 +22,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Numbers that children do not get. Whoever makes one holds this from before it is there.
+/// Numbers that children do not get. Whoever makes one holds this from before it is there. `nonic_sys::forget_in_children` is for
+/// the device's own few descriptors: it has room for so many and no more, leaves each number taken in the child, and a fork
+/// between the making of one and its entry passes it by. A server has as many connections as it likes, forks while others are
+/// made, and its children count their numbers.
 pub(crate) struct Kept(MutexGuard<'static, Option<HashSet<RawFd>>>);
 
 impl Kept {
