@@ -9,6 +9,26 @@
 //! All that is left to chance goes through [`Chance`], which writes down what it chose. So a run that fails is repeated from its
 //! seed to the same step, and then made shorter ([`shrink()`]) by leaving choices out.
 //!
+//! | what happens | where |
+//! |---|---|
+//! | peers are stopped and go on, are killed, leave, come back; time passes; what there is to do waits while others go on | `world` |
+//! | rings fill, and have room again; a fragment never comes | `carrier`, `pair` |
+//! | datagrams are lost, doubled, late, changed, all of a direction for a while | `wire/medium`, `managers/medium` |
+//! | a host is killed and comes back with nothing in its memory | [`managers`] |
+//! | a peer takes its key back and gives it again, between any two fragments | `world`, `node` |
+//!
+//! | what must hold | where it is looked at |
+//! |---|---|
+//! | each request ends once, in order, with a status that has a cause | `ledger`, `wire/end` |
+//! | bytes are those that were sent, without a gap; of what is written none stands behind its end | `around/surroundings`, `wire/host` |
+//! | receives are used in order | `node`, `wire/end` |
+//! | whatever is told of a connection has a cause on the other side, once | `managers/told`, `managers/attempts` |
+//! | nothing waits for ever | `ending`, and `settle` of [`wire`] and [`managers`] |
+//!
+//! Whether the device's own gate keeps to what was granted, and whether nothing lands after revocation, is not asked here, where there
+//! is no gate: `testing/conformance` and the model checker of `crates/memory` do. That the checks notice mistakes is shown by the
+//! files RC and CM of `testing/mutations`.
+//!
 //! Queue pairs of RoCEv2 have a wire of their own ([`wire`]), and so have connection managers ([`managers`]).
 //!
 //! What drives the queue pairs is the protocol's crate, as in the device; what they find around them (`around`) is this crate's own,
