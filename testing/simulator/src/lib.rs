@@ -20,8 +20,9 @@
 //! | what must hold | where it is looked at |
 //! |---|---|
 //! | each request ends once, in order, with a status that has a cause | `ledger`, `wire/end` |
-//! | bytes are those that were sent, without a gap; of what is written none stands behind its end | `around/surroundings`, `wire/host` |
-//! | receives are used in order | `node`, `wire/end` |
+//! | bytes are those that were sent | `around/surroundings`, `wire/end` |
+//! | nothing of a write is placed behind its end | `wire/host` |
+//! | receives are used in order | `node` |
 //! | whatever is told of a connection has a cause on the other side, once | `managers/told`, `managers/attempts` |
 //! | nothing waits for ever | `ending`, and `settle` of [`wire`] and [`managers`] |
 //!
