@@ -65,8 +65,7 @@ impl Standing {
     /// Whether this process still has it: a child has to have its own lock, a program may have closed this one, and whoever was
     /// left alone with the lock may have taken the tree away.
     pub(crate) fn is_there(&self) -> bool {
-        self.process == std::process::id()
-            && self.path.to_str().is_some_and(|path| is_still_at(self.lock.as_fd(), path))
+        self.process == std::process::id() && stands_at(&self.lock, &self.path)
     }
 
     /// Takes a tree away that this process has no more, unless it is the one that it has now, or somebody else has it.
@@ -168,21 +167,22 @@ fn open_folder(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path)
 }
 
+/// Whether the folder is what stands there. One that has been taken away can be locked by anybody, while another tree is put up in
+/// its place: who has locked a folder looks.
+fn stands_at(folder: &File, path: &Path) -> bool {
+    path.to_str().is_some_and(|path| is_still_at(folder.as_fd(), path))
+}
+
 /// Opens a tree and shares its lock; `None` if whoever has it alone is taking it away.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let folder = out_of_the_way(open_folder(path)?);
-    if flock(&folder, FlockOperation::NonBlockingLockShared).is_err() {
-        return Ok(None);
-    }
-    let there = path.to_str().is_some_and(|path| is_still_at(folder.as_fd(), path));
-    Ok(there.then_some(folder))
+    let shared = flock(&folder, FlockOperation::NonBlockingLockShared).is_ok();
+    Ok((shared && stands_at(&folder, path)).then_some(folder))
 }
 
-/// Locks a tree against all others; `false` if somebody has it, or if it is no more what stands there: a folder that has been taken
-/// away can be locked by anybody, while another tree is put up in its place.
+/// Locks a tree against all others; `false` if somebody has it, or it is gone.
 fn lock_alone(folder: &File, path: &Path) -> bool {
-    flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok()
-        && path.to_str().is_some_and(|path| is_still_at(folder.as_fd(), path))
+    flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok() && stands_at(folder, path)
 }
 
 /// The same folder under a number that programs do not count on, where there is one.
@@ -245,11 +245,12 @@ fn set_folder_modes(folder: &Path, mode: u32) -> io::Result<()> {
 /// Takes away the trees that nobody has, but for the one of this name, which is about to be used.
 fn sweep(home: &Path, kept: &str) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        let path = entry.path();
         if entry.file_name() != kept
-            && let Ok(folder) = open_folder(&entry.path())
-            && lock_alone(&folder, &entry.path())
+            && let Ok(folder) = open_folder(&path)
+            && lock_alone(&folder, &path)
         {
-            remove(&entry.path());
+            remove(&path);
         }
     }
 }
