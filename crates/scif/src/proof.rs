@@ -128,16 +128,17 @@ fn trusted_users() -> &'static TrustedUsers {
 mod tests {
     use super::*;
 
+    const WORD: Word = Word {
+        kind: Kind::Reply,
+        target: PortId { node: 1, port: 0x802 },
+        question: Question { address: 3 << 40, descriptor: 7 },
+        answer: Answer([9; 16]),
+    };
+
     #[test]
     fn a_word_is_read_as_it_was_written_and_nothing_else_is_one() {
-        let word = Word {
-            kind: Kind::Reply,
-            target: PortId { node: 1, port: 2050 },
-            question: Question { address: 3 << 40, descriptor: 7 },
-            answer: Answer([9; 16]),
-        };
-        let bytes = word.to_bytes();
-        assert_eq!(Word::from_bytes(&bytes, Kind::Reply), Some(word));
+        let bytes = WORD.to_bytes();
+        assert_eq!(Word::from_bytes(&bytes, Kind::Reply), Some(WORD));
         assert_eq!(Word::from_bytes(&bytes, Kind::Request), None);
         assert_eq!(Word::from_bytes(&bytes[1..], Kind::Reply), None);
         assert_eq!(Word::from_bytes(&[0; Word::LENGTH], Kind::Reply), None);
@@ -145,13 +146,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_word_are_these() {
-        let word = Word {
-            kind: Kind::Reply,
-            target: PortId { node: 1, port: 0x802 },
-            question: Question { address: 3 << 40, descriptor: 7 },
-            answer: Answer([9; 16]),
-        };
         let told = [&b"RRScinon\x03\0\0\0\x01\0\x02\x08\0\0\0\0\0\x03\0\0\x07\0\0\0"[..], &[9; 16]];
-        assert_eq!(word.to_bytes()[..], told.concat());
+        assert_eq!(WORD.to_bytes()[..], told.concat());
     }
 }
