@@ -208,6 +208,10 @@ fn becomes_another() -> Verdict {
         &script(&place, &[], &format!("{into} {python} -c \"{look}\""))?,
         &[&format!("{here} {here} ['0'] 4: ACTIVE")],
     )?;
+    // Memory of the length that was asked for, whatever the path takes of it.
+    let room = "import ctypes as c; l = c.CDLL(None); f = l.getcwd; f.restype, f.argtypes = c.c_void_p, [c.c_void_p, c.c_size_t]; \
+                u = l.malloc_usable_size; u.argtypes = [c.c_void_p]; p = f(None, 9000); print(u(p) >= 9000, c.string_at(p))";
+    says(&script(&place, &[], &format!("{into} {python} -c \"{room}\""))?, &[&format!("True b'{here}'")])?;
     says(
         &script(&place, &[], &format!("{into} /bin/bash -c 'cd ../gids && cat 0 && pwd -P'"))?,
         &["ports/1/gids\n"],

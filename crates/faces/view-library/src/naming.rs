@@ -116,11 +116,11 @@ fn check(fits: bool) {
     }
 }
 
-/// Hands a path out as `realpath(3)` does: into the program's buffer, or into memory that it frees.
-unsafe fn hand_out(text: &[u8], out: *mut c_char) -> *mut c_char {
+/// Hands a path out as `realpath(3)` does: into the program's buffer, or into memory of `least` bytes and more that it frees.
+unsafe fn hand_out(text: &[u8], out: *mut c_char, least: usize) -> *mut c_char {
     let to = if out.is_null() {
         // SAFETY: asks for memory.
-        unsafe { libc::malloc(text.len() + 1) }.cast::<c_char>()
+        unsafe { libc::malloc(least.max(text.len() + 1)) }.cast::<c_char>()
     } else {
         out
     };
@@ -128,7 +128,7 @@ unsafe fn hand_out(text: &[u8], out: *mut c_char) -> *mut c_char {
         set_errno(libc::ENOMEM);
         return to;
     }
-    // SAFETY: the program's buffer has PATH_MAX bytes, which no path here exceeds; the memory was asked for.
+    // SAFETY: the program's buffer has room for the path, as each caller has seen to; the memory was asked for.
     unsafe {
         ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), text.len());
         to.add(text.len()).write(0);
@@ -138,17 +138,17 @@ unsafe fn hand_out(text: &[u8], out: *mut c_char) -> *mut c_char {
 
 unsafe fn resolve_place(place: &Place, out: *mut c_char) -> *mut c_char {
     if place.node.is_some() && place.exists() {
-        // SAFETY: the caller's buffer.
-        return unsafe { hand_out(place.public().bytes(), out) };
+        // SAFETY: the caller's buffer has PATH_MAX bytes, which no path here exceeds.
+        return unsafe { hand_out(place.public().bytes(), out, 0) };
     }
     let mut found = Buffer::new();
-    // SAFETY: a path that ends, and a buffer of PATH_MAX bytes.
+    // SAFETY: a path that ends, and two buffers of PATH_MAX bytes.
     unsafe {
         if real::realpath(place.path(), found.room().as_mut_ptr().cast()).is_null() {
             return ptr::null_mut();
         }
         let text = CStr::from_ptr(found.as_ptr()).to_bytes();
-        hand_out(path::public(text).unwrap_or(text), out)
+        hand_out(path::public(text).unwrap_or(text), out, 0)
     }
 }
 
@@ -209,8 +209,8 @@ unsafe fn getcwd_without_tree(out: *mut c_char, room: usize) -> *mut c_char {
         set_errno(libc::ERANGE);
         return ptr::null_mut();
     }
-    // SAFETY: the caller's buffer has room for it.
-    unsafe { hand_out(text, out) }
+    // SAFETY: the caller's buffer has room for it. Memory that is asked for is as long as the program says, for it may go on writing.
+    unsafe { hand_out(text, out, room) }
 }
 
 /// `getcwd(3)`.
