@@ -35,7 +35,10 @@ pub(crate) const LINKS: u64 = 2 << 32;
 const NEWCOMERS: u64 = 3 << 32;
 
 /// While a program polls, the agent looks this often whether it still does: messages wait at most twice this long for a
-/// program that stopped polling.
+/// program that stopped polling. Each look takes the processor from a program that has but one.
+const POLLED_TICK: Duration = Duration::from_millis(1);
+/// When the agent found work that another thread has in hand, or may not do yet, it looks again after this. It cannot wait
+/// to be woken: what woke it is still there, and would wake it until that thread, which may need its processor, is done.
 const TICK: Duration = Duration::from_micros(250);
 /// What the agent asks of the scheduler: to run soon, and briefly. The least there is.
 const SLICE_NS: u64 = 100_000;
@@ -143,7 +146,7 @@ impl Agent<'_> {
                     continue;
                 }
                 let left = self.polled_until.map(|until| until.saturating_duration_since(Instant::now()));
-                return until_timer(left.or(Some(TICK)));
+                return until_timer(left.or(Some(POLLED_TICK)));
             }
             let progress = self.engine.progress(usize::MAX);
             drop(at_work);
@@ -174,7 +177,7 @@ impl Agent<'_> {
             return true;
         }
         let polls = self.engine.program_polls();
-        self.polled_until = polls.then(|| now + TICK);
+        self.polled_until = polls.then(|| now + POLLED_TICK);
         polls
     }
 
