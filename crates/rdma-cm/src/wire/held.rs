@@ -110,7 +110,7 @@ impl WireConnection {
         let _ = self.call(|manager, now, id| {
             // Of one that was accepted the peer has not said yet that it knows.
             let _ = manager.communication_established(id);
-            manager.disconnect(now, id)
+            manager.disconnect(now, id, &[])
         });
     }
 

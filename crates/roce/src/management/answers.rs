@@ -126,6 +126,8 @@ impl ConnectReply {
 pub struct Reason(pub u16);
 
 impl Reason {
+    /// There is no room for it.
+    pub const NO_RESOURCES: Self = Self(3);
     /// The other end waited in vain.
     pub const TIMEOUT: Self = Self(4);
     /// No communication has this number.

@@ -109,6 +109,11 @@ impl PortSpace {
     pub const fn is_port(service_id: u64) -> bool {
         service_id >> 24 == 1
     }
+
+    /// The space whose port a service is; `None` if it is none, or of a space that is not here.
+    pub fn of_service(service_id: u64) -> Option<Self> {
+        [Self::Tcp, Self::Udp, Self::Ib].into_iter().find(|space| service_id >> 16 == *space as u64)
+    }
 }
 
 /// What stands in front of a program's private data in a request: who asks whom (annex A11, A11.3).

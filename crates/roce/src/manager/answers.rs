@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use nonic_protocol::Moment;
 
 use super::communication::{PairKey, RemoteKey, State};
+use super::ending::ended;
 use super::event::{Disconnection, Ends, Event};
 use super::settings::{peers_thinking, time};
 use super::{ConnectionManager, rejection};
@@ -129,7 +130,7 @@ impl<T: Moment> ConnectionManager<T> {
                 self.enter_time_wait(now, number);
             }
             DisconnectSent => {
-                self.tell(number, Event::Disconnected { id, how: Disconnection::Agreed });
+                self.tell(number, ended(id, Disconnection::Agreed));
                 self.enter_time_wait(now, number);
             }
             _ => (),

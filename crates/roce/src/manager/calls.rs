@@ -175,12 +175,14 @@ impl<T: Moment> ConnectionManager<T> {
     }
 
     /// Ends a connection, or agrees to its end: `Disconnected`, which has been told in that case, then `TimeWaitOver`. Without effect
-    /// if it has ended. Errors: `Unknown`, `State` if it was not established.
-    pub fn disconnect(&mut self, now: T, id: CommunicationId) -> Result<(), CallError> {
+    /// if it has ended. Private data are 220 bytes at most; who agrees says none. Errors: `Unknown`, `State` if it was not
+    /// established, `PrivateData`.
+    pub fn disconnect(&mut self, now: T, id: CommunicationId, data: &[u8]) -> Result<(), CallError> {
         use State::{DisconnectReceived, DisconnectSent, Established, TimeWait};
+        let private_data = private_data(None, data)?;
         let found = self.in_states(id, &[Established, DisconnectSent, DisconnectReceived, TimeWait])?;
         match found.state {
-            Established => self.ask_to_end(now, id.number),
+            Established => self.ask_to_end(now, id.number, private_data),
             DisconnectReceived => self.agree_to_end(now, id.number),
             _ => (),
         }
@@ -212,7 +214,7 @@ impl<T: Moment> ConnectionManager<T> {
             State::RequestReceived | State::ReplyReceived | State::ReplySent => {
                 self.refuse(now, number, Reason::CONSUMER, &[], [0; 148]);
             }
-            State::Established => self.ask_to_end(now, number),
+            State::Established => self.ask_to_end(now, number, [0; 220]),
             State::DisconnectReceived => self.agree_to_end(now, number),
             State::ServiceReceived => self.refuse_service(now, number),
             State::ServiceSent => self.table.remove(number),
@@ -248,9 +250,9 @@ impl<T: Moment> ConnectionManager<T> {
         }
     }
 
-    fn ask_to_end(&mut self, now: T, number: u32) {
+    fn ask_to_end(&mut self, now: T, number: u32, private_data: [u8; 220]) {
         let found = self.table.known(number);
-        let message = found.disconnect_request();
+        let message = found.disconnect_request(private_data);
         self.say(number, false, message);
         self.await_answer(now, number, State::DisconnectSent);
     }
@@ -264,7 +266,7 @@ impl<T: Moment> ConnectionManager<T> {
     /// Ends a connection whose peer has forgotten it (12.9.8.3.1).
     pub(super) fn end_stale(&mut self, now: T, number: u32) {
         if self.table.known(number).state == State::Established {
-            self.ask_to_end(now, number);
+            self.ask_to_end(now, number, [0; 220]);
         }
     }
 

@@ -1,17 +1,24 @@
 //! The end of connections (IBTA vol. 1, 12.9.8.4).
 
+use alloc::boxed::Box;
+
 use nonic_protocol::Moment;
 
 use super::ConnectionManager;
 use super::communication::{Communication, State};
-use super::event::{Disconnection, Ends, Event};
+use super::event::{CommunicationId, Disconnection, Ends, Event};
 use crate::management::{DisconnectRequest, Ids, Message, Notice};
 
 impl<T> Communication<T> {
-    pub(super) fn disconnect_request(&self) -> Message {
+    pub(super) fn disconnect_request(&self, private_data: [u8; 220]) -> Message {
         let (ids, remote_qp_number) = (self.ids(), self.remote_pair);
-        Message::DisconnectRequest(DisconnectRequest { ids, remote_qp_number, private_data: [0; 220] })
+        Message::DisconnectRequest(DisconnectRequest { ids, remote_qp_number, private_data })
     }
+}
+
+/// A connection has ended, and its peer has nothing to say to that.
+pub(super) fn ended(id: CommunicationId, how: Disconnection) -> Event {
+    Event::Disconnected { id, how, private_data: None }
 }
 
 impl<T: Moment> ConnectionManager<T> {
@@ -42,12 +49,13 @@ impl<T: Moment> ConnectionManager<T> {
             State::ReplySent | State::Established => {
                 found.peers_transaction_id = transaction_id;
                 self.table.enter(id.number, State::DisconnectReceived, None);
-                self.tell(id.number, Event::Disconnected { id, how: Disconnection::ByPeer });
+                let private_data = Some(Box::new(request.private_data));
+                self.tell(id.number, Event::Disconnected { id, how: Disconnection::ByPeer, private_data });
             }
             // Both want it.
             State::DisconnectSent => {
                 self.send(ends, transaction_id, reply);
-                self.tell(id.number, Event::Disconnected { id, how: Disconnection::Agreed });
+                self.tell(id.number, ended(id, Disconnection::Agreed));
                 self.enter_time_wait(now, id.number);
             }
             State::TimeWait | State::Rejected => self.send(ends, transaction_id, reply),
@@ -60,7 +68,7 @@ impl<T: Moment> ConnectionManager<T> {
         let Some(found) = self.find(ends, reply.ids) else { return };
         let id = found.id;
         if found.state == State::DisconnectSent {
-            self.tell(id.number, Event::Disconnected { id, how: Disconnection::Agreed });
+            self.tell(id.number, ended(id, Disconnection::Agreed));
             self.enter_time_wait(now, id.number);
         }
     }

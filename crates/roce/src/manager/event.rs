@@ -194,6 +194,8 @@ pub enum Event {
         id: CommunicationId,
         /// How.
         how: Disconnection,
+        /// What the peer said when it asked for it, if it did.
+        private_data: Option<Box<[u8; 220]>>,
     },
     /// No late packet will come any more, so the queue pair's number may be used again. The communication is over.
     TimeWaitOver {

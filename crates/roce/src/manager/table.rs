@@ -102,6 +102,11 @@ impl<T: Moment> Table<T> {
         if let Some(key) = found.remote_key.take() {
             self.by_remote.remove(&key);
         }
+        self.forget_pair(number);
+    }
+
+    fn forget_pair(&mut self, number: u32) {
+        let Some(found) = self.by_number.get_mut(&number) else { return };
         if let Some(key) = found.pair_key.take() {
             self.by_pair.remove(&key);
         }
@@ -123,6 +128,10 @@ impl<T: Moment> Table<T> {
         if found.is_half_open && !is_half {
             found.is_half_open = false;
             self.half_open.give_back(found.ends.remote);
+        }
+        // A queue pair that was refused is not connected: it may ask again at once.
+        if state == State::Rejected {
+            self.forget_pair(number);
         }
     }
 

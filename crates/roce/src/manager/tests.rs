@@ -101,10 +101,10 @@ fn who_asks_says_what_a_kernel_said() {
     host.says("CM RTU");
     host.hears("CM REP");
     host.says("CM RTU");
-    host.manager.disconnect(NOW, id).expect("there is a connection");
+    host.manager.disconnect(NOW, id, &[]).expect("there is a connection");
     host.says("CM DREQ");
     host.hears("CM DREP");
-    assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::Agreed });
+    assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::Agreed, private_data: None });
     // 2^(19 - 8) ms.
     let over = NOW + Duration::from_millis(2048);
     assert_eq!(host.manager.poll_timeout(), Some(over));
@@ -129,8 +129,11 @@ fn who_is_asked_says_what_a_kernel_said() {
     host.hears("CM RTU");
     assert_eq!(host.event(), Event::Established { id });
     host.hears("CM DREQ");
-    assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::ByPeer });
-    host.manager.disconnect(NOW, id).expect("there was a connection");
+    assert_eq!(
+        host.event(),
+        Event::Disconnected { id, how: Disconnection::ByPeer, private_data: Some(Box::new([0; 220])) }
+    );
+    host.manager.disconnect(NOW, id, &[]).expect("there was a connection");
     host.says("CM DREP");
     host.hears("CM DREQ");
     host.says("CM DREP");

@@ -3,6 +3,7 @@
 use nonic_protocol::Moment;
 
 use super::communication::State;
+use super::ending::ended;
 use super::event::{Disconnection, Event};
 use super::{ConnectionManager, rejection};
 use crate::management::{Answered, Message, Reason};
@@ -42,7 +43,7 @@ impl<T: Moment> ConnectionManager<T> {
             }
             State::ServiceSent => self.end(number, Event::Unreachable { id }),
             State::DisconnectSent => {
-                self.tell(number, Event::Disconnected { id, how: Disconnection::Unanswered });
+                self.tell(number, ended(id, Disconnection::Unanswered));
                 self.enter_time_wait(now, number);
             }
             State::TimeWait => self.end(number, Event::TimeWaitOver { id }),

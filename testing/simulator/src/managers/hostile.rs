@@ -93,7 +93,7 @@ fn call(
         2 => manager.establish(id, &[2]),
         3 => manager.communication_established(id),
         4 => manager.reject(now, id, Reason::CONSUMER, &[], &[]),
-        5 => manager.disconnect(now, id),
+        5 => manager.disconnect(now, id, &[]),
         6 => manager.release(now, id),
         _ => manager.answer_service(now, id, there, &[]),
     };

@@ -192,12 +192,12 @@ impl Program {
             }
             Phase::Connected => {
                 deeds.wanted_end = true;
-                self.manager.disconnect(now, id).expect("there is a connection");
+                self.manager.disconnect(now, id, &[]).expect("there is a connection");
                 self.enter(id, Phase::Ending);
             }
             Phase::EndedByPeer => {
                 deeds.wanted_end = true;
-                self.manager.disconnect(now, id).expect("there was a connection");
+                self.manager.disconnect(now, id, &[]).expect("there was a connection");
                 self.enter(id, Phase::TimeWait);
             }
             _ => (),

@@ -47,13 +47,13 @@ impl Program {
                 attempts.of(token).deeds[me].is_gone = true;
                 self.forget(now, id);
             }
-            Event::Disconnected { id, how: Disconnection::ByPeer } => {
+            Event::Disconnected { id, how: Disconnection::ByPeer, .. } => {
                 let token = self.expect(id, &[Phase::Connected, Phase::Accepted]);
                 let wanted = attempts.of(token).deeds[other].wanted_end || attempts.kills > 0;
                 assert!(wanted, "ended for no reason");
                 self.enter(id, Phase::EndedByPeer);
             }
-            Event::Disconnected { id, how } => {
+            Event::Disconnected { id, how, .. } => {
                 // Of what the other side has left it may ask again with the same queue pair.
                 let token = self.expect(id, &[Phase::Ending, Phase::Connected]);
                 let is_left = attempts.of(token).deeds[other].is_gone || attempts.kills > 0;

@@ -78,10 +78,14 @@ fn two_hosts_or_one_connect_and_part_in_both_families() {
         assert_eq!((replied, reply.qp_number, reply.private_data), (id, QpNumber(0x1b), [8; 196]));
         wire.of(asker).establish(id, &[]).expect("there is a reply");
         assert_eq!(wire.event(asked), Event::Established { id: other });
-        wire.of(asked).disconnect(now, other).expect("there is a connection");
-        assert_eq!(wire.event(asker), Event::Disconnected { id, how: Disconnection::ByPeer });
-        wire.of(asker).disconnect(now, id).expect("there was a connection");
-        assert_eq!(wire.event(asked), Event::Disconnected { id: other, how: Disconnection::Agreed });
+        wire.of(asked).disconnect(now, other, &[]).expect("there is a connection");
+        assert_eq!(
+            wire.event(asker),
+            Event::Disconnected { id, how: Disconnection::ByPeer, private_data: Some(Box::new([0; 220])) }
+        );
+        wire.of(asker).disconnect(now, id, &[]).expect("there was a connection");
+        let agreed = Event::Disconnected { id: other, how: Disconnection::Agreed, private_data: None };
+        assert_eq!(wire.event(asked), agreed);
         for address in addresses {
             let manager = wire.of(*address);
             while let Some(next) = manager.poll_timeout() {

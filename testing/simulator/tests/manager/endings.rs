@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use nonic_roce::{Answered, CallError, CommunicationId, Event, Message, Reason, ServiceAnswer};
+use nonic_roce::{
+    Answered, CallError, CommunicationId, DisconnectRequest, Disconnection, Event, Message, Reason,
+    ServiceAnswer,
+};
 
 use crate::host::{
     Host, OUR_GUID, REQUEST_TIMEOUT, SERVICE, THEIRS, end, ends, notice, our_ids, question, reply, request,
@@ -12,7 +15,7 @@ use crate::host::{
 fn leaves(host: &mut Host, id: CommunicationId) {
     host.manager.release(host.now, id).expect("it is known");
     assert_eq!(host.manager.release(host.now, id), Err(CallError::Unknown));
-    assert_eq!(host.manager.disconnect(host.now, id), Err(CallError::Unknown));
+    assert_eq!(host.manager.disconnect(host.now, id, &[]), Err(CallError::Unknown));
 }
 
 #[track_caller]
@@ -121,4 +124,23 @@ fn what_is_over_for_its_program_is_not_known_by_its_old_name() {
     let again = host.manager.answer_service(host.now, id, ServiceAnswer::Refused(3), &[]);
     assert_eq!(again, Err(CallError::Unknown));
     assert!(matches!(host.says(), Message::ServiceReply(told) if told.status == 3));
+}
+
+#[test]
+fn what_is_said_with_the_end_of_a_connection_arrives_with_it_and_not_more_than_fits() {
+    let said: Vec<u8> = (1..=220).collect();
+    let mut host = Host::new();
+    let id = host.is_connected();
+    let too_much = CallError::PrivateData { length: 221, room: 220 };
+    assert_eq!(host.manager.disconnect(host.now, id, &[7; 221]), Err(too_much));
+    host.is_unmoved();
+    host.manager.disconnect(host.now, id, &said).expect("there is a connection");
+    let Message::DisconnectRequest(asked) = host.says() else { panic!("no end") };
+    assert_eq!(asked.private_data[..], said);
+
+    let mut host = Host::new();
+    let id = host.is_connected();
+    host.hears(Message::DisconnectRequest(DisconnectRequest { private_data: asked.private_data, ..end(id) }));
+    let private_data = Some(Box::new(asked.private_data));
+    assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::ByPeer, private_data });
 }

@@ -98,7 +98,7 @@ fn a_queue_pair_that_asks_again_has_lost_its_connection_which_ends() {
         assert!(matches!(host.says(), Message::Reject(told) if told.reason == Reason::STALE_CONNECTION));
         // It agrees; when no late packet can come any more, it may be connected.
         host.hears(Message::DisconnectReply(crate::host::notice(id)));
-        assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::Agreed });
+        assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::Agreed, private_data: None });
         host.hears(Message::ConnectRequest(again));
         assert!(matches!(host.says(), Message::Reject(told) if told.reason == Reason::STALE_CONNECTION));
         host.passes(Duration::from_millis(2048));
@@ -116,6 +116,19 @@ fn a_queue_pair_that_asks_while_it_is_asked_about_is_refused_and_the_first_reque
     assert!(matches!(host.says(), Message::Reject(told) if told.reason == Reason::STALE_CONNECTION));
     host.is_unmoved();
     host.manager.accept(host.now, id, &SIDE, &[]).expect("there is a request");
+}
+
+#[test]
+fn a_queue_pair_that_was_rejected_may_ask_again_at_once() {
+    let mut host = Host::new();
+    let id = host.is_asked();
+    host.manager.reject(host.now, id, Reason::CONSUMER, &[], &[]).expect("there is a request");
+    assert!(matches!(host.says(), Message::Reject(told) if told.reason == Reason::CONSUMER));
+    host.hears(Message::ConnectRequest(changed(|r| r.local_id = 99)));
+    assert!(matches!(host.event(), Event::Asked { id: other, .. } if other != id));
+    // What was rejected before is rejected still, if it comes again.
+    host.hears(Message::ConnectRequest(request()));
+    assert!(matches!(host.says(), Message::Reject(told) if told.reason == Reason::CONSUMER));
 }
 
 #[test]
@@ -137,7 +150,7 @@ fn a_request_of_a_connection_that_has_ended_is_stale() {
     let id = host.has_accepted();
     host.hears(Message::DisconnectRequest(end(id)));
     host.event();
-    host.manager.disconnect(host.now, id).expect("there was a connection");
+    host.manager.disconnect(host.now, id, &[]).expect("there was a connection");
     host.says();
     host.hears(Message::ConnectRequest(request()));
     assert!(matches!(host.says(), Message::Reject(told) if told.reason == Reason::STALE_CONNECTION));
@@ -209,7 +222,7 @@ fn what_the_peer_refuses_is_told_and_over() {
             assert_eq!(host.event(), Event::TimeWaitOver { id }, "case {index}");
         }
         assert!(host.manager.is_empty(), "case {index}");
-        assert_eq!(host.manager.disconnect(host.now, id), Err(CallError::Unknown));
+        assert_eq!(host.manager.disconnect(host.now, id, &[]), Err(CallError::Unknown));
     }
 }
 
@@ -268,12 +281,12 @@ fn a_call_that_cannot_be_is_refused_and_nothing_is_said() {
     assert_eq!(host.manager.reject(now, id, Reason::CONSUMER, &[0; 73], &[]), Err(CallError::Range));
     assert_eq!(host.manager.establish(id, &[]), Err(CallError::State));
     assert_eq!(host.manager.communication_established(id), Err(CallError::State));
-    assert_eq!(host.manager.disconnect(now, id), Err(CallError::State));
+    assert_eq!(host.manager.disconnect(now, id, &[]), Err(CallError::State));
     host.is_unmoved();
     host.manager.accept(now, id, &SIDE, &[0; 196]).expect("it fits");
     host.says();
     assert_eq!(host.manager.accept(now, id, &SIDE, &[]), Err(CallError::State));
     assert_eq!(host.manager.reject(now, id, Reason::CONSUMER, &[], &[]), Err(CallError::State));
-    assert_eq!((OUR_PAIR, host.manager.disconnect(now, id)), (SIDE.qp_number, Err(CallError::State)));
+    assert_eq!((OUR_PAIR, host.manager.disconnect(now, id, &[])), (SIDE.qp_number, Err(CallError::State)));
     host.is_unmoved();
 }

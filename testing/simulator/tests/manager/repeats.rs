@@ -70,7 +70,7 @@ fn the_end_is_asked_for_as_often_and_comes_all_the_same() {
         [(Host::is_connected, REQUEST_TIMEOUT, 512), (Host::has_accepted, REPLY_TIMEOUT, 2048)];
     for (connected, timeout, time_wait) in roles {
         let id = connected(&mut host);
-        host.manager.disconnect(host.now, id).expect("there is a connection");
+        host.manager.disconnect(host.now, id, &[]).expect("there is a connection");
         let first = host.says();
         let Message::DisconnectRequest(asked) = first else { panic!("no end") };
         assert_eq!((asked.ids, asked.remote_qp_number), (our_ids(id), THEIR_PAIR));
@@ -79,7 +79,10 @@ fn the_end_is_asked_for_as_often_and_comes_all_the_same() {
             assert_eq!(host.says(), first);
         }
         host.waits(timeout);
-        assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::Unanswered });
+        assert_eq!(
+            host.event(),
+            Event::Disconnected { id, how: Disconnection::Unanswered, private_data: None }
+        );
         host.is_unmoved();
         host.waits(Duration::from_millis(time_wait));
         assert_eq!(host.event(), Event::TimeWaitOver { id });
@@ -148,11 +151,14 @@ fn an_end_that_is_asked_for_again_is_agreed_to_again() {
     let mut host = Host::new();
     let id = host.has_accepted();
     host.hears(Message::DisconnectRequest(end(id)));
-    assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::ByPeer });
+    assert_eq!(
+        host.event(),
+        Event::Disconnected { id, how: Disconnection::ByPeer, private_data: Some(Box::new([0; 220])) }
+    );
     // The program has not said anything.
     host.hears(Message::DisconnectRequest(end(id)));
     host.is_unmoved();
-    host.manager.disconnect(host.now, id).expect("there was a connection");
+    host.manager.disconnect(host.now, id, &[]).expect("there was a connection");
     let first = host.says();
     assert!(matches!(first, Message::DisconnectReply(reply) if reply.ids == our_ids(id)));
     host.hears(Message::DisconnectRequest(end(id)));
@@ -170,11 +176,11 @@ fn an_end_that_is_asked_for_again_is_agreed_to_again() {
 fn two_that_want_the_end_at_once_have_it_at_once() {
     let mut host = Host::new();
     let id = host.is_connected();
-    host.manager.disconnect(host.now, id).expect("there is a connection");
+    host.manager.disconnect(host.now, id, &[]).expect("there is a connection");
     host.says();
     host.hears(Message::DisconnectRequest(end(id)));
     assert!(matches!(host.says(), Message::DisconnectReply(reply) if reply.ids == our_ids(id)));
-    assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::Agreed });
+    assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::Agreed, private_data: None });
     host.hears(Message::DisconnectReply(notice(id)));
     host.is_unmoved();
     host.waits(Duration::from_millis(512));
@@ -186,8 +192,11 @@ fn a_connection_whose_peer_was_not_heard_to_be_ready_can_be_ended_by_it() {
     let mut host = Host::new();
     let id = host.accepts();
     host.hears(Message::DisconnectRequest(end(id)));
-    assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::ByPeer });
-    host.manager.disconnect(host.now, id).expect("there was a connection");
+    assert_eq!(
+        host.event(),
+        Event::Disconnected { id, how: Disconnection::ByPeer, private_data: Some(Box::new([0; 220])) }
+    );
+    host.manager.disconnect(host.now, id, &[]).expect("there was a connection");
     assert!(matches!(host.says(), Message::DisconnectReply(reply) if reply.ids == our_ids(id)));
 }
 

@@ -11,7 +11,7 @@ type Reached = fn(&mut Host) -> CommunicationId;
 
 fn thinks(host: &mut Host) -> CommunicationId {
     let id = host.has_accepted();
-    host.manager.disconnect(host.now, id).expect("there is a connection");
+    host.manager.disconnect(host.now, id, &[]).expect("there is a connection");
     host.says();
     id
 }
