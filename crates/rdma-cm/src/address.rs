@@ -1,9 +1,10 @@
 //! Addresses of this host.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nonic_sys::{interface_addresses, is_own_address};
+use nonic_wire_connection::{route_from, wildcard_of};
 
 use crate::Error;
 
@@ -52,11 +53,7 @@ pub(crate) fn meant(destination: SocketAddr) -> SocketAddr {
 
 /// Asks the kernel whether there is a route; nothing is sent.
 pub(crate) fn check_route(destination: SocketAddr) -> Result<(), Error> {
-    let any: IpAddr = match destination {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    match route_from(any, destination) {
+    match route_from(wildcard_of(destination.ip()), destination) {
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) =>
         {
@@ -65,25 +62,6 @@ pub(crate) fn check_route(destination: SocketAddr) -> Result<(), Error> {
         // What else may fail says nothing of the route.
         _ => Ok(()),
     }
-}
-
-/// Asks the kernel from which address a destination is reached, if from that one, or from any; nothing is sent.
-pub(crate) fn route_from(from: IpAddr, destination: SocketAddr) -> io::Result<IpAddr> {
-    let scope = match destination {
-        SocketAddr::V6(six) if matches!(from, IpAddr::V6(own) if own.is_unicast_link_local()) => {
-            six.scope_id()
-        }
-        _ => 0,
-    };
-    let source = match from {
-        IpAddr::V4(_) => SocketAddr::new(from, 0),
-        IpAddr::V6(own) => SocketAddrV6::new(own, 0, 0, scope).into(),
-    };
-    let socket = UdpSocket::bind(source)?;
-    let mut to = destination;
-    to.set_port(destination.port().max(1));
-    socket.connect(to)?;
-    Ok(socket.local_addr()?.ip())
 }
 
 #[cfg(test)]

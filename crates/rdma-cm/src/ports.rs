@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nonic_connection::{Listener, Reservation, ServiceSink, listen_all};
 use nonic_sys::{PerProcess, may_bind_any_port, random_u64};
+use nonic_wire_connection::{name_of_ports, wildcard_of};
 
 use crate::address::own_addresses;
 use crate::{Error, PortSpace};
@@ -84,11 +85,7 @@ pub(crate) fn service_space(space: PortSpace, ip: IpAddr) -> String {
         PortSpace::Udp => "udp",
         PortSpace::InfiniBand => "ib",
     };
-    match ip {
-        IpAddr::V4(ip) if ip.is_unspecified() => format!("rdma-{space}.v4"),
-        IpAddr::V6(ip) if ip.is_unspecified() => format!("rdma-{space}.v6"),
-        ip => format!("rdma-{space}.{ip}"),
-    }
+    name_of_ports(space, ip)
 }
 
 /// The user who listens at an address of a space; `None` if nobody does now.
@@ -96,14 +93,6 @@ pub fn listening_user(space: PortSpace, address: SocketAddr) -> Option<u32> {
     let ip = address.ip();
     let user = |ip| nonic_connection::service_user(&service_space(space, ip), address.port().into());
     user(ip).or_else(|| user(wildcard_of(ip)))
-}
-
-/// The wildcard of an address's family.
-pub(crate) fn wildcard_of(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V4(_) => IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
-    }
 }
 
 impl Wanted {

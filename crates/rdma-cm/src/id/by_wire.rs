@@ -1,25 +1,20 @@
 //! Identifiers whose peer is on another host.
 
-use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nonic_connection::lend;
-use nonic_device::Context;
-use nonic_roce::{Disconnection, Ends, Event, Reason, ServiceAnswer};
+use nonic_roce::{Accepts, Disconnection, Event, Reason, Service, ServiceAnswer, Transport};
+use nonic_wire_connection::{
+    Follows, ListenAt, Question, Takes, Way, Wire, WireConnection, WireListener, index_of, number_of_host,
+};
 
 use super::connecting::{Link, NO_SUCH_SERVICE, SERVICE_REJECTS, TIMED_OUT, begins};
 use super::line::{Asker, Line};
 use super::listening::Asking;
-use super::resolving::{HOST_UNREACHABLE, NO_DEVICE, Nowhere};
 use super::{Core, device_context};
-use crate::address::route_from;
 use crate::facts::Facts;
-use crate::ports::wildcard_of;
-use crate::wire::{
-    Follows, Question, Takes, Way, Wire, WireConnection, WireListener, WireRoute, host_address, index_of,
-    is_of_host_only, of_question, of_reply, of_request, roce_space,
-};
+use crate::wire::{WireRoute, is_of_host_only, of_question, of_reply, of_request, refused, roce_space, side};
 use crate::{ConnectionParameters, Error, EventKind, Id, Parameters};
 
 /// The longest time to wait that a queue pair knows.
@@ -46,58 +41,37 @@ impl Takes for Taker {
 impl Id {
     /// The way to its peer, if that is on another host.
     pub fn wire_route(&self) -> Option<WireRoute> {
-        self.lock().way.as_ref().map(Way::route)
-    }
-
-    /// The way to an address of another host.
-    pub(super) fn find_way(
-        &self,
-        core: &Core,
-        context: &Arc<Context>,
-        given: Option<SocketAddr>,
-        destination: SocketAddr,
-    ) -> Result<Way, Nowhere> {
-        if roce_space(self.space()).is_none() || core.options.within_host {
-            return Err(Nowhere::because(HOST_UNREACHABLE, &"there are no such ports on other hosts"));
-        }
-        let from = given.map_or(wildcard_of(destination.ip()), |source| source.ip());
-        let found = route_from(from, destination);
-        let source = found.map_err(|error| Nowhere::because(HOST_UNREACHABLE, &error))?;
-        let (local, remote) = (host_address(source), host_address(destination.ip()));
-        let index = index_of(context, local);
-        let index = index.ok_or_else(|| {
-            Nowhere::because(NO_DEVICE, &format!("{source} is not in the device's GID table"))
-        })?;
-        let unreachable = |error| Nowhere::because(HOST_UNREACHABLE, &error);
-        let wire = Wire::get(context).map_err(unreachable)?;
-        let path_mtu = wire.path_mtu(index, remote).map_err(unreachable)?;
-        let path_mtu = path_mtu
-            .ok_or_else(|| Nowhere::because(HOST_UNREACHABLE, &"the way carries no packet of RoCEv2"))?;
-        Ok(Way {
-            index,
-            ends: Ends { local, remote },
-            path_mtu,
-            traffic_class: core.options.type_of_service,
-            ack_timeout: wire.ack_timeout(),
-        })
+        self.lock().way.as_ref().map(WireRoute::of)
     }
 
     /// Takes requests of other hosts, where they can come.
     pub(super) fn listen_by_wire(&self, core: &Core, port: u16) -> Result<Option<WireListener>, Error> {
-        let (Some(source), context) = (core.source, device_context()?) else { return Ok(None) };
+        let (Some(source), Some(space)) = (core.source, roce_space(self.space())) else { return Ok(None) };
         if is_of_host_only(source.ip()) || core.options.within_host {
             return Ok(None);
         }
-        let wire = match Wire::get(&context) {
+        let wire = match Wire::get() {
             Ok(wire) => wire,
             Err(error) => {
                 tracing::info!(%error, "other hosts find no listener here");
                 return Ok(None);
             }
         };
-        let both = source.ip().is_unspecified() && !core.options.one_family(source.ip());
+        let ip = source.ip();
+        let at = if ip.is_unspecified() {
+            let both = !core.options.one_family(ip);
+            ListenAt::Families { four: both || ip.is_ipv4(), six: both || ip.is_ipv6() }
+        } else {
+            ListenAt::Address(ip)
+        };
+        let accepts = if self.space().is_datagram() {
+            Accepts::Datagrams
+        } else {
+            Accepts::Connections(Transport::Reliable)
+        };
         let taker: Arc<dyn Takes> = Arc::new(Taker(Weak::clone(&self.this)));
-        wire.listen(self.space(), SocketAddr::new(source.ip(), port), both, &taker)
+        let listener = wire.listen(space.service_id(port), at, accepts, &taker);
+        listener.map(Some).map_err(|_| Error::AddressInUse(port))
     }
 
     pub(super) fn ask_by_wire(
@@ -107,22 +81,22 @@ impl Id {
         deadline: Instant,
         pause: Duration,
     ) -> Result<(), Error> {
-        let (Some(way), Some(context)) = (&mut core.way, &core.context) else {
-            return Err(Error::State(core.state));
-        };
+        let Some(way) = &mut core.way else { return Err(Error::State(core.state)) };
         // It may have been set since the address was resolved.
         way.traffic_class = core.options.type_of_service;
-        let wire = Wire::get(context).map_err(|error| Error::System(std::io::Error::other(error)))?;
-        let question = Question {
-            space: self.space(),
-            port,
-            source_port,
-            way,
-            own: &core.own,
-            packet: core.packet,
-            retry_count: core.retry_count,
+        let wire = Wire::get().map_err(|error| Error::System(std::io::Error::other(error)))?;
+        let space = roce_space(self.space()).ok_or(Error::NoDevice)?;
+        let service = Service::Port { space, port, source_port };
+        let follower = Arc::new(Follower(Weak::clone(&self.this)));
+        let data = &core.own.private_data;
+        let connection = if self.space().is_datagram() {
+            wire.resolve_service(way, service, data, follower)
+        } else {
+            let side = side(&core.own, core.packet);
+            let question = Question { service, way, retry_count: core.retry_count, side: &side, data };
+            wire.connect(&question, follower)
         };
-        let connection = wire.ask(&question, Arc::new(Follower(Weak::clone(&self.this))))?;
+        let connection = connection.map_err(refused)?;
         core.link = Link::Asking { connection: Line::Wire(connection), deadline, pause };
         Ok(())
     }
@@ -172,7 +146,7 @@ impl Id {
             let answer = ServiceAnswer::QueuePair { number: parameters.queue_pair, q_key };
             connection.answer(answer, &parameters.private_data)
         } else {
-            connection.accept(parameters, core.packet)
+            connection.accept(&side(parameters, core.packet), &parameters.private_data)
         };
         match done {
             // Who asks for datagrams has no connection: the answer is all.
@@ -180,7 +154,7 @@ impl Id {
             Ok(()) => core.link = Link::Accepted(Line::Wire(connection)),
             Err(error) => {
                 core.link = Link::Pending(Asker::Wire(connection));
-                return Err(error);
+                return Err(refused(error));
             }
         }
         Ok(())
@@ -190,7 +164,7 @@ impl Id {
         if self.space().is_datagram() {
             let _ = connection.answer(ServiceAnswer::Refused(SERVICE_REJECTS as u8), data);
         } else {
-            connection.reject(reason, data);
+            connection.reject(Reason(reason.into()), data);
         }
     }
 
@@ -288,18 +262,6 @@ impl Id {
                 }
                 self.fail(&mut core, EventKind::Unreachable, status.into(), data);
             }
-        }
-    }
-}
-
-/// Who counts as one where places are shared out: an address of IPv4, a network of IPv6.
-fn number_of_host(ends: Ends) -> u32 {
-    let gid = Ipv6Addr::from(ends.remote.gid());
-    match gid.to_ipv4_mapped() {
-        Some(four) => four.into(),
-        None => {
-            let network = (u128::from(gid) >> 64) as u64;
-            (network ^ network >> 32) as u32
         }
     }
 }

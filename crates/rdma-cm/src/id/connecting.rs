@@ -4,11 +4,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nonic_connection::{ConnectionSink, End, Refusal, Response, lend, run_after};
+use nonic_wire_connection::wildcard_of;
 
 use super::line::{Asker, Line};
 use super::{Core, State};
 use crate::facts::{Facts, RETRIES_MAX};
-use crate::ports::{service_space, wildcard_of};
+use crate::ports::service_space;
 use crate::{
     ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters, REJECT_CONSUMER,
     REJECT_INVALID_SERVICE,

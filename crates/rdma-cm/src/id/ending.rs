@@ -44,7 +44,7 @@ impl Id {
                 self.rest();
             }
             Link::Closed(Line::Wire(connection)) => {
-                connection.disconnect();
+                connection.disconnect(&[]);
                 core.link = Link::Resting(Line::Wire(connection));
             }
             // Not wanted any more, before it was ready.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nonic_device::{AddressVector, Context, QpNumber};
 use nonic_sys::random_u64;
+use nonic_wire_connection::Way;
 
 use super::State;
 use super::connecting::Link;
@@ -15,7 +16,6 @@ use super::options::Options;
 use crate::facts::Facts;
 use crate::ports::Binding;
 use crate::shown::Record;
-use crate::wire::Way;
 use crate::{ConnectionParameters, EventChannel, IdentifierFacts, PortSpace, Progress};
 
 /// What changes.

@@ -1,8 +1,10 @@
 //! What carries a connection: within this host its connection manager, to other hosts datagrams.
 
 use nonic_connection::{Connection, Request};
+use nonic_roce::Reason;
+use nonic_wire_connection::WireConnection;
 
-use crate::wire::WireConnection;
+use crate::wire::refused;
 use crate::{Error, REJECT_CONSUMER};
 
 /// The word by which a side ends a connection within the host. It is answered by the end of the manager's connection.
@@ -23,7 +25,7 @@ impl Line {
                 connection.confirm();
                 Ok(())
             }
-            Self::Wire(connection) => connection.establish(),
+            Self::Wire(connection) => connection.establish().map_err(refused),
         }
     }
 
@@ -31,7 +33,7 @@ impl Line {
     pub(super) fn reject(self, reason: u8, data: &[u8]) {
         match self {
             Self::Host(connection) => connection.reject(&[&[reason], data].concat()),
-            Self::Wire(connection) => connection.reject(reason, data),
+            Self::Wire(connection) => connection.reject(Reason(reason.into()), data),
         }
     }
 
@@ -46,7 +48,7 @@ impl Line {
     pub(super) fn say_end(&self) {
         match self {
             Self::Host(connection) => connection.say(END),
-            Self::Wire(connection) => connection.disconnect(),
+            Self::Wire(connection) => connection.disconnect(&[]),
         }
     }
 }

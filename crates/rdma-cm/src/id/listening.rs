@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 use nonic_connection::{Listener, Refusal, Request, ServiceSink, lend};
 use nonic_device::Context;
 use nonic_sys::{Budget, Share, Shares, own_user};
+use nonic_wire_connection::{Way, WireListener};
 
 use super::connecting::{Link, padded};
 use super::line::Asker;
 use super::{Core, State, device_context};
 use crate::channel::{Target, Waiting};
 use crate::facts::Facts;
-use crate::wire::{Way, WireListener};
 use crate::{ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters};
 
 /// Requests that wait to be got at most, and if the program says nothing sensible.

@@ -5,27 +5,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nonic_sys::{interface_addresses, is_own_address};
+use nonic_wire_connection::{NoWay, Wire, ip_address, wildcard_of};
 
 use super::{Core, device_context};
 use crate::address::{canonical, check_own, check_route, meant};
-use crate::ports::{source_port, wildcard_of};
-use crate::wire::ip_address;
+use crate::ports::source_port;
+use crate::wire::roce_space;
 use crate::{Error, EventKind, Id, Parameters, State};
 
 /// Status of ADDR_ERROR for an address that no wire leads to.
-pub(super) const HOST_UNREACHABLE: i32 = -113;
+const HOST_UNREACHABLE: i32 = -113;
 /// Status of ADDR_ERROR where the device does not have the address that the way begins at.
-pub(super) const NO_DEVICE: i32 = -19;
+const NO_DEVICE: i32 = -19;
 
 /// Why there is no way to another host.
 #[derive(Debug)]
-pub(super) struct Nowhere {
-    pub(super) status: i32,
-    pub(super) why: String,
+struct Nowhere {
+    status: i32,
+    why: String,
 }
 
 impl Nowhere {
-    pub(super) fn because(status: i32, why: &dyn std::fmt::Display) -> Self {
+    fn because(status: i32, why: &dyn std::fmt::Display) -> Self {
         Self { status, why: why.to_string() }
     }
 }
@@ -94,7 +95,16 @@ impl Id {
         destination: SocketAddr,
     ) -> Result<(), Nowhere> {
         let context = device_context().map_err(|error| Nowhere::because(NO_DEVICE, &error))?;
-        let way = self.find_way(core, &context, given, destination)?;
+        if roce_space(self.space()).is_none() || core.options.within_host {
+            return Err(Nowhere::because(HOST_UNREACHABLE, &"there are no such ports on other hosts"));
+        }
+        let wire = Wire::get().map_err(|error| Nowhere::because(HOST_UNREACHABLE, &error))?;
+        let from = given.map(|source| source.ip());
+        let way = wire.find_way(from, destination, core.options.type_of_service);
+        let way = way.map_err(|error| {
+            let not_here = matches!(error, NoWay::NotInTable(_));
+            Nowhere::because(if not_here { NO_DEVICE } else { HOST_UNREACHABLE }, &error)
+        })?;
         let port = match given.map(|source| source.port()) {
             Some(port) if port != 0 => port,
             _ => source_port(self.space()).map_err(|error| Nowhere::because(HOST_UNREACHABLE, &error))?,

@@ -1,17 +1,67 @@
-//! What the connection manager on the wire tells identifiers, and what they tell it, as facts of both sides.
+//! What identifiers tell the connection manager on the wire, and what it tells them, as ports and facts of both sides.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use nonic_protocol::Psn;
 use nonic_roce::{
-    AddressHeader, ConnectReply, ConnectRequest, ConnectionOffer, ServiceRequest, Side, Transport,
+    AddressHeader, CallError, ConnectReply, ConnectRequest, PortSpace as Ports, ServiceRequest, Side,
     behind_header,
 };
+use nonic_wire_connection::{Way, ip_address};
 
-use super::Way;
-use super::way::{HOP_LIMIT, ip_address};
 use crate::facts::{Facts, RETRIES_MAX};
-use crate::{ConnectionParameters, Ece};
+use crate::{ConnectionParameters, Ece, Error, PortSpace};
+
+/// The way from an address of this host to one of another, as programs read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireRoute {
+    /// GID of this side's address.
+    pub source: [u8; 16],
+    /// Of the peer's.
+    pub destination: [u8; 16],
+    /// Path MTU, as `enum ibv_mtu`.
+    pub path_mtu: u8,
+    /// Traffic class.
+    pub traffic_class: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+}
+
+impl WireRoute {
+    pub(crate) fn of(way: &Way) -> Self {
+        Self {
+            source: way.ends.local.gid(),
+            destination: way.ends.remote.gid(),
+            path_mtu: way.path_mtu,
+            traffic_class: way.traffic_class,
+            hop_limit: way.hop_limit(),
+        }
+    }
+}
+
+/// Ports that are services on the wire; those of IP over InfiniBand are not.
+pub(crate) fn roce_space(space: PortSpace) -> Option<Ports> {
+    match space {
+        PortSpace::Tcp => Some(Ports::Tcp),
+        PortSpace::Udp => Some(Ports::Udp),
+        PortSpace::InfiniBand => Some(Ports::Ib),
+        PortSpace::Ipoib => None,
+    }
+}
+
+/// Whether an address is one that no other host reaches.
+pub(crate) fn is_of_host_only(ip: IpAddr) -> bool {
+    ip.is_loopback() || ip.is_multicast()
+}
+
+pub(crate) fn refused(error: CallError) -> Error {
+    Error::Argument(match error {
+        CallError::PrivateData { .. } => "there is more private data than a message carries",
+        CallError::Range => "a number of the connection is out of its range",
+        CallError::Addresses => "there is no way between these addresses",
+        CallError::Unknown | CallError::State | CallError::Listening => "the connection is over",
+    })
+}
 
 /// This side, as the request or the reply says it.
 pub(crate) fn side(told: &ConnectionParameters, packet: u32) -> Side {
@@ -24,17 +74,6 @@ pub(crate) fn side(told: &ConnectionParameters, packet: u32) -> Side {
         flow_control: told.flow_control,
         has_srq: told.shared_receive_queue,
         q_key: 0,
-    }
-}
-
-pub(crate) fn offer(way: &Way, retry_count: u8) -> ConnectionOffer {
-    ConnectionOffer {
-        transport: Transport::Reliable,
-        path_mtu: way.path_mtu,
-        retry_count,
-        traffic_class: way.traffic_class,
-        hop_limit: HOP_LIMIT,
-        flow_label: None,
     }
 }
 

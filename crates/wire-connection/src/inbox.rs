@@ -8,28 +8,28 @@ use nonic_connection::run;
 use nonic_device::{ManagementArrival, ManagementObserver};
 use nonic_roce::{Ends, HostAddress, MANAGEMENT, ManagementDatagram};
 
-use super::Wire;
+use crate::wire::Wire;
 
 /// So many wait at most; more are lost, as they may be on their way, and come again.
 const WAITING_MAX: usize = 1024;
 
 /// One that came.
 #[derive(Debug)]
-pub(super) struct Came {
-    pub(super) ends: Ends,
-    pub(super) bytes: Box<[u8; ManagementDatagram::LENGTH]>,
+pub(crate) struct Came {
+    pub(crate) ends: Ends,
+    pub(crate) bytes: Box<[u8; ManagementDatagram::LENGTH]>,
     /// No other process of this user had it first.
-    pub(super) came_here: bool,
+    pub(crate) came_here: bool,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     came: Mutex<VecDeque<Came>>,
-    pub(super) wire: OnceLock<Weak<Wire>>,
+    pub(crate) wire: OnceLock<Weak<Wire>>,
 }
 
 impl Inbox {
-    pub(super) fn take(&self) -> VecDeque<Came> {
+    pub(crate) fn take(&self) -> VecDeque<Came> {
         std::mem::take(&mut *self.came.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

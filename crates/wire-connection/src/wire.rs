@@ -1,37 +1,26 @@
-//! The connection manager on the wire: one of a process, for all identifiers with peers on other hosts. It is there from the first of them
-//! on, or from the first listener at an address that others reach.
+//! The connection manager on the wire: one of a process. It is there from the first connection to another host on, or from the first
+//! listener at an address that others reach.
 //!
 //! [`nonic_roce::ConnectionManager`] decides everything; here it gets its datagrams, its time, and somebody to tell. What programs
 //! call is done on their threads; datagrams, time and news on the thread of the connection manager for this host.
 
-mod held;
-mod inbox;
-mod route;
-mod told;
-mod way;
-
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, SocketAddr};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use nonic_connection::{run, run_after, run_at_exit};
-use nonic_device::{Context, ManagementError, ManagementObserver, ManagementPort};
+use nonic_device::{Context, ManagementError, ManagementObserver, ManagementPort, devices};
 use nonic_roce::{
     Accepts, CallError, CommunicationId, ConnectionManager, Ends, Event, HostAddress, ManagementDatagram,
-    ManagerSettings, Message, Outgoing, PortSpace as Ports, Transport,
+    ManagerSettings, Message, Outgoing,
 };
 use nonic_sys::{PerProcess, effective_user, random_u64};
 
-pub(crate) use held::{Question, WireConnection};
-pub use route::WireRoute;
-pub(crate) use told::{of_question, of_reply, of_request, offer, side};
-use way::HOP_LIMIT;
-pub(crate) use way::{Way, host_address, index_of, ip_address};
-
-use crate::ports::listening_user;
-use crate::{Error, PortSpace};
-use inbox::{Came, Inbox};
+use crate::held::WireConnection;
+use crate::inbox::{Came, Inbox};
+use crate::services::offering_user;
+use crate::way::{HOP_LIMIT, index_of, ip_address};
 
 /// Locally administered, and of one adapter: the rest of a GUID is chance.
 const LOCAL_GUID: u64 = 2 << 56;
@@ -39,18 +28,31 @@ const LOCAL_GUID: u64 = 2 << 56;
 const GUID_MARKS: u64 = 3 << 56;
 
 /// Who is told what becomes of a connection. Called on the manager's thread, with no lock held: it must not block.
-pub(crate) trait Follows: Send + Sync {
+pub trait Follows: Send + Sync {
+    /// What became of it.
     fn tell(&self, event: Event);
 }
 
-/// Who takes requests and questions.
-pub(crate) trait Takes: Send + Sync {
+/// Who takes requests and questions. Called on the manager's thread, with no lock held: it must not block.
+pub trait Takes: Send + Sync {
     /// One that is to be answered, or dropped.
     fn ask(&self, connection: WireConnection, event: Event);
 }
 
+/// Why there are no connections to other hosts.
+#[derive(Debug, thiserror::Error)]
+pub enum Closed {
+    /// There is no device, or it cannot be opened.
+    #[error("there is no device that can be opened")]
+    NoDevice,
+    /// The device has no port for them.
+    #[error(transparent)]
+    Management(#[from] ManagementError),
+}
+
+/// The connection manager on the wire.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub struct Wire {
     context: Arc<Context>,
     port: ManagementPort,
     inbox: Arc<Inbox>,
@@ -58,7 +60,8 @@ pub(crate) struct Wire {
     this: Weak<Self>,
 }
 
-type Place = (u64, HostAddress);
+/// A service at an address of this host.
+pub(crate) type Place = (u64, HostAddress);
 
 struct Machine {
     manager: ConnectionManager<Instant>,
@@ -68,8 +71,8 @@ struct Machine {
     due: Option<Instant>,
 }
 
-impl std::fmt::Debug for Machine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Machine").field("communications", &self.manager.len()).finish_non_exhaustive()
     }
 }
@@ -80,33 +83,41 @@ fn known() -> MutexGuard<'static, Option<Arc<Wire>>> {
     WIRE.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn service_id(space: PortSpace, port: u16) -> Option<u64> {
-    roce_space(space).map(|space| space.service_id(port))
-}
-
-/// Ports that are services on the wire; those of IP over InfiniBand are not.
-pub(crate) fn roce_space(space: PortSpace) -> Option<Ports> {
-    match space {
-        PortSpace::Tcp => Some(Ports::Tcp),
-        PortSpace::Udp => Some(Ports::Udp),
-        PortSpace::InfiniBand => Some(Ports::Ib),
-        PortSpace::Ipoib => None,
-    }
-}
-
-/// The space and the port that a service is.
-fn port_of(service_id: u64) -> Option<(PortSpace, u16)> {
-    let space = u32::try_from(service_id >> 16).ok().and_then(PortSpace::from_number)?;
-    roce_space(space).map(|_| (space, service_id as u16))
+/// The one that is there, unless its device has failed.
+fn working(known: &Option<Arc<Wire>>) -> Option<Arc<Wire>> {
+    known.as_ref().filter(|wire| wire.context.is_usable()).map(Arc::clone)
 }
 
 impl Wire {
-    /// This process's, at this device.
-    pub(crate) fn get(context: &Arc<Context>) -> Result<Arc<Self>, ManagementError> {
-        let mut known = known();
-        if let Some(wire) = known.as_ref().filter(|wire| Arc::ptr_eq(&wire.context, context)) {
-            return Ok(Arc::clone(wire));
+    /// This process's, at the first device, which it holds open: whoever closes theirs leaves the others' connections alone. After the
+    /// device has failed there is a new one.
+    pub fn get() -> Result<Arc<Self>, Closed> {
+        if let Some(wire) = working(&known()) {
+            return Ok(wire);
         }
+        let device = devices().into_iter().next().ok_or(Closed::NoDevice)?;
+        let context = device.open().map_err(|_| Closed::NoDevice)?;
+        context.ignore_async_events();
+        let mut known = known();
+        // Another thread may have been at it.
+        if let Some(wire) = working(&known) {
+            context.close();
+            return Ok(wire);
+        }
+        let wire = match Self::new(&context) {
+            Ok(wire) => wire,
+            Err(error) => {
+                context.close();
+                return Err(error.into());
+            }
+        };
+        if known.replace(Arc::clone(&wire)).is_none() {
+            run_at_exit(part);
+        }
+        Ok(wire)
+    }
+
+    fn new(context: &Arc<Context>) -> Result<Arc<Self>, ManagementError> {
         let inbox = Arc::new(Inbox::default());
         let observer: Weak<dyn ManagementObserver> = Arc::downgrade(&inbox) as _;
         let port = context.open_management(observer)?;
@@ -130,14 +141,24 @@ impl Wire {
             this: Weak::clone(this),
         });
         let _ = inbox.wire.set(Arc::downgrade(&wire));
-        if known.replace(Arc::clone(&wire)).is_none() {
-            run_at_exit(part);
-        }
         Ok(wire)
     }
 
     fn lock(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Self> {
+        Weak::clone(&self.this)
+    }
+
+    /// Takes what comes to an address of the GID table from now on.
+    pub(crate) fn open(&self, index: u32) -> Result<(), ManagementError> {
+        self.port.listen(index)
     }
 
     /// The path MTU from an address to another host; `None` if no packet gets there.
@@ -167,7 +188,7 @@ impl Wire {
         };
         outgoing.iter().for_each(|datagram| self.send(datagram));
         if let Some(due) = timer {
-            let this = Weak::clone(&self.this);
+            let this = self.downgrade();
             run_after(due.saturating_duration_since(Instant::now()), move || {
                 if let Some(wire) = this.upgrade() {
                     wire.fire(due);
@@ -197,7 +218,7 @@ impl Wire {
     }
 
     /// Takes what came.
-    fn look(&self) {
+    pub(crate) fn look(&self) {
         for Came { ends, bytes, came_here } in self.inbox.take() {
             let Some(datagram) = ManagementDatagram::parse(&bytes) else { continue };
             let is_unclaimed = came_here && self.is_unclaimed(ends, &datagram);
@@ -222,9 +243,7 @@ impl Wire {
             Message::ServiceRequest(request) => request.service_id,
             _ => return false,
         };
-        let user = port_of(service_id)
-            .and_then(|(space, port)| listening_user(space, SocketAddr::new(ip_address(ends.local), port)));
-        user != Some(effective_user())
+        offering_user(service_id, ip_address(ends.local)) != Some(effective_user())
     }
 
     /// Tells everybody what has happened.
@@ -248,48 +267,97 @@ impl Wire {
         }
     }
 
-    /// Takes requests for a port at an address from now on, or at all of its family that others reach.
-    pub(crate) fn listen(
+    /// Tells what has happened by a call of this process, soon.
+    fn tell_soon(&self) {
+        let this = self.downgrade();
+        run(move || {
+            if let Some(wire) = this.upgrade() {
+                wire.tell();
+            }
+        });
+    }
+
+    // What connections and listeners do.
+
+    /// Begins something whose end somebody is told.
+    pub(crate) fn with_follower(
         &self,
-        space: PortSpace,
-        at: SocketAddr,
-        both_families: bool,
-        taker: &Arc<dyn Takes>,
-    ) -> Result<Option<WireListener>, Error> {
-        let Some(service) = service_id(space, at.port()) else { return Ok(None) };
-        let accepts =
-            if space.is_datagram() { Accepts::Datagrams } else { Accepts::Connections(Transport::Reliable) };
-        let ip = at.ip();
-        let mut listener = WireListener { wire: Weak::clone(&self.this), places: Vec::new() };
-        for entry in self.context.gid_table().iter().filter(|entry| entry.interface_index != 0) {
-            let address = HostAddress::of_gid(entry.gid);
-            let own = ip_address(address);
-            let is_meant = if ip.is_unspecified() {
-                !own.is_loopback() && (both_families || own.is_ipv4() == ip.is_ipv4())
-            } else {
-                own == ip
-            };
-            if !is_meant || listener.places.contains(&(service, address)) {
-                continue;
-            }
-            if let Err(error) = self.port.listen(entry.index) {
-                // Who asks for all addresses gets those that there are.
-                if ip.is_unspecified() {
-                    tracing::info!(address = %own, %error, "other hosts find no listener at the address");
-                } else {
-                    tracing::warn!(address = %own, %error, "other hosts find no listener at the address");
-                }
-                continue;
-            }
-            let listens = self.with(|machine, _| {
-                machine.manager.listen(service, Some(address), accepts)?;
-                machine.takers.insert((service, address), Arc::clone(taker));
-                Ok::<(), CallError>(())
-            });
-            listens.map_err(|_| Error::AddressInUse(at.port()))?;
-            listener.places.push((service, address));
+        follower: Arc<dyn Follows>,
+        begin: impl FnOnce(&mut ConnectionManager<Instant>, Instant) -> Result<CommunicationId, CallError>,
+    ) -> Result<CommunicationId, CallError> {
+        self.with(|machine, now| {
+            let id = begin(&mut machine.manager, now)?;
+            machine.followers.insert(id, follower);
+            Ok(id)
+        })
+    }
+
+    pub(crate) fn call(
+        &self,
+        id: CommunicationId,
+        work: impl FnOnce(&mut ConnectionManager<Instant>, Instant, CommunicationId) -> Result<(), CallError>,
+    ) -> Result<(), CallError> {
+        let done = self.with(|machine, now| work(&mut machine.manager, now, id));
+        self.tell_soon();
+        done
+    }
+
+    pub(crate) fn follow(&self, id: CommunicationId, follower: Arc<dyn Follows>) {
+        self.lock().followers.insert(id, follower);
+    }
+
+    /// Nobody holds a connection any more.
+    pub(crate) fn forget(&self, id: CommunicationId) {
+        if !self.context.is_current() {
+            return;
         }
-        Ok(Some(listener))
+        let _ended = self.with(|machine, now| {
+            let _ = machine.manager.release(now, id);
+            machine.followers.remove(&id)
+        });
+    }
+
+    pub(crate) fn hand(
+        &self,
+        service_id: u64,
+        connection: WireConnection,
+        event: Event,
+    ) -> Result<(), (WireConnection, Event)> {
+        let (Event::Asked { ends, .. } | Event::ServiceAsked { ends, .. }) = &event else {
+            return Err((connection, event));
+        };
+        let taker = self.lock().takers.get(&(service_id, ends.local)).map(Arc::clone);
+        let Some(taker) = taker else { return Err((connection, event)) };
+        run(move || taker.ask(connection, event));
+        Ok(())
+    }
+
+    pub(crate) fn take_at(
+        &self,
+        place: Place,
+        accepts: Accepts,
+        taker: &Arc<dyn Takes>,
+    ) -> Result<(), CallError> {
+        let (service_id, address) = place;
+        self.with(|machine, _| {
+            machine.manager.listen(service_id, Some(address), accepts)?;
+            machine.takers.insert(place, Arc::clone(taker));
+            Ok(())
+        })
+    }
+
+    pub(crate) fn take_no_more(&self, places: &[Place]) {
+        if !self.context.is_current() {
+            return;
+        }
+        let _takers: Vec<_> = self.with(|machine, _| {
+            let gone = places.iter().map(|place| {
+                let (service_id, address) = *place;
+                machine.manager.stop_listening(service_id, Some(address));
+                machine.takers.remove(place)
+            });
+            gone.collect()
+        });
     }
 }
 
@@ -322,30 +390,6 @@ impl Machine {
     }
 }
 
-/// A port at which requests are taken, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct WireListener {
-    wire: Weak<Wire>,
-    places: Vec<Place>,
-}
-
-impl Drop for WireListener {
-    fn drop(&mut self) {
-        let Some(wire) = self.wire.upgrade().filter(|wire| wire.context.is_current()) else { return };
-        wire.with(|machine, _| {
-            for (service, address) in self.places.drain(..) {
-                machine.manager.stop_listening(service, Some(address));
-                machine.takers.remove(&(service, address));
-            }
-        });
-    }
-}
-
-/// Whether an address is one that no other host reaches.
-pub(crate) fn is_of_host_only(ip: IpAddr) -> bool {
-    ip.is_loopback() || ip.is_multicast()
-}
-
 /// The process exits: its peers are told that its connections end.
 fn part() {
     let wire = WIRE.get().and_then(|known| known.try_lock().ok()?.clone());
@@ -360,14 +404,4 @@ fn part() {
     let outgoing: Vec<_> = std::iter::from_fn(|| machine.manager.poll_transmit()).collect();
     drop(machine);
     outgoing.iter().for_each(|datagram| wire.send(datagram));
-}
-
-/// Tells what has happened by a call of this process, soon.
-fn tell_soon(wire: &Arc<Wire>) {
-    let wire = Arc::downgrade(wire);
-    run(move || {
-        if let Some(wire) = wire.upgrade() {
-            wire.tell();
-        }
-    });
 }
