@@ -2,7 +2,8 @@
 //
 //     make dat_window && nonic run -- ./dat_window              both sides here, or each in a terminal:
 //     nonic run -- ./dat_window lend 45249
-//     nonic run -- ./dat_window borrow 45249
+//     nonic run -- ./dat_window borrow 45249                or on another host, with the lender's address:
+//     nonic run -- ./dat_window borrow 45249 10.0.0.1
 //
 // The lender has one region that peers cannot reach. It binds a part of it and sends the context in the message right
 // behind, which no peer can get too early. When the borrower has written there, the lender binds another part: the old
@@ -194,11 +195,29 @@ static void lender(DAT_CONN_QUAL number, int tell)
     close_all();
 }
 
-static void borrower(DAT_CONN_QUAL number)
+// The address of the lender's host, of IPv4 or IPv6.
+static struct sockaddr_storage address_of(const char *text)
+{
+    struct sockaddr_storage address;
+    struct sockaddr_in *four = (struct sockaddr_in *)&address;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)&address;
+    memset(&address, 0, sizeof address);
+    if (inet_pton(AF_INET, text, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET;
+    } else if (inet_pton(AF_INET6, text, &six->sin6_addr) == 1) {
+        six->sin6_family = AF_INET6;
+    } else {
+        fprintf(stderr, "%s is no address\n", text);
+        exit(2);
+    }
+    return address;
+}
+
+static void borrower(const char *host, DAT_CONN_QUAL number)
 {
     open_all();
-    struct sockaddr_in here = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    MUST(dat_ep_connect(endpoint, (DAT_IA_ADDRESS_PTR)&here, number, 10 * SECONDS, 0, NULL, DAT_QOS_BEST_EFFORT,
+    struct sockaddr_storage lending = address_of(host);
+    MUST(dat_ep_connect(endpoint, (DAT_IA_ADDRESS_PTR)&lending, number, 10 * SECONDS, 0, NULL, DAT_QOS_BEST_EFFORT,
                         DAT_CONNECT_DEFAULT_FLAG));
     ENSURE(next(connection).event_number == DAT_CONNECTION_EVENT_ESTABLISHED);
 
@@ -228,8 +247,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 3 && !strcmp(argv[1], "lend")) {
         lender(strtoull(argv[2], NULL, 0), -1);
-    } else if (argc == 3 && !strcmp(argv[1], "borrow")) {
-        borrower(strtoull(argv[2], NULL, 0));
+    } else if ((argc == 3 || argc == 4) && !strcmp(argv[1], "borrow")) {
+        borrower(argc == 4 ? argv[3] : "127.0.0.1", strtoull(argv[2], NULL, 0));
     } else if (argc == 1) {
         int ends[2], status;
         DAT_CONN_QUAL number;
@@ -243,10 +262,10 @@ int main(int argc, char **argv)
         close(ends[1]);
         if (child < 0 || read(ends[0], &number, sizeof number) != sizeof number)
             return 1;
-        borrower(number);
+        borrower("127.0.0.1", number);
         return waitpid(child, &status, 0) != child || status != 0;
     } else {
-        fprintf(stderr, "usage: %s [lend NUMBER | borrow NUMBER]\n", argv[0]);
+        fprintf(stderr, "usage: %s [lend NUMBER | borrow NUMBER [ADDRESS]]\n", argv[0]);
         return 2;
     }
     return 0;

@@ -2,7 +2,8 @@
 //
 //     make dat_write && nonic run -- ./dat_write                both sides here, or each in a terminal:
 //     nonic run -- ./dat_write listen 45248
-//     nonic run -- ./dat_write connect 45248
+//     nonic run -- ./dat_write connect 45248                or on another host, with the listener's address:
+//     nonic run -- ./dat_write connect 45248 10.0.0.1
 //     nonic run --noncoherent -- ./dat_write                    as on machines whose devices do not see the caches
 //
 // The listener registers memory and sends its context, address and length in a message. The connector writes numbers there
@@ -170,13 +171,31 @@ static void listener(DAT_CONN_QUAL number, int tell)
     close_side(&side);
 }
 
-static void connector(DAT_CONN_QUAL number)
+// The address of the listener's host, of IPv4 or IPv6.
+static struct sockaddr_storage address_of(const char *text)
+{
+    struct sockaddr_storage address;
+    struct sockaddr_in *four = (struct sockaddr_in *)&address;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)&address;
+    memset(&address, 0, sizeof address);
+    if (inet_pton(AF_INET, text, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET;
+    } else if (inet_pton(AF_INET6, text, &six->sin6_addr) == 1) {
+        six->sin6_family = AF_INET6;
+    } else {
+        fprintf(stderr, "%s is no address\n", text);
+        exit(2);
+    }
+    return address;
+}
+
+static void connector(const char *host, DAT_CONN_QUAL number)
 {
     static struct memory memory;
     struct side side;
     open_side(&side, &memory);
-    struct sockaddr_in here = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    MUST(dat_ep_connect(side.endpoint, (DAT_IA_ADDRESS_PTR)&here, number, 10 * SECONDS, 0, NULL,
+    struct sockaddr_storage listening = address_of(host);
+    MUST(dat_ep_connect(side.endpoint, (DAT_IA_ADDRESS_PTR)&listening, number, 10 * SECONDS, 0, NULL,
                         DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
     expect(side.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
     expect(side.received, DAT_DTO_COMPLETION_EVENT); // Where to write.
@@ -200,8 +219,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 3 && !strcmp(argv[1], "listen")) {
         listener(strtoull(argv[2], NULL, 0), -1);
-    } else if (argc == 3 && !strcmp(argv[1], "connect")) {
-        connector(strtoull(argv[2], NULL, 0));
+    } else if ((argc == 3 || argc == 4) && !strcmp(argv[1], "connect")) {
+        connector(argc == 4 ? argv[3] : "127.0.0.1", strtoull(argv[2], NULL, 0));
     } else if (argc == 1) {
         int ends[2], status;
         DAT_CONN_QUAL number;
@@ -215,10 +234,10 @@ int main(int argc, char **argv)
         close(ends[1]);
         if (child < 0 || read(ends[0], &number, sizeof number) != sizeof number)
             return 1;
-        connector(number);
+        connector("127.0.0.1", number);
         return waitpid(child, &status, 0) != child || status != 0;
     } else {
-        fprintf(stderr, "usage: %s [listen NUMBER | connect NUMBER]\n", argv[0]);
+        fprintf(stderr, "usage: %s [listen NUMBER | connect NUMBER [ADDRESS]]\n", argv[0]);
         return 2;
     }
     return 0;

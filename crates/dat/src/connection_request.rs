@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nonic_connection::{DATA_MAX, Request};
+use nonic_connection::DATA_MAX;
 
+use crate::asker::Asker;
 use crate::endpoint::Endpoint;
-use crate::error::{DatError, DatResult, HandleKind, Kind, Subtype};
+use crate::error::{DatError, DatResult, HandleKind, Subtype};
 use crate::interface_adapter::InterfaceAdapter;
-use crate::introduction::{Introduction, SPACE};
+use crate::introduction::Introduction;
 use crate::mark::Mark;
 use crate::members::{Member, MemberKind, Membership};
 use crate::values::EndpointState;
@@ -31,7 +32,7 @@ pub struct ConnectionRequest {
 /// What is left to decide about.
 #[derive(Debug)]
 struct Undecided {
-    request: Request,
+    request: Asker,
     endpoint: Option<Brought>,
 }
 
@@ -90,7 +91,7 @@ impl ConnectionRequest {
         adapter: &Arc<InterfaceAdapter>,
         peer: Introduction,
         conn_qual: u64,
-        request: Request,
+        request: Asker,
         endpoint: Option<Brought>,
     ) -> Option<Arc<Self>> {
         let new = Arc::new(Self {
@@ -133,7 +134,7 @@ impl ConnectionRequest {
         })
     }
 
-    /// Accepts, with private data; the endpoint learns by an event what becomes of it. `endpoint` is the one to connect, and
+    /// Accepts, with private data (of a request of another host 192 bytes at most); the endpoint learns by an event what becomes of it. `endpoint` is the one to connect, and
     /// `None` if the request brings its own.
     ///
     /// Errors, after which everything is as before: `INVALID_HANDLE|CR`; `INVALID_PARAMETER|ARG3` for too much private data;
@@ -146,7 +147,7 @@ impl ConnectionRequest {
         let Undecided { request, endpoint: brought } = inner.take().ok_or(GONE)?;
         let mut request = Some(request);
         let result = (|| {
-            if private_data.len() > DATA_MAX {
+            if request.as_ref().is_some_and(|request| private_data.len() > request.answers_max().0) {
                 return Err(DatError::argument(3));
             }
             let (endpoint, state) = match (endpoint, &brought) {
@@ -157,14 +158,7 @@ impl ConnectionRequest {
             if !Arc::ptr_eq(endpoint.adapter(), &self.adapter) {
                 return Err(ENDPOINT);
             }
-            endpoint.accept(state, &self.peer, self.conn_qual, |facts, follower| {
-                let taken = request.take().ok_or(GONE)?;
-                taken.accept(facts, private_data, follower).map_err(|(error, back)| {
-                    tracing::error!(%error, "a connection request cannot be accepted");
-                    request = Some(back);
-                    DatError::new(Kind::InternalError, Subtype::None)
-                })
-            })
+            endpoint.accept(state, &self.peer, self.conn_qual, private_data, &mut request)
         })();
         match request {
             Some(request) => *inner = Some(Undecided { request, endpoint: brought }),
@@ -173,27 +167,30 @@ impl ConnectionRequest {
         result
     }
 
-    /// Rejects, with private data (2.0; 1.2 has none). Errors: `INVALID_HANDLE|CR`, `INVALID_PARAMETER|ARG2` for too much.
+    /// Rejects, with private data (2.0; 1.2 has none), of which one of another host gets 144 bytes at most. Errors: `INVALID_HANDLE|CR`, `INVALID_PARAMETER|ARG2` for too much.
     pub fn reject(&self, private_data: &[u8]) -> DatResult<()> {
         self.adapter.check_process()?;
-        if private_data.len() > DATA_MAX {
-            return Err(DatError::argument(2));
-        }
-        let Undecided { request, endpoint } = self.lock().take().ok_or(GONE)?;
+        let Undecided { request, endpoint } = {
+            let mut inner = self.lock();
+            let most = inner.as_ref().map_or(DATA_MAX, |undecided| undecided.request.answers_max().1);
+            if private_data.len() > most {
+                return Err(DatError::argument(2));
+            }
+            inner.take().ok_or(GONE)?
+        };
         request.reject(private_data);
         self.let_go(endpoint);
         Ok(())
     }
 
-    /// Hands the request to whoever listens at another connection qualifier of this host, as if it had come there.
-    /// `INVALID_PARAMETER|ARG2` if nobody does; then everything is as before.
+    /// Hands the request to whoever listens at another connection qualifier of this host, as if it had come there; one of another
+    /// host to who does in this process. `INVALID_PARAMETER|ARG2` if nobody does; then everything is as before.
     pub fn hand_off(&self, conn_qual: u64) -> DatResult<()> {
         self.adapter.check_process()?;
         let endpoint = {
             let mut inner = self.lock();
             let Undecided { request, endpoint } = inner.take().ok_or(GONE)?;
-            if let Err((error, request)) = request.hand_to(SPACE, conn_qual) {
-                tracing::debug!(%error, conn_qual, "a connection request is not handed off");
+            if let Err(request) = request.hand_to(conn_qual) {
                 *inner = Some(Undecided { request, endpoint });
                 return Err(DatError::argument(2));
             }

@@ -4,8 +4,6 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use nonic_device::QpNumber;
 
-/// The space of DAT's connection qualifiers among the services of a host.
-pub(crate) const SPACE: &str = "dat";
 /// RDMA reads of an endpoint under way at once at most, each way.
 pub(crate) const READS_MAX: i32 = 16;
 

@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod asker;
 mod attributes;
 mod coherence;
 mod connection_request;
@@ -14,10 +15,12 @@ mod event;
 mod event_dispatcher;
 mod interface_adapter;
 mod introduction;
+mod line;
 mod local_region;
 mod mark;
 mod members;
 mod notification_object;
+mod private_data;
 mod protection_zone;
 mod remote_region;
 mod service_point;

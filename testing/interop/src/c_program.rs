@@ -38,6 +38,11 @@ pub fn compile_dat(name: &str) -> Verdict<PathBuf> {
     compile_against_own("dat", &format!("{name}.c"), "-std=gnu99", "-ldat")
 }
 
+/// Compiles an example of uDAPL 1.2 in the folder `examples/c` in the same way.
+pub fn compile_dat_example(name: &str) -> Verdict<PathBuf> {
+    compile_against_own("../../../examples/c", &format!("{name}.c"), "-std=gnu99", "-ldat")
+}
+
 /// Compiles a file of a folder of `c` against this project's own headers and one of its libraries.
 fn compile_against_own(folder: &str, name: &str, language: &str, library: &str) -> Verdict<PathBuf> {
     let include = package().join("../../include");

@@ -33,6 +33,11 @@ impl Room {
         Ok(Self { place, _turn: None })
     }
 
+    /// A place that is its own.
+    pub fn of(place: Place) -> Self {
+        Self { place, _turn: None }
+    }
+
     /// In the network of the host, when it is free.
     pub fn on_the_host(environment: Environment) -> Verdict<Self> {
         static TURN: Mutex<()> = Mutex::new(());
@@ -76,8 +81,20 @@ impl Sides {
     /// Some servers tell their client by TCP where they are *before* they listen, and a client that is quicker is rejected,
     /// as it should be. That says nothing about the provider, so it is tried again.
     pub fn run(room: &Room, options: &[&str], name: &str, arguments: &[&str], ready: Ready) -> Verdict<Self> {
+        Self::apart([room, room], "127.0.0.1", options, name, arguments, ready)
+    }
+
+    /// The same in two places, of the server and of the client, which finds it at `address`.
+    pub fn apart(
+        rooms: [&Room; 2],
+        address: &str,
+        options: &[&str],
+        name: &str,
+        arguments: &[&str],
+        ready: Ready,
+    ) -> Verdict<Self> {
         for _ in 0..10 {
-            let sides = Self::try_once(room, options, name, arguments, ready)?;
+            let sides = Self::try_once(rooms, address, options, name, arguments, ready)?;
             if !came_too_early(&sides.client) {
                 return Ok(sides);
             }
@@ -86,20 +103,21 @@ impl Sides {
     }
 
     fn try_once(
-        room: &Room,
+        [near, far]: [&Room; 2],
+        address: &str,
         options: &[&str],
         name: &str,
         arguments: &[&str],
         ready: Ready,
     ) -> Verdict<Self> {
         let server = [&["-P", ADAPTER], arguments, &["-s"]].concat();
-        let client = [&["-P", ADAPTER], arguments, &["-h", "127.0.0.1"]].concat();
-        let mut server = room.start(options, name, &server)?;
+        let client = [&["-P", ADAPTER], arguments, &["-h", address]].concat();
+        let mut server = near.start(options, name, &server)?;
         match ready {
             Ready::Port(port) => server.listens_on(port)?,
             Ready::Service(number) => serves(&mut server, number)?,
         }
-        let client = match room.start(options, name, &client)?.finish() {
+        let client = match far.start(options, name, &client)?.finish() {
             Ok(client) => client,
             Err(why) => {
                 return failed(format!("the client: {why}\nthe server:\n{}", server.report("at that time")));

@@ -9,13 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
-use nonic_connection::{Connection, ConnectionSink, DATA_MAX, End, Response};
+use nonic_connection::{ConnectionSink, DATA_MAX, End, Response};
 use nonic_sys::is_own_address;
+use nonic_wire_connection::{NUMBERS, Way};
 
 use super::link::{describe, ready_to_transfer};
 use super::{Core, Endpoint, forbidden_by};
+use crate::asker::Asker;
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, StateKind, Subtype};
-use crate::introduction::{Introduction, SPACE};
+use crate::introduction::Introduction;
+use crate::line::{Line, Path};
+use crate::private_data::REQUEST_MAX;
 use crate::values::{ConnectionEvent, EndpointState};
 
 pub(super) const NO_ENDPOINT: DatError = DatError::handle(Subtype::Handle(HandleKind::Endpoint));
@@ -26,9 +30,11 @@ pub(crate) struct Connecting {
     /// Which connection of all of this process; 0: none.
     pub(super) number: u64,
     /// Its hold on the connection manager.
-    pub(super) connection: Option<Connection>,
-    /// Number of the first packet this side sends.
-    packet: u32,
+    pub(super) connection: Option<Line>,
+    /// Number of the first packet this side sends; of a connection to another host, that the other side sends.
+    pub(super) packet: u32,
+    /// The way to a peer on another host that was asked.
+    pub(super) way: Option<Way>,
     local_port: u64,
     pub(super) remote: Option<(SocketAddr, u64)>,
     /// What the peer said when it accepted; events point to it.
@@ -64,9 +70,9 @@ pub(super) fn end(endpoint: &Endpoint) {
 }
 
 /// Follows one connection of an endpoint.
-struct Follower {
-    endpoint: Weak<Endpoint>,
-    number: u64,
+pub(super) struct Follower {
+    pub(super) endpoint: Weak<Endpoint>,
+    pub(super) number: u64,
 }
 
 impl ConnectionSink for Follower {
@@ -87,7 +93,7 @@ impl ConnectionSink for Follower {
     }
 
     fn ended(&self, end: End<'_>) {
-        nonic_connection::lend(&self.endpoint, |endpoint| endpoint.take_end(self.number, end));
+        nonic_connection::lend(&self.endpoint, |endpoint| endpoint.take_end(self.number, end.into()));
     }
 }
 
@@ -102,10 +108,10 @@ struct Arguments {
 }
 
 impl Endpoint {
-    /// Asks for a connection to a service point of this host; what comes of it is told by an event.
+    /// Asks for a connection to a service point of this host or of another one; what comes of it is told by an event.
     ///
     /// `timeout` is how long the attempt may take (`None`: for ever), and not 0. Errors: `INVALID_HANDLE|EVD_CONN` without a
-    /// dispatcher of connection events, `INVALID_PARAMETER` (`ARG4` for the timeout, `ARG5` for too much private data),
+    /// dispatcher of connection events, `INVALID_PARAMETER` (`ARG4` for the timeout, `ARG5` for too much private data: another host gets 88 bytes at most),
     /// `MODEL_NOT_SUPPORTED` for a quality of service other than best effort (0) or flags other than 0,
     /// `INVALID_STATE` with the state if that is not UNCONNECTED, or `EP_NOTREADY` without a protection zone,
     /// `INVALID_ADDRESS` for an address no host has.
@@ -123,7 +129,7 @@ impl Endpoint {
         if address.ip().is_unspecified() || address.ip().is_multicast() {
             return Err(DatError::new(Kind::InvalidAddress, Subtype::AddressMalformed));
         }
-        self.begin_connect(&mut core, address, conn_qual, timeout, private_data)
+        self.begin_connect(&mut core, address, conn_qual, timeout, private_data, &arguments)
     }
 
     /// Connects to where `other` is connected. As [`Endpoint::connect`], but that `ARG3` is the timeout and `ARG4` the private
@@ -147,7 +153,7 @@ impl Endpoint {
         let arguments = Arguments { timeout: 3, private_data: 4 };
         let mut core = self.judge_connect(timeout, private_data, qos, 0, &arguments)?;
         let (address, conn_qual) = remote?;
-        self.begin_connect(&mut core, address, conn_qual, timeout, private_data)
+        self.begin_connect(&mut core, address, conn_qual, timeout, private_data, &arguments)
     }
 
     /// Checks everything but the address.
@@ -192,15 +198,21 @@ impl Endpoint {
         conn_qual: u64,
         timeout: Option<Duration>,
         private_data: &[u8],
+        arguments: &Arguments,
     ) -> DatResult<()> {
+        let is_here = is_own(address.ip(), self.adapter.address().ip());
+        if !is_here && private_data.len() > REQUEST_MAX {
+            return Err(DatError::argument(arguments.private_data));
+        }
         let pair = self.prepare_queue_pair(core)?;
         let number = core.connecting.begin();
         let port = u64::from(pair.number().0);
-        let facts = describe(&pair, core.connecting.packet, &core.attributes, self.adapter.address(), port);
-        if is_own(address.ip(), self.adapter.address().ip()) {
+        if is_here {
+            let facts =
+                describe(&pair, core.connecting.packet, &core.attributes, self.adapter.address(), port);
             let follower = Arc::new(Follower { endpoint: Weak::clone(&self.this), number });
             let asked = nonic_connection::connect(
-                &[(SPACE, conn_qual)],
+                &[(NUMBERS, conn_qual)],
                 &facts.emit(),
                 private_data,
                 timeout,
@@ -210,24 +222,25 @@ impl Endpoint {
                 core.connecting = Connecting::default();
                 return Err(DatError::resources(Subtype::Resource(Resource::TransportEndpoint)));
             };
-            core.connecting.connection = Some(connection);
+            core.connecting.connection = Some(Line::Host(connection));
         }
         (core.connecting.local_port, core.connecting.remote) = (port, Some((address, conn_qual)));
         self.set_state(core, EndpointState::ActiveConnectionPending);
-        if core.connecting.connection.is_none() {
-            self.finish(core, ConnectionEvent::Unreachable, &[]);
+        if !is_here {
+            self.ask_by_wire(core, timeout, private_data);
         }
         Ok(())
     }
 
-    /// Accepts a request whose sender told `peer`, in `state`, which the endpoint must be in. `accept` gets what to tell the
-    /// sender and who follows the connection, and answers it. Nothing happens if this fails.
+    /// Accepts a request whose sender told `peer`, in `state`, which the endpoint must be in. Nothing happens if this fails, and the
+    /// request is where it was.
     pub(crate) fn accept(
         &self,
         state: EndpointState,
         peer: &Introduction,
         conn_qual: u64,
-        accept: impl FnOnce(&[u8], Arc<dyn ConnectionSink>) -> Result<Connection, DatError>,
+        private_data: &[u8],
+        request: &mut Option<Asker>,
     ) -> DatResult<()> {
         let mut core = self.core();
         if core.freed || core.setup.zone.is_none() || core.setup.connect.is_none() {
@@ -241,13 +254,18 @@ impl Endpoint {
         let facts =
             describe(&pair, core.connecting.packet, &core.attributes, self.adapter.address(), conn_qual);
         let follower = Arc::new(Follower { endpoint: Weak::clone(&self.this), number });
-        let accepted = ready_to_transfer(&pair, self.adapter.context(), &facts, peer)
-            .and_then(|()| accept(&facts.emit(), follower));
+        let path = request.as_ref().map_or(Path::Host, Asker::path);
+        let accepted = ready_to_transfer(&pair, self.adapter.context(), &path, &facts, peer)
+            .and_then(|()| answer(request, &facts, private_data, follower));
         let connection = accepted.inspect_err(|_| core.connecting = Connecting::default())?;
+        let by_wire = matches!(connection, Line::Wire(_));
         core.connecting.connection = Some(connection);
         core.connecting.local_port = conn_qual;
         core.connecting.remote = Some((peer.socket_address(), peer.port));
         self.set_state(&mut core, EndpointState::CompletionPending);
+        if by_wire {
+            self.reply_by_wire(&mut core, &facts, private_data);
+        }
         Ok(())
     }
 
@@ -286,7 +304,7 @@ impl Endpoint {
         }
         let ready = self.pair().zip(Introduction::parse(facts)).is_some_and(|(pair, peer)| {
             let own = describe(pair, core.connecting.packet, &core.attributes, self.adapter.address(), 0);
-            ready_to_transfer(pair, self.adapter.context(), &own, &peer).is_ok()
+            ready_to_transfer(pair, self.adapter.context(), &Path::Host, &own, &peer).is_ok()
         });
         if ready {
             self.show(&mut core, ConnectionEvent::Established, data);
@@ -305,8 +323,35 @@ impl Endpoint {
 
     pub(super) fn establish_now(&self, core: &mut Core) {
         if self.state() == EndpointState::CompletionPending && !core.freed {
+            if let Some(line) = &core.connecting.connection {
+                line.is_established();
+            }
             self.show(core, ConnectionEvent::Established, &[]);
             self.set_state(core, EndpointState::Connected);
+        }
+    }
+}
+
+/// Accepts a request of this host; of one of another host takes what it is answered by. If it fails the request is where it was.
+fn answer(
+    request: &mut Option<Asker>,
+    facts: &Introduction,
+    private_data: &[u8],
+    follower: Arc<Follower>,
+) -> DatResult<Line> {
+    const GONE: DatError = DatError::handle(Subtype::Handle(HandleKind::ConnectionRequest));
+    match request.take().ok_or(GONE)? {
+        Asker::Host(host) => {
+            host.accept(&facts.emit(), private_data, follower).map(Line::Host).map_err(|(error, back)| {
+                tracing::error!(%error, "a connection request cannot be accepted");
+                *request = Some(Asker::Host(back));
+                DatError::new(Kind::InternalError, Subtype::None)
+            })
+        }
+        Asker::Wire(asker) => {
+            let connection = asker.take().ok_or(GONE)?;
+            connection.follow(follower);
+            Ok(Line::Wire(connection))
         }
     }
 }

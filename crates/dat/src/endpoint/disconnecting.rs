@@ -3,7 +3,6 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use nonic_connection::End;
 use nonic_device::QpState;
 
 use super::connecting::{NO_ENDPOINT, state_error};
@@ -11,6 +10,7 @@ use super::link::to_error;
 use super::{Core, Endpoint};
 use crate::error::DatResult;
 use crate::event::AsyncObject;
+use crate::line::Ending;
 use crate::values::{AsyncError, ConnectionEvent, EndpointState};
 
 /// `DAT_EP_TRANSFER_TO_ERROR`.
@@ -70,9 +70,10 @@ impl Endpoint {
         }
         let was_connected =
             matches!(self.state(), EndpointState::Connected | EndpointState::DisconnectPending);
+        let line = self.let_line_go(core);
         self.set_state(core, EndpointState::Disconnected);
         core.connecting.remote = None;
-        if let Some(connection) = core.connecting.connection.take()
+        if let Some(connection) = line
             && kind == ConnectionEvent::Broken
         {
             // The peer learns by its queue pair first, which knows why.
@@ -90,7 +91,7 @@ impl Endpoint {
     }
 
     /// The connection, or the attempt at it, has ended elsewhere.
-    pub(super) fn take_end(&self, number: u64, end: End<'_>) {
+    pub(super) fn take_end(&self, number: u64, end: Ending<'_>) {
         use EndpointState as S;
         // What the peer said about requests before may still be on its way.
         if self.pair().is_some_and(|pair| !pair.idle().0) {
@@ -98,22 +99,23 @@ impl Endpoint {
         }
         let Some(mut core) = self.core_of(number) else { return };
         // A peer that has sent something had seen the reply, though it ended before it said so.
-        if matches!(end, End::Lost | End::Disconnected)
+        if matches!(end, Ending::Lost | Ending::Disconnected)
             && self.pair().is_some_and(|pair| pair.has_heard_peer())
         {
             self.establish_now(&mut core);
         }
         // There is nothing left to end.
-        let connection = core.connecting.connection.take();
-        if matches!(self.state(), S::Connected | S::DisconnectPending) && end == End::Lost {
+        let connection = self.let_line_go(&mut core);
+        if matches!(self.state(), S::Connected | S::DisconnectPending) && end == Ending::Lost {
             self.break_when_told(&mut core, FIRST_LOOK, LAST_LOOKS);
             drop(core);
             drop(connection);
             return;
         }
         let (kind, data): (_, &[u8]) = match (self.state(), end) {
-            (S::ActiveConnectionPending, End::Rejected(data)) => (ConnectionEvent::PeerRejected, data),
-            (S::ActiveConnectionPending, End::TimedOut) => (ConnectionEvent::TimedOut, &[]),
+            (S::ActiveConnectionPending, Ending::Rejected(data)) => (ConnectionEvent::PeerRejected, data),
+            (S::ActiveConnectionPending, Ending::TimedOut) => (ConnectionEvent::TimedOut, &[]),
+            (S::ActiveConnectionPending, Ending::Unreachable) => (ConnectionEvent::Unreachable, &[]),
             (S::ActiveConnectionPending, _) => (ConnectionEvent::NonPeerRejected, &[]),
             (S::CompletionPending, _) => (ConnectionEvent::AcceptCompletionError, &[]),
             (S::Connected | S::DisconnectPending, _) => (ConnectionEvent::Disconnected, &[]),

@@ -61,7 +61,13 @@ impl Endpoint {
             state: AtomicU32::new(EndpointState::Unconnected as u32),
             is_plain: AtomicBool::new(false),
             wiring: OnceLock::new(),
-            core: Mutex::new(Core { setup, attributes, connecting: Connecting::default(), freed: false }),
+            core: Mutex::new(Core {
+                setup,
+                attributes,
+                connecting: Connecting::default(),
+                rests_until: None,
+                freed: false,
+            }),
         });
         held.keep();
         let made = match endpoint.prepare_if_ready() {

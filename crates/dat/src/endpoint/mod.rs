@@ -4,6 +4,7 @@
 //! its dispatchers, so that receives can be posted before there is a connection.
 
 mod attributes;
+mod by_wire;
 mod changing;
 mod completing;
 mod connecting;
@@ -20,6 +21,7 @@ mod wiring;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Instant;
 
 use nonic_device::QueuePair;
 
@@ -128,6 +130,8 @@ pub(crate) struct Core {
     pub(crate) attributes: EndpointAttributes,
     /// The connection.
     pub(crate) connecting: Connecting,
+    /// Its queue pair was connected to another host: packets for it may come until then.
+    rests_until: Option<Instant>,
     /// It was freed.
     pub(crate) freed: bool,
 }

@@ -24,6 +24,13 @@ fn request_shares(length: usize) -> Shares {
     Shares { own: usize::MAX, stranger: (length / 4).max(1), strangers: (length / 2).max(1) }
 }
 
+/// The same of other hosts. One host may have many programs, which connect all at once: it may have what all hosts may. Of a dispatcher that
+/// has nothing but requests that is everything.
+fn shares_of_hosts(length: usize, streams: Streams) -> Shares {
+    let most = if streams == Streams::CONNECTION_REQUEST { length } else { (length / 2).max(1) };
+    Shares { own: 0, stranger: most, strangers: most }
+}
+
 impl EventDispatcher {
     /// Makes a dispatcher for at least `length` events, enabled and waitable. The streams may be any but the asynchronous
     /// errors, which are the adapter's own dispatcher's.
@@ -93,6 +100,7 @@ impl EventDispatcher {
                 overflowed: AtomicBool::new(false),
                 ended: AtomicBool::new(false),
                 requests: Budget::new(own_user(), request_shares(length.unsigned_abs() as usize)),
+                wire_requests: Budget::new(None, shares_of_hosts(length.unsigned_abs() as usize, streams)),
                 users: UseCount::default(),
             }
         });

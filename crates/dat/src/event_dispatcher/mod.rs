@@ -76,6 +76,8 @@ pub struct EventDispatcher {
     ended: AtomicBool,
     /// Places of its events that connection requests take, by the user who asks.
     pub(crate) requests: Arc<Budget>,
+    /// The same for those of other hosts, by the host.
+    pub(crate) wire_requests: Arc<Budget>,
     /// Endpoints and service points that feed it, and adapters whose asynchronous errors it gets.
     pub(crate) users: UseCount,
 }

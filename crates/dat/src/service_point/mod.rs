@@ -6,15 +6,19 @@ mod reserved;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nonic_connection::{Listener, Refusal, Request, ServiceSink, listen};
+use nonic_connection::{Listener, Refusal, Reservation, ServiceSink, listen_all};
+use nonic_roce::{Accepts, Transport};
 use nonic_sys::Share;
+use nonic_wire_connection::{ListenAt, NUMBERS, Takes, Wire, WireListener, is_reached};
 
+use crate::asker::Asker;
 use crate::connection_request::{Brought, ConnectionRequest};
 use crate::error::{DatError, DatResult, HandleKind, Kind, Resource, Subtype};
 use crate::event::KeptPoint;
 use crate::event_dispatcher::EventDispatcher;
 use crate::interface_adapter::InterfaceAdapter;
-use crate::introduction::{Introduction, SPACE};
+use crate::introduction::Introduction;
+use crate::line::service_of;
 use crate::mark::Mark;
 use crate::members::{MemberKind, Membership};
 use crate::values::Streams;
@@ -36,7 +40,8 @@ struct Point {
 #[derive(Debug)]
 enum State {
     Listening {
-        _listener: Listener,
+        _listeners: Vec<Listener>,
+        _by_wire: Option<WireListener>,
     },
     /// A reserved one that had its request.
     Used,
@@ -64,19 +69,43 @@ impl Point {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to listen.
-    fn listen(&self, sink: Arc<dyn ServiceSink>) -> DatResult<()> {
+    /// Begins to listen: on this host, and at all of its addresses that others reach.
+    fn listen<S: ServiceSink + Takes + 'static>(&self, sink: Arc<S>) -> DatResult<()> {
         let mut state = self.lock();
-        let listener = listen(SPACE, self.conn_qual, sink).map_err(|error| match error.kind() {
+        let refused = DatError::resources(Subtype::Resource(Resource::Device));
+        let name = Reservation::make(NUMBERS, self.conn_qual).map_err(|error| match error.kind() {
             // Bare, as programs compare it.
             io::ErrorKind::AddrInUse => {
                 tracing::debug!(%error, "a connection qualifier is in use");
                 DatError::bare(Kind::ConnQualInUse)
             }
-            _ => DatError::resources(Subtype::Resource(Resource::Device)),
+            _ => refused,
         })?;
-        *state = State::Listening { _listener: listener };
+        let taker: Arc<dyn Takes> = Arc::clone(&sink) as _;
+        // Whoever finds the name finds it by the wire, too.
+        let by_wire = self.listen_by_wire(&taker);
+        let sink: Arc<dyn ServiceSink> = sink;
+        let listeners = listen_all(vec![name], &sink).map_err(|_| refused)?;
+        *state = State::Listening { _listeners: listeners, _by_wire: by_wire };
         Ok(())
+    }
+
+    /// Takes requests of other hosts, if any can come.
+    fn listen_by_wire(&self, taker: &Arc<dyn Takes>) -> Option<WireListener> {
+        if service_of(self.conn_qual).is_none() || !is_reached(self.adapter.context()) {
+            return None;
+        }
+        let opened = Wire::get().map_err(|error| error.to_string()).and_then(|wire| {
+            let accepts = Accepts::Connections(Transport::Reliable);
+            let everywhere = ListenAt::Families { four: true, six: true };
+            let listener = wire.listen(self.conn_qual, everywhere, accepts, taker);
+            listener.map_err(|error| error.to_string())
+        });
+        opened
+            .inspect_err(|why| {
+                tracing::info!(why, qualifier = self.conn_qual, "other hosts find no service point here");
+            })
+            .ok()
     }
 
     /// Listens no more; false if it was freed before.
@@ -109,12 +138,12 @@ impl Point {
     }
 
     /// What a request says of its sender; the request itself is refused if there is no use in asking the program.
-    fn judge(&self, request: Request) -> Option<Judged> {
-        let Some(peer) = Introduction::parse(request.facts()) else {
+    fn judge(&self, request: Asker) -> Option<Judged> {
+        let Some(peer) = request.introduction() else {
             request.refuse(Refusal::Unable);
             return None;
         };
-        let place = self.dispatcher.requests.take(request.user(), 1);
+        let place = request.place(&self.dispatcher.requests, &self.dispatcher.wire_requests);
         let Some(place) = place.filter(|_| self.dispatcher.room() > 0) else {
             request.refuse(Refusal::NoRoom);
             return None;
@@ -125,7 +154,7 @@ impl Point {
 
 /// A request that the program is to be asked about.
 struct Judged {
-    request: Request,
+    request: Asker,
     /// What it says of its sender.
     peer: Introduction,
     /// Among the dispatcher's events.

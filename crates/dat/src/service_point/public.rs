@@ -3,9 +3,12 @@
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use nonic_connection::{Refusal, Request, ServiceSink};
+use nonic_connection::{Refusal, Request, ServiceSink, lend};
+use nonic_roce::Event;
+use nonic_wire_connection::{Takes, WireConnection};
 
 use super::{Point, hold};
+use crate::asker::{Asker, WireAsker};
 use crate::connection_request::Brought;
 use crate::endpoint::Endpoint;
 use crate::error::{DatError, DatResult, HandleKind, Kind, Subtype};
@@ -121,7 +124,7 @@ impl PublicServicePoint {
         if self.point.end() { Ok(()) } else { Err(NO_PUBLIC) }
     }
 
-    fn take(self: &Arc<Self>, request: Request) {
+    fn take(self: &Arc<Self>, request: Asker) {
         let Some(judged) = self.point.judge(request) else { return };
         let mut endpoint = None;
         if self.makes_endpoints {
@@ -156,7 +159,17 @@ struct PublicSink(Weak<PublicServicePoint>);
 
 impl ServiceSink for PublicSink {
     fn request(&self, request: Request) {
-        nonic_connection::lend(&self.0, |point| point.take(request));
+        lend(&self.0, |point| point.take(Asker::Host(request)));
+    }
+}
+
+impl Takes for PublicSink {
+    fn ask(&self, connection: WireConnection, event: Event) {
+        lend(&self.0, |point| {
+            if let Some(asker) = WireAsker::new(point.point.adapter.context(), connection, event) {
+                point.take(Asker::Wire(asker));
+            }
+        });
     }
 }
 #[cfg(test)]

@@ -2,9 +2,12 @@
 
 use std::sync::{Arc, Weak};
 
-use nonic_connection::{Refusal, Request, ServiceSink};
+use nonic_connection::{Refusal, Request, ServiceSink, lend};
+use nonic_roce::Event;
+use nonic_wire_connection::{Takes, WireConnection};
 
 use super::{Point, State, hold};
+use crate::asker::{Asker, WireAsker};
 use crate::connection_request::Brought;
 use crate::endpoint::Endpoint;
 use crate::error::{DatError, DatResult, HandleKind, Subtype};
@@ -104,7 +107,7 @@ impl ReservedServicePoint {
         ended
     }
 
-    fn take(self: &Arc<Self>, request: Request) {
+    fn take(self: &Arc<Self>, request: Asker) {
         let Some(judged) = self.point.judge(request) else { return };
         {
             let mut state = self.point.lock();
@@ -136,6 +139,16 @@ struct ReservedSink(Weak<ReservedServicePoint>);
 
 impl ServiceSink for ReservedSink {
     fn request(&self, request: Request) {
-        nonic_connection::lend(&self.0, |point| point.take(request));
+        lend(&self.0, |point| point.take(Asker::Host(request)));
+    }
+}
+
+impl Takes for ReservedSink {
+    fn ask(&self, connection: WireConnection, event: Event) {
+        lend(&self.0, |point| {
+            if let Some(asker) = WireAsker::new(point.point.adapter.context(), connection, event) {
+                point.take(Asker::Wire(asker));
+            }
+        });
     }
 }
