@@ -155,6 +155,8 @@ fn the_overview_leads_to_every_call_and_names_every_variable() {
     let variables = [
         "NONIC_NONCOHERENT",
         "NONIC_CACHE_SEED",
+        "DAPL_ACK_RETRY",
+        "DAPL_ACK_TIMER",
         "DAPL_RNR_RETRY",
         "DAT_OVERRIDE",
         "DAT_DBG_TYPE",
