@@ -123,3 +123,40 @@ pub(crate) fn introduced(said: &Said, way: &Way, port: u64) -> Option<Introducti
         port,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use nonic_roce::{Ends, HostAddress};
+
+    use super::*;
+
+    #[test]
+    fn what_another_host_says_of_itself_counts_only_if_it_makes_sense_and_as_far_as_it_may() {
+        let ends = Ends { local: HostAddress::V4([10, 0, 0, 1]), remote: HostAddress::V4([10, 0, 0, 2]) };
+        let way = Way { index: 1, ends, path_mtu: 3, traffic_class: 0, ack_timeout: 17 };
+        let said = |pair, packet, reads_in| {
+            let said = Said { pair: QpNumber(pair), packet: Psn(packet), reads_in, reads_out: 255 };
+            introduced(&said, &way, 5)
+        };
+        for (pair, packet) in [(0, 1), (1, 1), (QpNumber::MASK + 1, 1), (2, QpNumber::MASK + 1)] {
+            assert_eq!(said(pair, packet, 1), None);
+        }
+        let peer = Introduction {
+            pair: QpNumber(2),
+            packet: QpNumber::MASK,
+            reads_in: 3,
+            reads_out: 16,
+            address: [10, 0, 0, 2].into(),
+            port: 5,
+        };
+        assert_eq!(said(2, QpNumber::MASK, 3), Some(peer));
+        assert_eq!(said(2, QpNumber::MASK, 17).map(|peer| peer.reads_in), Some(16));
+    }
+
+    #[test]
+    fn qualifiers_that_are_ports_on_the_wire_are_no_services_there() {
+        assert_eq!(service_of(0xff_ffff), Some(Service::Number(0xff_ffff)));
+        assert_eq!([0x100_0000, 0x106_1234, 0x1ff_ffff].map(service_of), [None; 3]);
+        assert_eq!(service_of(0x200_0000), Some(Service::Number(0x200_0000)));
+    }
+}

@@ -8,8 +8,9 @@ use nonic_roce::{
     Side, Transport,
 };
 
+use crate::sinks::Follows;
 use crate::way::{HOP_LIMIT, Way};
-use crate::wire::{Follows, Wire};
+use crate::wire::Wire;
 
 /// A connection, an attempt at one, or a request for one; a question for a service. Dropped, it ends: a request is rejected.
 #[derive(Debug)]

@@ -11,12 +11,15 @@
 mod held;
 mod inbox;
 mod listener;
+mod machine;
 mod services;
+mod sinks;
 mod way;
 mod wire;
 
 pub use held::{Question, WireConnection};
 pub use listener::{ListenAt, WireListener, is_reached};
 pub use services::{NUMBERS, name_of_ports, offering_user, wildcard_of};
+pub use sinks::{Follows, Takes};
 pub use way::{NoWay, Way, host_address, index_of, ip_address, number_of_host, route_from};
-pub use wire::{Closed, Follows, Takes, Wire};
+pub use wire::{Closed, Wire};

@@ -6,8 +6,10 @@ use std::sync::{Arc, Weak};
 use nonic_device::Context;
 use nonic_roce::{Accepts, CallError, HostAddress};
 
+use crate::machine::Place;
+use crate::sinks::Takes;
 use crate::way::ip_address;
-use crate::wire::{Place, Takes, Wire};
+use crate::wire::Wire;
 
 /// At which addresses of this host requests are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

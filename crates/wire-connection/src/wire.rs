@@ -4,8 +4,6 @@
 //! [`nonic_roce::ConnectionManager`] decides everything; here it gets its datagrams, its time, and somebody to tell. What programs
 //! call is done on their threads; datagrams, time and news on the thread of the connection manager for this host.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -19,25 +17,15 @@ use nonic_sys::{PerProcess, effective_user, random_u64};
 
 use crate::held::WireConnection;
 use crate::inbox::{Came, Inbox};
+use crate::machine::{Machine, Place, Told};
 use crate::services::offering_user;
+use crate::sinks::{Follows, Takes};
 use crate::way::{HOP_LIMIT, index_of, ip_address};
 
 /// Locally administered, and of one adapter: the rest of a GUID is chance.
 const LOCAL_GUID: u64 = 2 << 56;
 /// The bits of a GUID that say so, and that it is a group's.
 const GUID_MARKS: u64 = 3 << 56;
-
-/// Who is told what becomes of a connection. Called on the manager's thread, with no lock held: it must not block.
-pub trait Follows: Send + Sync {
-    /// What became of it.
-    fn tell(&self, event: Event);
-}
-
-/// Who takes requests and questions. Called on the manager's thread, with no lock held: it must not block.
-pub trait Takes: Send + Sync {
-    /// One that is to be answered, or dropped.
-    fn ask(&self, connection: WireConnection, event: Event);
-}
 
 /// Why there are no connections to other hosts.
 #[derive(Debug, thiserror::Error)]
@@ -58,23 +46,6 @@ pub struct Wire {
     inbox: Arc<Inbox>,
     machine: Mutex<Machine>,
     this: Weak<Self>,
-}
-
-/// A service at an address of this host.
-pub(crate) type Place = (u64, HostAddress);
-
-struct Machine {
-    manager: ConnectionManager<Instant>,
-    followers: HashMap<CommunicationId, Arc<dyn Follows>>,
-    takers: BTreeMap<Place, Arc<dyn Takes>>,
-    /// When the next timer fires that was set.
-    due: Option<Instant>,
-}
-
-impl fmt::Debug for Machine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Machine").field("communications", &self.manager.len()).finish_non_exhaustive()
-    }
 }
 
 static WIRE: PerProcess<Mutex<Option<Arc<Wire>>>> = PerProcess::new();
@@ -127,12 +98,7 @@ impl Wire {
             place: port.place(),
             ..ManagerSettings::new(guid)
         };
-        let machine = Machine {
-            manager: ConnectionManager::new(settings, Box::new(random_u64)),
-            followers: HashMap::new(),
-            takers: BTreeMap::new(),
-            due: None,
-        };
+        let machine = Machine::new(ConnectionManager::new(settings, Box::new(random_u64)));
         let wire = Arc::new_cyclic(|this| Self {
             context: Arc::clone(context),
             port,
@@ -358,35 +324,6 @@ impl Wire {
             });
             gone.collect()
         });
-    }
-}
-
-/// Whom an event is for.
-enum Told {
-    Asked(CommunicationId, Option<Arc<dyn Takes>>, Event),
-    Follower(Option<Arc<dyn Follows>>, Event),
-}
-
-impl Machine {
-    fn find(&mut self, event: Event) -> Told {
-        let taker = |service, ends: &Ends| self.takers.get(&(service, ends.local)).map(Arc::clone);
-        match &event {
-            Event::Asked { id, ends, request, .. } => {
-                Told::Asked(*id, taker(request.service_id, ends), event)
-            }
-            Event::ServiceAsked { id, ends, request, .. } => {
-                Told::Asked(*id, taker(request.service_id, ends), event)
-            }
-            Event::Replied { id, .. }
-            | Event::Established { id }
-            | Event::Rejected { id, .. }
-            | Event::Unreachable { id }
-            | Event::Disconnected { id, .. }
-            | Event::TimeWaitOver { id }
-            | Event::ServiceAnswered { id, .. } => {
-                Told::Follower(self.followers.get(id).map(Arc::clone), event)
-            }
-        }
     }
 }
 

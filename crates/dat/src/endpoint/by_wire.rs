@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nonic_connection::{lend, run, run_after};
 use nonic_roce::{ConnectReply, Disconnection, Event, Reason};
-use nonic_wire_connection::{Follows, Question, Way, Wire, WireConnection};
+use nonic_wire_connection::{Follows, NoWay, Question, Way, Wire, WireConnection};
 
 use super::connecting::Follower;
 use super::link::{describe, not_ready_retries, ready_to_transfer, retries};
@@ -105,7 +105,13 @@ impl Endpoint {
             service_of(conn_qual).ok_or("there are no such connection qualifiers on other hosts")?;
         let pair = self.pair().ok_or("there is no queue pair")?;
         let wire = Wire::get().map_err(|error| error.to_string())?;
-        let way = wire.find_way(None, address, 0).map_err(|error| error.to_string())?;
+        let way = wire.find_way(None, address, 0).map_err(|error| {
+            // Another user may have the port, which whoever runs this can do something about.
+            if let NoWay::NotOpen(error) = &error {
+                tracing::warn!(%address, %error, "other hosts cannot be reached");
+            }
+            error.to_string()
+        })?;
         let own = describe(pair, core.connecting.packet, &core.attributes, self.adapter.address(), 0);
         let question = Question {
             service,
