@@ -1,6 +1,6 @@
 //! The keys of a window: which come next, which may still be asked for, and when a place of the key table is left.
 
-use nonic_memory::Key;
+use nonic_memory::{Key, KeyTable};
 
 use super::{MemoryWindow, State};
 
@@ -8,15 +8,15 @@ use super::{MemoryWindow, State};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) index: u32,
-    /// Tag of the last.
-    pub(super) tag: u8,
+    /// Number of the last.
+    pub(super) nth: u8,
     /// How many of them have not been used, nor given up.
     pub(super) open: u32,
 }
 
 impl Place {
-    pub(super) fn at(key: Key) -> Self {
-        Self { index: key.index(), tag: key.tag(), open: 0 }
+    pub(super) fn at(keys: &KeyTable, key: Key) -> Self {
+        Self { index: key.index(), nth: keys.number(key), open: 0 }
     }
 }
 
@@ -26,12 +26,12 @@ impl MemoryWindow {
     pub fn next_key(&self) -> Key {
         let mut state = self.lock();
         loop {
-            if state.place.tag == u8::MAX {
+            if state.place.nth == u8::MAX {
                 self.move_on(&mut state);
             }
             let place = &mut state.place;
-            place.tag = place.tag.wrapping_add(1);
-            let key = Key::new(place.index, place.tag);
+            place.nth = place.nth.wrapping_add(1);
+            let key = self.engine().party().segment.keys().key(place.index, place.nth);
             if key != state.key {
                 state.place.open += 1;
                 return key;
@@ -39,13 +39,15 @@ impl MemoryWindow {
         }
     }
 
-    /// Takes another place in the table, the tags of this one being used up. If there is none they are used again.
+    /// Takes another place in the table, the keys of this one being used up. If there is none they are used again.
     #[cold]
     pub(super) fn move_on(&self, state: &mut State) {
         let engine = self.engine();
-        let Some(key) = engine.party().segment.keys().insert_window_again() else { return };
+        let keys = engine.party().segment.keys();
+        let Some(key) = keys.insert_window_again() else { return };
         engine.windows.add_place(state.place.index, key.index());
-        let new = Place { tag: key.tag() - 1, ..Place::at(key) };
+        let new = Place::at(keys, key);
+        let new = Place { nth: new.nth - 1, ..new };
         let old = std::mem::replace(&mut state.place, new);
         state.older.push(old);
         self.leave_places(state);
@@ -55,8 +57,9 @@ impl MemoryWindow {
     pub fn take_back(&self, key: Key) {
         let mut state = self.lock();
         let last = &mut state.place;
-        if (key.index(), key.tag()) == (last.index, last.tag) && last.open > 0 && key.tag() > 0 {
-            last.tag -= 1;
+        let is_last = key == self.engine().party().segment.keys().key(last.index, last.nth);
+        if is_last && last.open > 0 && last.nth > 0 {
+            last.nth -= 1;
         }
         self.close_key(&mut state, key);
     }

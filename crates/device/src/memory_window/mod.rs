@@ -101,7 +101,8 @@ impl Zone {
             return Err(CreateError::Closed);
         }
         let engine = self.context().engine();
-        let Some(key) = engine.party().segment.keys().insert_window() else {
+        let keys = engine.party().segment.keys();
+        let Some(key) = keys.insert_window() else {
             self.users.release();
             let limit = self.context().limits().windows.into();
             return Err(CreateError::TooMany { what: "memory windows and regions", limit });
@@ -112,7 +113,7 @@ impl Zone {
             kind,
             state: Mutex::new(State {
                 key,
-                place: Place::at(key),
+                place: Place::at(keys, key),
                 older: Vec::new(),
                 binds: 0,
                 bound: None,
@@ -312,8 +313,11 @@ impl MemoryWindow {
                 }
                 let (windows, keys) = (&self.engine().windows, self.engine().party().segment.keys());
                 windows.remove(state.place.index);
-                let last = if self.kind == WindowKind::Type1 { state.place.tag } else { state.key.tag() };
-                keys.remove_window(Key::new(state.place.index, last));
+                let last = match self.kind {
+                    WindowKind::Type1 => keys.key(state.place.index, state.place.nth),
+                    WindowKind::Type2 => Key::new(state.place.index, state.key.tag()),
+                };
+                keys.remove_window(last);
                 for place in state.older.drain(..) {
                     windows.remove(place.index);
                     keys.remove_used_up(place.index);

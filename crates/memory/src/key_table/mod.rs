@@ -3,13 +3,19 @@
 //! Only the owner writes. A reader inside an operation slot sees an entry either live and whole or not at all: the
 //! owner kills the control word first and does not reuse an entry before every such reader has left.
 
+mod chance;
 mod entry;
+mod fresh_places;
+mod tags;
 mod view;
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use self::chance::Chance;
 pub use self::entry::{Entry, Translation};
+use self::fresh_places::FreshPlaces;
+use self::tags::Tags;
 pub use self::view::KeyTableView;
 pub(crate) use self::view::Protection;
 use self::view::WINDOW;
@@ -19,31 +25,26 @@ use crate::Key;
 #[derive(Debug)]
 pub struct KeyTable {
     view: KeyTableView,
+    tags: Tags,
     indices: Mutex<Indices>,
 }
 
 #[derive(Debug)]
 struct Indices {
-    /// Lowest index never used.
-    fresh: u32,
-    /// Freed entries with the tag generation to use next, oldest first.
+    chance: Chance,
+    fresh: FreshPlaces,
+    /// Freed entries with the generation, a pair of tags, to use next; those that were freed last at the end.
     freed: VecDeque<(u32, u8)>,
     /// Entries of which windows have used up all tags, oldest first.
     used_up: VecDeque<u32>,
 }
 
-impl Indices {
-    fn take_fresh(&mut self, capacity: u32) -> Option<u32> {
-        let index = self.fresh;
-        (index < capacity).then(|| {
-            self.fresh += 1;
-            index
-        })
-    }
-}
-
-/// Freed entries that rest before the oldest is used again: a stale key then meets a dead entry rather than a new one.
+/// Freed entries that rest before one is used again: a stale key then meets a dead entry rather than a new one.
 const RESTING: usize = 64;
+/// Freed entries among which chance chooses the next, so that who had one's key does not know when it is used again.
+const CHOICE: usize = 1 << 12;
+/// Generations of a place. Each has two tags.
+const GENERATIONS: u8 = 1 << 7;
 /// The same of entries whose tags windows have used up. Each has given some 250 keys, so a window can be bound more than 2^24
 /// times before a key comes back.
 const USED_UP_RESTING: usize = 1 << 17;
@@ -60,9 +61,16 @@ pub struct KeyPair {
 impl KeyTable {
     /// An empty table.
     pub fn new(view: KeyTableView) -> Self {
+        let fresh = FreshPlaces::of(view.capacity());
         Self {
             view,
-            indices: Mutex::new(Indices { fresh: 1, freed: VecDeque::new(), used_up: VecDeque::new() }),
+            tags: Tags::by_chance(),
+            indices: Mutex::new(Indices {
+                chance: Chance::new(),
+                fresh,
+                freed: VecDeque::new(),
+                used_up: VecDeque::new(),
+            }),
         }
     }
 
@@ -74,10 +82,20 @@ impl KeyTable {
     /// Enters a region; the tags of `entry` are chosen here. `None` if the table is full.
     pub fn insert(&self, mut entry: Entry) -> Option<KeyPair> {
         let (index, generation) = self.take_index()?;
-        entry.local_tag = generation << 1;
-        entry.remote_tag = generation << 1 | 1;
+        entry.local_tag = self.tags.tag(index, generation << 1);
+        entry.remote_tag = self.tags.tag(index, generation << 1 | 1);
         self.view.publish(index, &entry, 0);
         Some(KeyPair { local: Key::new(index, entry.local_tag), remote: Key::new(index, entry.remote_tag) })
+    }
+
+    /// The key that is number `nth` of those of a place, 0 to 255.
+    pub fn key(&self, index: u32, nth: u8) -> Key {
+        Key::new(index, self.tags.tag(index, nth))
+    }
+
+    /// Which number a key has among those of its place.
+    pub fn number(&self, key: Key) -> u8 {
+        self.tags.number(key.index(), key.tag())
     }
 
     fn indices(&self) -> MutexGuard<'_, Indices> {
@@ -87,33 +105,34 @@ impl KeyTable {
     /// A place in the table, and the generation of its tags.
     fn take_index(&self) -> Option<(u32, u8)> {
         let mut indices = self.indices();
-        if indices.freed.len() > RESTING
-            && let Some(again) = indices.freed.pop_front()
-        {
-            return Some(again);
+        let Indices { chance, fresh, freed, used_up } = &mut *indices;
+        if freed.len() >= RESTING + CHOICE {
+            let rested = freed.len() - RESTING;
+            // The oldest stands for the one that is taken, in front of those that rest as well.
+            freed.swap(0, chance.draw() as usize % rested);
+            return freed.pop_front();
         }
-        let fresh = indices.take_fresh(self.view.capacity()).map(|index| (index, 1));
+        if let Some(index) = fresh.take(chance) {
+            return Some((index, 0));
+        }
         // Rather a key that comes back early than none.
-        fresh.or_else(|| indices.freed.pop_front()).or_else(|| Some((indices.used_up.pop_front()?, 0)))
+        freed.pop_front().or_else(|| Some((used_up.pop_front()?, 0)))
     }
 
     /// Takes a place for a memory window; its key leads nowhere until the window is bound. The keys of the place are this one
-    /// and those with a higher tag. `None` if the table is full.
+    /// and those with a higher number. `None` if the table is full.
     pub fn insert_window(&self) -> Option<Key> {
         let (index, generation) = self.take_index()?;
-        Some(Key::new(index, generation << 1 | 1))
+        Some(self.key(index, generation << 1 | 1))
     }
 
     /// The same for a window that has used up the tags of its place: none of the keys was in use for long. `None` if there is no
     /// such place.
     pub fn insert_window_again(&self) -> Option<Key> {
         let mut indices = self.indices();
-        let rested = if indices.used_up.len() > USED_UP_RESTING { indices.used_up.pop_front() } else { None };
-        if let Some(index) = rested {
-            return Some(Key::new(index, 1));
-        }
-        let index = indices.take_fresh(self.view.capacity())?;
-        Some(Key::new(index, 1))
+        let Indices { chance, fresh, used_up, .. } = &mut *indices;
+        let rested = if used_up.len() > USED_UP_RESTING { used_up.pop_front() } else { None };
+        Some(self.key(rested.or_else(|| fresh.take(chance))?, 1))
     }
 
     /// Gives a place back whose tags were used up, and whose window is not bound there.
@@ -155,7 +174,7 @@ impl KeyTable {
 
     /// Lets a killed entry be used again, later, under other tags.
     pub fn recycle(&self, keys: KeyPair) {
-        let generation = (keys.local.tag() >> 1).wrapping_add(1) & 0x7f;
+        let generation = ((self.number(keys.local) >> 1) + 1) % GENERATIONS;
         self.indices().freed.push_back((keys.local.index(), generation));
     }
 }
@@ -229,6 +248,40 @@ mod tests {
             table.kill(keys);
             table.recycle(keys);
         }
+    }
+
+    #[test]
+    fn who_had_a_key_does_not_know_the_next_of_its_place() {
+        let table = table(1 << 16);
+        let mut last = std::collections::HashMap::new();
+        let (mut again, mut beside) = (0, 0);
+        for _ in 0..20_000 {
+            let keys = table.insert(entry()).unwrap();
+            if let Some(before) = last.insert(keys.remote.index(), keys.remote.tag()) {
+                again += 1;
+                beside += u32::from(keys.remote.tag().wrapping_sub(before) <= 2);
+            }
+            table.kill(keys);
+            table.recycle(keys);
+        }
+        // Places are used again after 4,160, and two of 255 tags are one or two above the one before.
+        assert!(again > 10_000 && beside < 1000, "{again} places again, {beside} with a tag beside the last");
+    }
+
+    #[test]
+    fn which_place_is_used_again_is_chance() {
+        let table = table(1 << 16);
+        let mut next = || {
+            let keys = table.insert(entry()).unwrap();
+            table.kill(keys);
+            table.recycle(keys);
+            keys.remote.index()
+        };
+        let first: Vec<_> = (0..RESTING + CHOICE).map(|_| next()).collect();
+        let then: Vec<_> = (0..100).map(|_| next()).collect();
+        assert!(then.iter().all(|place| first.contains(place)), "no place is used first while many rest");
+        assert_ne!(then, first[..100]);
+        assert!(then.iter().collect::<std::collections::HashSet<_>>().len() > 90, "{then:?}");
     }
 
     #[test]
