@@ -21,7 +21,8 @@ pub struct ManagementArrival<'a> {
     /// Its payload, of any length up to the path MTU: nothing in it was looked at.
     pub bytes: &'a [u8],
     /// It came to another process of this user. Every process that opened [`crate::Context::open_management`] is told of each datagram, and what
-    /// is in it says whom it concerns; who refuses what concerns nobody is the one for whom this is false.
+    /// is in it says whom it concerns; who refuses what concerns nobody is the one for whom this is false. If the kernel gave it to a process
+    /// that opened nothing, one of those that did is chosen.
     pub was_handed_on: bool,
 }
 

@@ -19,9 +19,10 @@ use nonic_sys::{AsFd, Epoll, PacketSocket, Received, Seldom, effective_user, lis
 
 use crate::incoming::{Arrival, Taken};
 use crate::station::{Location, Station};
+use crate::wire::{GIVER, LISTENER};
 
 /// Version of what is said over these sockets.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Queue-pair numbers of a block.
 const BLOCK: u32 = 1 << 12;
 /// Processes of a user that take management datagrams, at most.
@@ -32,8 +33,11 @@ const GIVERS_MAX: usize = 256;
 const MESSAGES_PER_LOOK: usize = 64;
 /// How long a name that nobody has is not asked for again.
 const NOBODY: Duration = Duration::from_millis(5);
+/// How often in that time all names of managers are asked for once more, so that nobody is refused because of what was. What is
+/// neither taken nor refused is not answered, and comes again.
+const LOOKS_FOR_MANAGERS: u32 = 8;
 /// What stands in front of a datagram: addresses, ports, marks.
-const HEAD: usize = 16 + 16 + 4 + 2 + 2 + 2;
+const HEAD: usize = 16 + 16 + 4 + 2 + 2 + 2 + 1;
 /// A message.
 const MESSAGE: usize = HEAD + 4096 + 256;
 
@@ -76,7 +80,11 @@ struct Taker {
 /// Who hands packets to this engine, and to whom it does.
 #[derive(Debug)]
 pub(crate) struct Handing {
-    givers: Vec<PacketSocket>,
+    givers: Vec<(u64, PacketSocket)>,
+    /// How many there were.
+    given: u64,
+    /// Looks for managers, from when on.
+    looks: (Instant, u32),
     /// No more than there are shares.
     takers: HashMap<Share, Taker>,
     buffer: Vec<u8>,
@@ -86,76 +94,108 @@ static NAME_TAKEN: Seldom = Seldom::new();
 
 impl Handing {
     pub(crate) fn new() -> Self {
-        Self { givers: Vec::new(), takers: HashMap::new(), buffer: vec![0; MESSAGE] }
+        Self {
+            givers: Vec::new(),
+            given: 0,
+            looks: (Instant::now(), 0),
+            takers: HashMap::new(),
+            buffer: vec![0; MESSAGE],
+        }
     }
 
     /// Hands a datagram to the process that has its queue pair, or to those that may, if there is one and it has room. None of
-    /// these is handed to which are this engine's `own`.
+    /// these is handed to which are this engine's `own`. Of those that take a management datagram the first stands in for this engine, if
+    /// it takes none itself: whoever refuses what concerns nobody has to be one of them. False: it is certain that no process is there
+    /// which takes it.
     pub(crate) fn hand_on(
         &mut self,
         number: QpNumber,
         own: impl Fn(Share) -> bool,
         arrival: &Arrival,
         datagram: &[u8],
-    ) {
+    ) -> bool {
         if number != MANAGEMENT {
-            return self.hand_to(Share::block_of(number), arrival, datagram);
+            return self.hand_to(Share::block_of(number), arrival, datagram, false);
         }
-        for share in Share::managers().filter(|share| !own(*share)) {
-            self.hand_to(share, arrival, datagram);
+        let (own, others): (Vec<_>, Vec<_>) = Share::managers().partition(|share| own(*share));
+        let mut is_taken = !own.is_empty();
+        for share in &others {
+            is_taken |= self.hand_to(*share, arrival, datagram, !is_taken);
         }
+        if is_taken || arrival.read(datagram).is_err() || !self.may_look_for_managers() {
+            return true;
+        }
+        for share in &others {
+            self.takers.remove(share);
+            is_taken |= self.hand_to(*share, arrival, datagram, !is_taken);
+        }
+        is_taken
     }
 
-    fn hand_to(&mut self, share: Share, arrival: &Arrival, datagram: &[u8]) {
+    fn may_look_for_managers(&mut self) -> bool {
+        let now = Instant::now();
+        if now.duration_since(self.looks.0) >= NOBODY {
+            self.looks = (now, 0);
+        }
+        self.looks.1 += 1;
+        self.looks.1 <= LOOKS_FOR_MANAGERS
+    }
+
+    /// Whether somebody has the share, and gets the datagram unless there is no room.
+    fn hand_to(&mut self, share: Share, arrival: &Arrival, datagram: &[u8], stands_in: bool) -> bool {
         let now = Instant::now();
         let taker = self.takers.entry(share).or_insert_with(|| Taker { socket: find(share), asked_at: now });
         if taker.socket.is_none() && now.duration_since(taker.asked_at) >= NOBODY {
             *taker = Taker { socket: find(share), asked_at: now };
         }
-        let Some(socket) = &taker.socket else { return };
-        let Some(message) = self.buffer.get_mut(..HEAD + datagram.len()) else { return };
+        let Some(socket) = &taker.socket else { return false };
+        let Some(message) = self.buffer.get_mut(..HEAD + datagram.len()) else { return true };
         message[..16].copy_from_slice(&arrival.station.address().gid());
         message[16..32].copy_from_slice(&arrival.source.gid());
         message[32..36].copy_from_slice(&arrival.station.location.interface.to_ne_bytes());
         message[36..38].copy_from_slice(&arrival.source_port.to_ne_bytes());
         message[38..40].copy_from_slice(&arrival.index.to_ne_bytes());
         (message[40], message[41]) = (arrival.traffic_class, arrival.hop_limit);
+        message[42] = stands_in.into();
         message[HEAD..].copy_from_slice(datagram);
         if let Err(error) = socket.send(message, &[])
             && error.kind() != std::io::ErrorKind::WouldBlock
         {
             *taker = Taker { socket: None, asked_at: now };
+            return false;
         }
+        true
     }
 
-    /// Takes what was handed to this engine; whether there was something.
+    /// Takes what somebody hands to this engine; whether there was something.
     pub(crate) fn receive(
         &mut self,
+        number: u64,
         epoll: &Epoll,
         stations: &[Arc<Station>],
         take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
     ) -> bool {
         let mut worked = false;
-        let buffer = &mut self.buffer;
-        self.givers.retain(|giver| {
-            for _ in 0..MESSAGES_PER_LOOK {
-                match giver.receive_bytes(buffer) {
-                    Received::Message(length, _) => {
-                        worked = true;
-                        if let Some((arrival, datagram)) = read(stations, &mut buffer[..length]) {
-                            // What was handed on is not handed on again: nothing goes in circles.
-                            take(&arrival, datagram);
-                        }
-                    }
-                    Received::Nothing => break,
-                    Received::HungUp => {
-                        epoll.remove(giver.as_fd());
-                        return false;
+        let Self { givers, buffer, .. } = self;
+        let Some(place) = givers.iter().position(|(giver, _)| *giver == number) else { return false };
+        let (_, giver) = &givers[place];
+        for _ in 0..MESSAGES_PER_LOOK {
+            match giver.receive_bytes(buffer) {
+                Received::Message(length, _) => {
+                    worked = true;
+                    if let Some((arrival, datagram)) = read(stations, &mut buffer[..length]) {
+                        // What was handed on is not handed on again: nothing goes in circles.
+                        take(&arrival, datagram);
                     }
                 }
+                Received::Nothing => break,
+                Received::HungUp => {
+                    epoll.remove(giver.as_fd());
+                    givers.swap_remove(place);
+                    break;
+                }
             }
-            true
-        });
+        }
         worked
     }
 
@@ -163,8 +203,11 @@ impl Handing {
     pub(crate) fn welcome(&mut self, listener: &PacketSocket, epoll: &Epoll) {
         while let Ok(giver) = listener.accept() {
             let is_own = giver.peer().is_ok_and(|peer| peer.uid == effective_user());
-            if is_own && self.givers.len() < GIVERS_MAX && epoll.add(giver.as_fd(), 0).is_ok() {
-                self.givers.push(giver);
+            let number = GIVER | self.given;
+            if is_own && self.givers.len() < GIVERS_MAX && epoll.add(giver.as_fd(), number).is_ok() {
+                self.givers.push((number, giver));
+                // As many as there are numbers of listeners: nobody lives to see them come again.
+                self.given = (self.given + 1) % LISTENER;
             }
         }
     }
@@ -209,7 +252,7 @@ fn read<'a>(stations: &[Arc<Station>], message: &'a mut [u8]) -> Option<(Arrival
         index: number(38),
         traffic_class: head[40],
         hop_limit: head[41],
-        was_handed_on: true,
+        was_handed_on: head[42] == 0,
     };
     Some((arrival, datagram))
 }

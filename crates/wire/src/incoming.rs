@@ -21,7 +21,8 @@ pub struct Arrival {
     pub hop_limit: u8,
     /// Where among datagrams that came as one.
     pub(crate) index: u16,
-    /// It came to another process of this user, which handed it on.
+    /// It came to another process of this user, which handed it on. Of a management datagram that came to a process which takes none it
+    /// is false for one of those to which it was handed: that one stands in.
     pub was_handed_on: bool,
 }
 

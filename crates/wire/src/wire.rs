@@ -2,8 +2,10 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
-use nonic_sys::{AsFd, BorrowedFd, DatagramBatch, Epoll, PacketSocket};
+use nonic_roce::MANAGEMENT;
+use nonic_sys::{AsFd, BorrowedFd, DatagramBatch, Epoll, PacketSocket, Ready};
 
 use crate::handing::{Handing, Share, listener};
 use crate::incoming::{Arrival, Taken};
@@ -12,6 +14,11 @@ use crate::station::{Location, OpenError, Station, host_address};
 
 /// Buffers for packets on their way out that are kept for the next that needs one.
 const SPARE_MAX: usize = 8;
+
+/// What stands in front of the number of a listener, and of one who hands packets on, where the kernel says who has something. A
+/// station has its number alone.
+pub(crate) const LISTENER: u64 = 1 << 32;
+pub(crate) const GIVER: u64 = 1 << 33;
 
 /// The stations of an engine, and what comes to them. Nothing is open until somebody asks for a station.
 #[derive(Debug)]
@@ -28,6 +35,8 @@ pub struct Wire {
 struct Incoming {
     batch: DatagramBatch,
     handing: Handing,
+    /// Who has something.
+    ready: Vec<Ready>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -39,7 +48,11 @@ impl Wire {
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             stations: RwLock::default(),
-            incoming: Mutex::new(Incoming { batch: DatagramBatch::default(), handing: Handing::new() }),
+            incoming: Mutex::new(Incoming {
+                batch: DatagramBatch::default(),
+                handing: Handing::new(),
+                ready: Vec::new(),
+            }),
             listeners: Mutex::new(Vec::new()),
             spare: Mutex::new(Vec::new()),
             epoll: Epoll::new()?,
@@ -65,7 +78,8 @@ impl Wire {
         }
         let station = Station::open(location)?;
         let address = crate::station::ip_address(location.address);
-        self.epoll.add(station.as_fd(), 0).map_err(|error| OpenError::Refused { address, error })?;
+        let number = stations.len() as u64;
+        self.epoll.add(station.as_fd(), number).map_err(|error| OpenError::Refused { address, error })?;
         let mut all = Vec::clone(&stations);
         all.push(Arc::clone(&station));
         *stations = Arc::new(all);
@@ -76,8 +90,9 @@ impl Wire {
     /// Takes packets of a share that come to other processes of this user, too, from now on. False: another process does.
     pub fn claim(&self, share: Share) -> bool {
         let Some(listener) = listener(share) else { return false };
-        let is_watched = self.epoll.add(listener.as_fd(), 0).is_ok();
-        lock(&self.listeners).push((share, listener));
+        let mut listeners = lock(&self.listeners);
+        let is_watched = self.epoll.add(listener.as_fd(), LISTENER | listeners.len() as u64).is_ok();
+        listeners.push((share, listener));
         is_watched
     }
 
@@ -86,38 +101,65 @@ impl Wire {
     }
 
     /// Takes what has come, as far as it is there at once, and gives each datagram to `take`. What is not this engine's is handed
-    /// to whose it is. Whether something had come.
-    pub fn receive(&self, take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken) -> bool {
+    /// to whose it is; a management datagram that no process of this user takes is given to `unclaimed`. Whether something had come.
+    pub fn receive(
+        &self,
+        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+        unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
+    ) -> bool {
         let mut incoming = lock(&self.incoming);
-        let Incoming { batch, handing } = &mut *incoming;
+        let Incoming { batch, handing, ready } = &mut *incoming;
+        // One look, however many there are.
+        self.epoll.wait(ready, Some(Duration::ZERO));
+        if ready.is_empty() {
+            return false;
+        }
         let stations = self.stations();
         let mut worked = false;
-        for station in stations.iter() {
-            let count = station.socket().receive(batch, |header, bytes| {
-                let mut arrival = Arrival {
-                    station: Arc::clone(station),
-                    source: host_address(header.from.ip()),
-                    source_port: header.from.port(),
-                    traffic_class: header.traffic_class,
-                    hop_limit: header.hop_limit,
-                    index: 0,
-                    was_handed_on: false,
-                };
-                for datagram in bytes.chunks_mut(header.segment.max(1)) {
-                    if take(&arrival, datagram) != Taken::Taken
-                        && let Some(number) = Arrival::destination(datagram)
-                    {
-                        handing.hand_on(number, |share| self.has(share), &arrival, datagram);
-                    }
-                    arrival.index = arrival.index.wrapping_add(1);
+        for token in ready.iter().map(|ready| ready.token) {
+            if let Some(station) = stations.get(token as usize) {
+                worked |= self.receive_at(station, batch, handing, take, unclaimed);
+            } else if token & LISTENER != 0
+                && let Some((_, listener)) = lock(&self.listeners).get((token & !LISTENER) as usize)
+            {
+                handing.welcome(listener, &self.epoll);
+            } else if token & GIVER != 0 {
+                worked |= handing.receive(token, &self.epoll, &stations, take);
+            }
+        }
+        worked
+    }
+
+    fn receive_at(
+        &self,
+        station: &Arc<Station>,
+        batch: &mut DatagramBatch,
+        handing: &mut Handing,
+        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+        unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
+    ) -> bool {
+        let count = station.socket().receive(batch, |header, bytes| {
+            let mut arrival = Arrival {
+                station: Arc::clone(station),
+                source: host_address(header.from.ip()),
+                source_port: header.from.port(),
+                traffic_class: header.traffic_class,
+                hop_limit: header.hop_limit,
+                index: 0,
+                was_handed_on: false,
+            };
+            for datagram in bytes.chunks_mut(header.segment.max(1)) {
+                if take(&arrival, datagram) != Taken::Taken
+                    && let Some(number) = Arrival::destination(datagram)
+                    && !handing.hand_on(number, |share| self.has(share), &arrival, datagram)
+                    && number == MANAGEMENT
+                {
+                    unclaimed(&arrival, datagram);
                 }
-            });
-            worked |= count > 0;
-        }
-        for (_, listener) in lock(&self.listeners).iter() {
-            handing.welcome(listener, &self.epoll);
-        }
-        worked | handing.receive(&self.epoll, &stations, take)
+                arrival.index = arrival.index.wrapping_add(1);
+            }
+        });
+        count > 0
     }
 
     /// An empty buffer for packets on their way out.

@@ -1,7 +1,7 @@
 //! Packets between stations of one host, over real sockets.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nonic_protocol::{Psn, QpNumber};
@@ -43,19 +43,25 @@ fn push(outgoing: &mut Outgoing, from: &Arc<Station>, to: &Station, packet: &Pac
     assert_eq!(pushed, Pushed::Pushed);
 }
 
+/// Is given what no process takes, and there is none of.
+fn nobodys(_: &Arrival, datagram: &[u8]) {
+    panic!("no process takes {datagram:?}");
+}
+
 /// Takes what comes until `enough`; each packet with the length of its payload, whose bytes are looked at.
 fn receive(wire: &Wire, enough: usize) -> Vec<(Packet, usize)> {
     let mut came = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(20);
     while came.len() < enough && Instant::now() < deadline {
         wait_readable(wire.as_fd(), Some(Duration::from_secs(1)));
-        wire.receive(&mut |arrival: &Arrival, datagram: &mut [u8]| {
+        let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
             let (packet, payload, _) = arrival.read(datagram).expect("its check is right");
             let right = payload.iter().enumerate().all(|(at, found)| *found == byte(packet.base.psn.0, at));
             assert!(right, "other bytes than were sent: {packet:?}");
             came.push((packet, payload.len()));
             Taken::Taken
-        });
+        };
+        wire.receive(&mut take, &mut nobodys);
     }
     came
 }
@@ -114,7 +120,7 @@ fn a_packet_reaches_the_process_whose_it_is_whichever_of_them_gets_it() {
     let deadline = Instant::now() + Duration::from_secs(20);
     while came.iter().any(|came| came.len() < 10) && Instant::now() < deadline {
         for (index, wire) in [&one, &other].into_iter().enumerate() {
-            wire.receive(&mut |arrival: &Arrival, datagram: &mut [u8]| {
+            let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
                 let number = Arrival::destination(datagram).unwrap();
                 if Share::block_of(number) != Share::Block(blocks[index]) {
                     return Taken::Elsewhere;
@@ -122,7 +128,8 @@ fn a_packet_reaches_the_process_whose_it_is_whichever_of_them_gets_it() {
                 assert_eq!(arrival.source, near.address());
                 came[index].push(arrival.read(datagram).expect("its check is right").0.base.psn.0);
                 Taken::Taken
-            });
+            };
+            wire.receive(&mut take, &mut nobodys);
         }
     }
     assert_eq!(came, [0, 1].map(|first| (0..10).map(|at| first + 2 * at).collect::<Vec<u32>>()));
@@ -130,6 +137,7 @@ fn a_packet_reaches_the_process_whose_it_is_whichever_of_them_gets_it() {
 
 #[test]
 fn a_management_datagram_reaches_every_process_that_takes_them_once() {
+    let _alone = MANAGERS.lock().unwrap_or_else(PoisonError::into_inner);
     let shared = location();
     let ((_near_wire, near), (one, far), (other, _)) = (open(location()), open(shared), open(shared));
     for wire in [&one, &other] {
@@ -144,16 +152,72 @@ fn a_management_datagram_reaches_every_process_that_takes_them_once() {
     let deadline = Instant::now() + Duration::from_secs(20);
     while came.iter().any(|came| came.len() < 5) && Instant::now() < deadline {
         for (index, wire) in [&one, &other].into_iter().enumerate() {
-            wire.receive(&mut |arrival: &Arrival, datagram: &mut [u8]| {
+            let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
                 let psn = arrival.read(datagram).expect("its check is right").0.base.psn.0;
                 came[index].push((psn, arrival.was_handed_on));
                 Taken::Shared
-            });
+            };
+            wire.receive(&mut take, &mut nobodys);
         }
     }
     let first = came.iter().position(|came| !came[0].1).expect("one of them got it from the kernel");
     assert_eq!(came[first], [0, 1, 2, 3, 4].map(|psn| (psn, false)));
     assert_eq!(came[1 - first], [0, 1, 2, 3, 4].map(|psn| (psn, true)));
+}
+
+/// Stands for the kernel: gives what `receive` is asked for to one of the processes that takes no management datagrams.
+fn send_one(from: &Arc<Station>, to: &Station, psn: u32) {
+    let mut outgoing = Outgoing::default();
+    push(&mut outgoing, from, to, &message(1, Part::Only((), Tail::Plain), psn), 256);
+    assert!(outgoing.flush());
+}
+
+/// Tests of who takes management datagrams see those of others: the names are the user's.
+static MANAGERS: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_management_datagram_that_comes_to_a_process_which_takes_none_is_another_ones_to_refuse() {
+    let _alone = MANAGERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !Share::managers().all(|share| Wire::new().unwrap().claim(share)) {
+        return println!(
+            "SKIPPED: a management datagram that nobody takes: another process of this user takes them"
+        );
+    }
+    let shared = location();
+    let ((_near_wire, near), (without, far)) = (open(location()), open(shared));
+    // It came before anybody was there, and nobody was found.
+    send_one(&near, &far, 0);
+    let mut refused = 0;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while refused == 0 && Instant::now() < deadline {
+        wait_readable(without.as_fd(), Some(Duration::from_secs(1)));
+        without.receive(&mut |_, _| Taken::Shared, &mut |arrival, datagram| {
+            assert_eq!(arrival.read(datagram).expect("its check is right").0.base.psn, Psn(0));
+            refused += 1;
+        });
+    }
+    assert_eq!(refused, 1, "what nobody takes is refused by whom it came to");
+    // From the moment on in which there are two, they have it, and one of them refuses. Their sockets come later, when what is
+    // sent is in the first one's.
+    send_one(&near, &far, 1);
+    let ((one, _), (other, _)) = (open(shared), open(shared));
+    for wire in [&one, &other] {
+        assert!(Share::managers().any(|share| wire.claim(share)), "there is no share left");
+    }
+    let mut came = [Vec::new(), Vec::new()];
+    while came.iter().any(Vec::is_empty) && Instant::now() < deadline {
+        without.receive(&mut |_, _| Taken::Shared, &mut nobodys);
+        for (index, wire) in [&one, &other].into_iter().enumerate() {
+            let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
+                let psn = arrival.read(datagram).expect("its check is right").0.base.psn.0;
+                came[index].push((psn, arrival.was_handed_on));
+                Taken::Shared
+            };
+            wire.receive(&mut take, &mut nobodys);
+        }
+    }
+    came.sort_unstable();
+    assert_eq!(came, [[(1, false)], [(1, true)]]);
 }
 
 #[test]

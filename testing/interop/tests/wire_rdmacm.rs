@@ -136,6 +136,7 @@ fn main() -> ExitCode {
     suite.test("who asks where nobody listens is refused, and the listener beside goes on", nobody_listens);
     suite.test("two servers of a user share the port of RoCEv2, and each gets its own clients", two_servers);
     suite.test("who is killed is missed by the other side, whose request fails", killed);
+    suite.test("a process that has queue pairs only refuses requests, or hands them on", queue_pairs_only);
     suite.test("who exits in order ends its connections, though it says nothing", exits);
     suite.test("with --wire off nothing is opened, and there is no way to the other host", forbidden);
     suite.test("a listener on a loopback address opens nothing", loopback);
@@ -283,6 +284,45 @@ fn killed() -> Verdict {
     let client = client.finish()?;
     if client.succeeded() || !client.printed().contains("Failed status 12") {
         return failed(format!("the other side did not fail as it should\n{}", client.report()));
+    }
+    Ok(())
+}
+
+fn queue_pairs_only() -> Verdict {
+    let cable = Cable::lay()?;
+    let [listening, other, measured] = [TcpPort::claim()?, TcpPort::claim()?, TcpPort::claim()?];
+    let [address, _] = Namespace::ADDRESSES;
+    // Writes that go on for minutes, by queue pairs that know no connection manager.
+    let mut words = vec![program("ib_write_bw")?.display().to_string()];
+    words.extend(["-p", &measured.number().to_string(), "-F", "-x", "1", "-D", "100"].map(Into::into));
+    let mut writes_to = cable.server.nonic_run(words.clone())?.start()?;
+    writes_to.listens_on(measured.number())?;
+    words.push(address.into());
+    let mut writer = cable.client.nonic_run(words)?.start()?;
+    while datagrams_of(writes_to.id()) < 100 {
+        if writer.has_ended() || writes_to.has_ended() {
+            return failed(format!("{}{}", writer.report("wrote"), writes_to.report("was written to")));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let refused = |port: &TcpPort| {
+        let client = cable.client.nonic_run(command(RPING, address, port.number())?)?.run()?;
+        if client.printed().contains("RDMA_CM_EVENT_REJECTED, error 8") {
+            return Ok(());
+        }
+        failed(format!("the client was not refused\n{}", client.report()))
+    };
+    refused(&other)?;
+    let mut server = cable.serve("rping -s -P -a ADDRESS -p PORT", "tcp", address, listening.number())?;
+    for _ in 0..2 {
+        let client = cable.client.nonic_run(command(RPING, address, listening.number())?)?.run()?;
+        if !client.succeeded() {
+            return failed(format!("{}{}", client.report(), server.report("then")));
+        }
+        refused(&other)?;
+    }
+    if writer.has_ended() || writes_to.has_ended() || server.has_ended() {
+        return failed("one of those beside ended");
     }
     Ok(())
 }

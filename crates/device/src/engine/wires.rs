@@ -14,6 +14,7 @@ use super::{Engine, Progress, lock};
 use crate::agent;
 use crate::config::WirePolicy;
 use crate::management::{ManagementArrival, ManagementError, ManagementObserver};
+use crate::management_port::answer_for_nobody;
 use crate::port::Port;
 use crate::wire_address::{WireAddress, is_loopback, location_of};
 
@@ -163,7 +164,7 @@ impl Engine {
     fn take_from_wire(&self, wire: &Wire, driver: &mut Driver) -> Progress {
         // The queue pair that had the last packets. It says what it owes for all of them at once.
         let mut last = None;
-        let worked = wire.receive(&mut |arrival, datagram| {
+        let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
             let Some(number) = Arrival::destination(datagram) else { return Taken::Taken };
             if number == MANAGEMENT {
                 self.take_management(arrival, datagram);
@@ -182,6 +183,9 @@ impl Engine {
                 last = Some(number);
             }
             Taken::Taken
+        };
+        let worked = wire.receive(&mut take, &mut |arrival, datagram| {
+            answer_for_nobody(wire, arrival, datagram);
         });
         if let Some(last) = last {
             self.answer_on_wire(driver, last);
