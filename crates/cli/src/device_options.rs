@@ -17,6 +17,9 @@ const PREFIX_MAX: usize = 48;
 /// Most device memory of a process, in bytes: 64 GiB of addresses, taken from the machine only when touched.
 const DEVICE_MEMORY_MAX: u64 = 64 << 30;
 
+/// The longest time that a peer on another host may be silent: a day.
+const SILENCE_MAX: i64 = 24 * 60 * 60;
+
 /// Settings of the device, shared by all commands that start a program on it.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Device")]
@@ -84,6 +87,14 @@ pub(crate) struct DeviceOptions {
     /// beginning, and the port is an Ethernet port unless --link-layer says otherwise. off: nothing is opened.
     #[arg(long, value_name = "WHEN")]
     wire: Option<Wire>,
+
+    /// Seconds after which a connected peer on another host is gone that says nothing [NONIC_WIRE_SILENCE, default 20]
+    ///
+    /// Who only receives does not miss a peer that was killed. So a queue pair of a reliable connection that hears nothing asks its peer
+    /// whether it is there, from a quarter of this time on: by a packet that every peer acknowledges and that changes nothing. If twelve
+    /// are not answered, the connection is over. 0: nobody is asked.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=SILENCE_MAX))]
+    wire_silence: Option<u32>,
 
     /// A file with changes of the device and the times at which they are made [NONIC_FAULTS, default none]
     ///
@@ -182,6 +193,7 @@ impl DeviceOptions {
         set("NONIC_FORK_COPY", self.fork_copy.map(|bytes| bytes.to_string()));
         set("NONIC_REST", self.rest.map(word));
         set("NONIC_WIRE", self.wire.map(word));
+        set("NONIC_WIRE_SILENCE", self.wire_silence.map(|seconds| seconds.to_string()));
         let faults = self.faults.as_ref().map(|path| path.display().to_string());
         set("NONIC_FAULTS", faults);
         set("NONIC_LOG", self.log.map(word));
@@ -206,6 +218,10 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         "NONIC_ADOPT" => complaint_about_choice::<When>(value),
         "NONIC_REST" => complaint_about_choice::<When>(value),
         "NONIC_WIRE" => complaint_about_choice::<Wire>(value),
+        "NONIC_WIRE_SILENCE" => match value.parse() {
+            Ok(0..=SILENCE_MAX) => None,
+            _ => Some(format!("must be a number of seconds from 0 to {SILENCE_MAX}")),
+        },
         "NONIC_TIER" => complaint_about_choice::<Tier>(value),
         "NONIC_EXPRESS" => complaint_about_choice::<Switch>(value),
         "NONIC_LOG" => complaint_about_choice::<LogLevel>(value),

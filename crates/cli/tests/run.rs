@@ -84,6 +84,7 @@ fn each_device_flag_sets_its_variable_and_no_other() {
         (&["--fork-copy", "100G"], "NONIC_FORK_COPY=107374182400"),
         (&["--rest", "never"], "NONIC_REST=never"),
         (&["--wire", "roce"], "NONIC_WIRE=roce"),
+        (&["--wire-silence", "0"], "NONIC_WIRE_SILENCE=0"),
         (&["--log", "debug"], "NONIC_LOG=debug"),
         (&["--allow-ptrace"], "NONIC_PTRACE=any"),
         (&["--trust", "root,7"], "NONIC_TRUST=root,7"),

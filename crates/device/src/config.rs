@@ -1,6 +1,7 @@
 //! What the environment says of the devices of this process.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nonic_memory::AdoptionPolicy;
 use nonic_transport::{Tier, TrustedUsers};
@@ -11,6 +12,10 @@ const DEVICES_MAX: u32 = 16;
 const DEVICE_MEMORY: u64 = 64 << 20;
 /// Device memory of a device at most: it is virtual until touched.
 const DEVICE_MEMORY_MAX: u64 = 64 << 30;
+/// How long a peer on another host may say nothing, though it is asked, unless told otherwise.
+const WIRE_SILENCE: Duration = Duration::from_secs(20);
+/// The longest such time: a day.
+const WIRE_SILENCE_MAX: u64 = 24 * 60 * 60;
 /// As long as a cache line.
 const DEVICE_MEMORY_GRANULE_MAX: u64 = 64;
 
@@ -76,6 +81,9 @@ pub struct Config {
     /// `NONIC_WIRE`: whether queue pairs may have peers on other hosts, by RoCEv2: `off`, `auto` (default), or `roce`, where queue
     /// pairs of datagrams listen from the beginning and the port is an Ethernet port unless `NONIC_LINK_LAYER` says otherwise.
     pub wire: WirePolicy,
+    /// `NONIC_WIRE_SILENCE`: after how many seconds a connected peer on another host counts as gone that says nothing, though it is asked;
+    /// default 20, a day at most, 0 (`None`): never.
+    pub wire_silence: Option<Duration>,
     /// `NONIC_FAULTS`: a file with changes of the device and the times at which they are made; default none.
     pub faults: Option<PathBuf>,
 }
@@ -97,6 +105,7 @@ impl Default for Config {
             cache_seed: 0,
             rest: RestPolicy::Auto,
             wire: WirePolicy::Auto,
+            wire_silence: Some(WIRE_SILENCE),
             faults: None,
         }
     }
@@ -136,6 +145,11 @@ impl Config {
                 _ => return None,
             };
             config.ethernet = config.wire == WirePolicy::Roce;
+            Some(())
+        });
+        take("NONIC_WIRE_SILENCE", &mut |value| {
+            let seconds = value.parse().ok().filter(|seconds| *seconds <= WIRE_SILENCE_MAX)?;
+            config.wire_silence = (seconds > 0).then(|| Duration::from_secs(seconds));
             Some(())
         });
         take("NONIC_LINK_LAYER", &mut |value| {
@@ -261,6 +275,7 @@ mod tests {
             ("NONIC_CACHE_SEED", "18446744073709551615"),
             ("NONIC_REST", "Always"),
             ("NONIC_WIRE", "Off"),
+            ("NONIC_WIRE_SILENCE", "86400"),
             ("NONIC_FAULTS", "/tmp/faults"),
         ]);
         let expected = Config {
@@ -278,6 +293,7 @@ mod tests {
             cache_seed: u64::MAX,
             rest: RestPolicy::Always,
             wire: WirePolicy::Off,
+            wire_silence: Some(Duration::from_secs(86_400)),
             faults: Some(PathBuf::from("/tmp/faults")),
         };
         assert_eq!(config, expected);
@@ -289,6 +305,12 @@ mod tests {
         assert!(layer(&[("NONIC_WIRE", "roce")]));
         assert!(!layer(&[("NONIC_WIRE", "roce"), ("NONIC_LINK_LAYER", "infiniband")]));
         assert!(!layer(&[("NONIC_WIRE", "auto")]));
+    }
+
+    #[test]
+    fn a_peer_may_be_silent_for_ever_if_that_is_asked_for() {
+        assert_eq!(with(&[("NONIC_WIRE_SILENCE", "0")]).wire_silence, None);
+        assert_eq!(Config::default().wire_silence, Some(WIRE_SILENCE));
     }
 
     #[test]
@@ -311,6 +333,8 @@ mod tests {
             ("NONIC_CACHE_SEED", "random"),
             ("NONIC_REST", "often"),
             ("NONIC_WIRE", "tcp"),
+            ("NONIC_WIRE_SILENCE", "86401"),
+            ("NONIC_WIRE_SILENCE", "never"),
             ("NONIC_TRUST", "65534"),
             ("NONIC_TRUST", "no such user"),
         ] {

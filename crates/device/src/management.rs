@@ -7,6 +7,14 @@ pub trait ManagementObserver: Send + Sync {
     /// One came. Called under locks of the engine, by whichever thread drives: it must not block, nor call anything of the engine but
     /// [`crate::WaitBell::ring`]. It hands a copy on to a thread that answers.
     fn received(&self, arrival: &ManagementArrival<'_>);
+
+    /// The peer of a connected queue pair on the wire has sent its first message: it is connected, though it may not have said so. Called as
+    /// `received` is.
+    fn is_connected(&self, _pair: QpNumber) {}
+
+    /// The peer of a connected queue pair on the wire has not answered for as long as it may (`NONIC_WIRE_SILENCE`): the queue pair is in error.
+    /// Called as `received` is.
+    fn is_silent(&self, _pair: QpNumber) {}
 }
 
 /// A management datagram that came, whose check was right and whose Q_Key is that of queue pair 1.

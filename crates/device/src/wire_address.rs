@@ -20,7 +20,8 @@ pub(crate) fn is_loopback(location: &Location) -> bool {
     ip_address(location.address).is_loopback()
 }
 
-fn ip_address(address: HostAddress) -> IpAddr {
+/// An address, for people.
+pub(crate) fn ip_address(address: HostAddress) -> IpAddr {
     match address {
         HostAddress::V4(bytes) => bytes.into(),
         HostAddress::V6(bytes) => bytes.into(),

@@ -68,6 +68,10 @@ pub trait Surroundings {
     fn raise(&mut self, event: Event);
     /// Every request and receive that was outstanding has been flushed; whether the queue pair failed by itself.
     fn was_flushed(&mut self, by_itself: bool);
+    /// The peer has sent its first message, whatever it is: it is connected.
+    fn peer_is_connected(&mut self) {}
+    /// The peer has said nothing for as long as it may, though it was asked: the connection fails, and everything outstanding is flushed.
+    fn peer_is_silent(&mut self) {}
     /// For whoever looks on.
     fn sees(&mut self, happening: Happening);
 }

@@ -1,11 +1,11 @@
-//! Datagrams of queue pair 1 that came and were not looked at yet. They come under locks of the engine, and are looked at on the thread of
+//! Datagrams of queue pair 1, and news of queue pairs, that came and were not looked at yet. They come under locks of the engine, and are looked at on the thread of
 //! the connection manager.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 
 use nonic_connection::run;
-use nonic_device::{ManagementArrival, ManagementObserver};
+use nonic_device::{ManagementArrival, ManagementObserver, QpNumber};
 use nonic_roce::{Ends, HostAddress, MANAGEMENT, ManagementDatagram};
 
 use crate::wire::Wire;
@@ -22,15 +22,44 @@ pub(crate) struct Came {
     pub(crate) came_here: bool,
 }
 
+/// What there is to look at.
+#[derive(Debug)]
+pub(crate) enum News {
+    Came(Came),
+    /// The peer of a queue pair of this process is connected.
+    Connected(QpNumber),
+    /// The peer of a queue pair of this process is gone.
+    Silent(QpNumber),
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    came: Mutex<VecDeque<Came>>,
+    news: Mutex<VecDeque<News>>,
     pub(crate) wire: OnceLock<Weak<Wire>>,
 }
 
 impl Inbox {
-    pub(crate) fn take(&self) -> VecDeque<Came> {
-        std::mem::take(&mut *self.came.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn take(&self) -> VecDeque<News> {
+        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Datagrams are lost if too many wait; of each queue pair there is one piece of news at a time.
+    fn push(&self, news: News) {
+        let is_first = {
+            let mut waiting = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+            if matches!(news, News::Came(_)) && waiting.len() >= WAITING_MAX {
+                return;
+            }
+            waiting.push_back(news);
+            waiting.len() == 1
+        };
+        if is_first && let Some(wire) = self.wire.get().map(Weak::clone) {
+            run(move || {
+                if let Some(wire) = wire.upgrade() {
+                    wire.look();
+                }
+            });
+        }
     }
 }
 
@@ -44,20 +73,14 @@ impl ManagementObserver for Inbox {
             local: HostAddress::of_gid(arrival.destination),
             remote: HostAddress::of_gid(arrival.source),
         };
-        let is_first = {
-            let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
-            if came.len() >= WAITING_MAX {
-                return;
-            }
-            came.push_back(Came { ends, bytes: Box::new(*bytes), came_here: !arrival.was_handed_on });
-            came.len() == 1
-        };
-        if is_first && let Some(wire) = self.wire.get().map(Weak::clone) {
-            run(move || {
-                if let Some(wire) = wire.upgrade() {
-                    wire.look();
-                }
-            });
-        }
+        self.push(News::Came(Came { ends, bytes: Box::new(*bytes), came_here: !arrival.was_handed_on }));
+    }
+
+    fn is_connected(&self, pair: QpNumber) {
+        self.push(News::Connected(pair));
+    }
+
+    fn is_silent(&self, pair: QpNumber) {
+        self.push(News::Silent(pair));
     }
 }

@@ -16,7 +16,7 @@ use nonic_roce::{
 use nonic_sys::{PerProcess, effective_user, random_u64};
 
 use crate::held::WireConnection;
-use crate::inbox::{Came, Inbox};
+use crate::inbox::{Came, Inbox, News};
 use crate::machine::{Machine, Place, Told};
 use crate::services::offering_user;
 use crate::sinks::{Follows, Takes};
@@ -185,7 +185,20 @@ impl Wire {
 
     /// Takes what came.
     pub(crate) fn look(&self) {
-        for Came { ends, bytes, came_here } in self.inbox.take() {
+        for news in self.inbox.take() {
+            let Came { ends, bytes, came_here } = match news {
+                News::Came(came) => came,
+                News::Connected(pair) => {
+                    self.with(|machine, _| machine.manager.pair_is_connected(pair));
+                    self.tell();
+                    continue;
+                }
+                News::Silent(pair) => {
+                    self.with(|machine, now| machine.manager.pair_is_silent(now, pair));
+                    self.tell();
+                    continue;
+                }
+            };
             let Some(datagram) = ManagementDatagram::parse(&bytes) else { continue };
             let is_unclaimed = came_here && self.is_unclaimed(ends, &datagram);
             self.with(|machine, now| {

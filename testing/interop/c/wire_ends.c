@@ -1,11 +1,13 @@
-/* Connects to a server of the RDMA connection manager and ends: it destroys nothing, and says nothing. */
+/* Connects to a server of the RDMA connection manager and ends: it destroys nothing, and says nothing. With a third argument it stays, and
+ * says nothing. */
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdio.h>
+#include <unistd.h>
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	if (argc != 3 && argc != 4)
 		return 2;
 	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *found;
 	if (rdma_getaddrinfo(argv[1], argv[2], &hints, &found)) {
@@ -22,5 +24,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	printf("connected\n");
+	fflush(stdout);
+	if (argc == 4)
+		pause();
 	return 0;
 }

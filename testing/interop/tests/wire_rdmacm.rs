@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nonic_interop::c_program::compile_rdmacm;
+use nonic_interop::c_program::{compile_rdmacm, compile_with};
 use nonic_interop::environment::{AS_IT_COMES, Place};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::output::{complaints, perftest};
@@ -136,6 +136,8 @@ fn main() -> ExitCode {
     suite.test("who asks where nobody listens is refused, and the listener beside goes on", nobody_listens);
     suite.test("two servers of a user share the port of RoCEv2, and each gets its own clients", two_servers);
     suite.test("who is killed is missed by the other side, whose request fails", killed);
+    suite.test("who only receives misses a peer that is killed, and not one that is there", silent);
+    suite.test("who is not heard to be ready is known by its first message", not_ready);
     suite.test("a process that has queue pairs only refuses requests, or hands them on", queue_pairs_only);
     suite.test("who exits in order ends its connections, though it says nothing", exits);
     suite.test("with --wire off nothing is opened, and there is no way to the other host", forbidden);
@@ -284,6 +286,53 @@ fn killed() -> Verdict {
     let client = client.finish()?;
     if client.succeeded() || !client.printed().contains("Failed status 12") {
         return failed(format!("the other side did not fail as it should\n{}", client.report()));
+    }
+    Ok(())
+}
+
+/// What is asked so often, half a second apart, takes longer than a peer may be silent.
+const QUESTIONS: u64 = 6;
+
+fn silent() -> Verdict {
+    let Cable { server, client } = Cable::lay()?;
+    let cable = Cable { server: server.variable("NONIC_WIRE_SILENCE", "2"), client };
+    let port = TcpPort::claim()?;
+    let [address, _] = Namespace::ADDRESSES;
+    let mut server = cable.serve("rping -s -v -a ADDRESS -p PORT", "tcp", address, port.number())?;
+    let program = compile_rdmacm("wire_ends")?.display().to_string();
+    let words = [program, address.into(), port.number().to_string(), "stays".into()];
+    let mut client = cable.client.nonic_run(words)?.deadline(LONG).start()?;
+    client.prints(|line| line == "connected")?;
+    // The server waits for a message, and has its peer asked.
+    let before = datagrams_of(client.id());
+    while datagrams_of(client.id()) < before + QUESTIONS {
+        if server.has_ended() {
+            return failed(server.report("ended while its peer was there"));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let client = client.kill();
+    let server = server.finish()?;
+    let printed = server.printed();
+    if printed.contains("DISCONNECT EVENT") && printed.contains("does not answer any more") {
+        Ok(())
+    } else {
+        wrong("it was not missed", &client, &server)
+    }
+}
+
+fn not_ready() -> Verdict {
+    let Cable { server, client } = Cable::lay()?;
+    let lost = compile_with("never_ready", &["-shared", "-fPIC"])?.display().to_string();
+    let cable = Cable { server, client: client.variable("LD_PRELOAD", &lost) };
+    let port = TcpPort::claim()?;
+    for address in Namespace::ADDRESSES {
+        let server = cable.serve("rping -s -a ADDRESS -p PORT -C 5 -v", "tcp", address, port.number())?;
+        let client = cable.client.nonic_run(command(RPING, address, port.number())?)?.run()?;
+        let server = if client.succeeded() { server.finish()? } else { server.kill() };
+        if !client.succeeded() || !server.succeeded() || !client.printed().contains("not said") {
+            return wrong("they did not connect without that message, or it was not lost", &client, &server);
+        }
     }
     Ok(())
 }

@@ -119,7 +119,7 @@ impl Engine {
             waiter: Waiter::default(),
             tellings: Tellings::default(),
             withheld: Withheld::default(),
-            wires: Wires::new(config.wire),
+            wires: Wires::new(config.wire, config.wire_silence),
             agent: AgentThread::new(at_work)?,
             party,
         })

@@ -22,6 +22,8 @@ use crate::wire_address::{WireAddress, is_loopback, location_of};
 #[derive(Debug)]
 pub(super) struct Wires {
     policy: WirePolicy,
+    /// How long the peer of a connection may be silent, though it is asked.
+    silence: Option<Duration>,
     wire: OnceLock<Arc<Wire>>,
     /// Who is told of management datagrams, and which of the processes that are this one is.
     managed: Mutex<Option<(u8, Weak<dyn ManagementObserver>)>>,
@@ -30,8 +32,8 @@ pub(super) struct Wires {
 static NOT_OPEN: Seldom = Seldom::new();
 
 impl Wires {
-    pub(super) fn new(policy: WirePolicy) -> Self {
-        Self { policy, wire: OnceLock::new(), managed: Mutex::new(None) }
+    pub(super) fn new(policy: WirePolicy, silence: Option<Duration>) -> Self {
+        Self { policy, silence, wire: OnceLock::new(), managed: Mutex::new(None) }
     }
 }
 
@@ -115,9 +117,19 @@ impl Engine {
         Ok(place)
     }
 
+    /// How long the peer of a connection on the wire may be silent, though it is asked; `None`: for ever.
+    pub(crate) fn wire_silence(&self) -> Option<Duration> {
+        self.wires.silence
+    }
+
+    /// Who is told of management datagrams.
+    pub(crate) fn management_observer(&self) -> Option<Arc<dyn ManagementObserver>> {
+        lock(&self.wires.managed).as_ref().and_then(|(_, observer)| observer.upgrade())
+    }
+
     /// Takes a management datagram.
     fn take_management(&self, arrival: &Arrival, datagram: &[u8]) {
-        let observer = lock(&self.wires.managed).as_ref().and_then(|(_, observer)| observer.upgrade());
+        let observer = self.management_observer();
         let (Some(observer), Ok((packet, bytes, _))) = (observer, arrival.read(datagram)) else { return };
         if let Body::Datagram(came) = packet.body
             && came.q_key == MANAGEMENT_Q_KEY

@@ -64,6 +64,9 @@ impl QueuePair {
         self.on_wire(core, |connection, around| {
             around.carrier.timer = None;
             around.carrier.waits = false;
+            if around.carrier.is_closed {
+                connection.excuse_silence(now);
+            }
             if connection.poll_timeout().is_some_and(|due| due <= now) {
                 connection.handle_timeout(now, around);
             } else {
@@ -102,6 +105,7 @@ impl QueuePair {
         let (kind, peer) = (self.transport(), core.attributes.destination_qp);
         let mut wired = Wired::new(kind, &self.capabilities, (wire, station), address.route, peer);
         wired.carrier.is_closed = is_closed;
+        wired.connection.limit_silence(self.engine().wire_silence());
         core.wired = Some(wired);
     }
 

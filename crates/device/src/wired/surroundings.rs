@@ -7,10 +7,14 @@ use nonic_protocol::{
     ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
 };
 use nonic_roce::{Packet, Payload, Sent, Surroundings};
+use nonic_sys::Seldom;
 use nonic_wire::Pushed;
 
 use crate::queue_pair::{Carrier, QueuePair};
 use crate::requester::{Slices, cut};
+use crate::wire_address::ip_address;
+
+static SILENT: Seldom = Seldom::new();
 
 /// A queue pair, and what carries its packets.
 pub(crate) struct Around<'a> {
@@ -163,6 +167,31 @@ impl Surroundings for Around<'_> {
         self.pair.tell_flushed();
         if by_itself {
             self.pair.tell_failure();
+        }
+    }
+
+    fn peer_is_connected(&mut self) {
+        if let Some(observer) = self.pair.engine().management_observer() {
+            observer.is_connected(self.pair.number());
+        }
+    }
+
+    fn peer_is_silent(&mut self) {
+        let (peer, pair) = (self.carrier.peer.0, self.pair.number());
+        if let (Some(unsaid), Some(silence)) = (SILENT.turn(), self.pair.engine().wire_silence()) {
+            let host = ip_address(self.carrier.route.to);
+            tracing::warn!(
+                %host,
+                peer,
+                pair = pair.0,
+                ?silence,
+                unsaid,
+                "a peer on another host does not answer any more, so the connection is over; NONIC_WIRE_SILENCE says how long it is \
+                 waited for, 0 for ever"
+            );
+        }
+        if let Some(observer) = self.pair.engine().management_observer() {
+            observer.is_silent(pair);
         }
     }
 

@@ -56,6 +56,7 @@ impl<T: Moment> Connection<T> {
         }
         self.attributes.state = QpState::Error;
         self.requester.stop();
+        self.silence.forget();
         self.flush_sends(around);
         if let Some(receive) = self.responder.break_off() {
             around.receive_failed(&receive, Status::Flushed);

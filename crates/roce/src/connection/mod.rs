@@ -7,7 +7,7 @@
 //! with them: numbers that count packets, answers that are lost, repetitions that are answered again from what was kept.
 //!
 //! The files follow the specification (IBTA vol. 1): `sending` the requester (9.7.3), `answers` the completer (9.7.6), `waiting`
-//! timers (9.9.2), `taking`, `repeated` and `executing` the responder (9.7.4, 9.4), `owing` its answers (9.7.5), `unreliable` the
+//! timers (9.9.2), `silence` what no timer tells of, `taking`, `repeated` and `executing` the responder (9.7.4, 9.4), `owing` its answers (9.7.5), `unreliable` the
 //! receiver of an unreliable connection (9.8.2), `ending` errors and flushing (9.9, 10.3.1).
 
 mod answers;
@@ -18,6 +18,7 @@ mod repeated;
 mod requester;
 mod responder;
 mod sending;
+mod silence;
 mod taking;
 mod unreliable;
 mod waiting;
@@ -28,6 +29,7 @@ use crate::congestion::{Congestion, CongestionCounts};
 use crate::path_mtu::PathMtu;
 use requester::Requester;
 use responder::Responder;
+use silence::Silence;
 
 /// What changes while a connected queue pair lives whose peer is on a wire. `T` is an instant of the caller's clock.
 #[derive(Debug)]
@@ -42,6 +44,7 @@ pub struct Connection<T> {
     requester: Requester<T>,
     responder: Responder,
     congestion: Congestion<T>,
+    silence: Silence<T>,
     established: bool,
 }
 
@@ -57,6 +60,7 @@ impl<T> Connection<T> {
             requester: Requester::new(&attributes, 0),
             responder: Responder::new(Psn(0)),
             congestion: Congestion::new(),
+            silence: Silence::new(),
             established: false,
         }
     }
@@ -71,6 +75,7 @@ impl<T> Connection<T> {
         self.attributes.state = QpState::ReadyToReceive;
         self.responder = Responder::new(Psn(self.attributes.receive_psn));
         self.established = false;
+        self.silence.forget();
     }
 
     /// It goes from RTR to RTS: what is posted is sent from the attributes' first number on.

@@ -57,6 +57,7 @@ impl<T: Moment> Connection<T> {
             }
         }
         self.arm(now);
+        self.watch_silence(now);
         if self.has_just_drained() {
             around.raise(Event::SendQueueDrained);
         }

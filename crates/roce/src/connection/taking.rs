@@ -22,6 +22,7 @@ impl<T: Moment> Connection<T> {
         if !self.state().receives() || packet.base.p_key & PARTITION != PARTITION {
             return around.sees(Happening::Dropped);
         }
+        self.silence.has_heard(now);
         let psn = packet.base.psn;
         let asks = packet.base.ack_request;
         let solicited = packet.base.solicited;
@@ -81,11 +82,15 @@ impl<T: Moment> Connection<T> {
         self.conclude(around, psn, arrival, outcome);
     }
 
-    /// A message came before the program had the queue pair ready to send (10.3.1: Communication Established).
+    /// The first message: the peer is connected. If it came before the program had the queue pair ready to send, that is an event
+    /// (10.3.1: Communication Established).
     pub(super) fn note_established<S: Surroundings>(&mut self, around: &mut S) {
-        if self.state() == QpState::ReadyToReceive && !self.established {
+        if !self.established {
             self.established = true;
-            around.raise(Event::CommunicationEstablished);
+            around.peer_is_connected();
+            if self.state() == QpState::ReadyToReceive {
+                around.raise(Event::CommunicationEstablished);
+            }
         }
     }
 

@@ -14,11 +14,8 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(50);
 impl<T: Moment> Connection<T> {
     /// When [`Connection::handle_timeout`] wants to be called, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<T> {
-        match (self.requester.wait, self.requester.timer) {
-            (Some((until, _)), Some(timer)) => Some(until.min(timer)),
-            (Some((until, _)), None) => Some(until),
-            (None, timer) => timer,
-        }
+        let wait = self.requester.wait.map(|(until, _)| until);
+        [wait, self.requester.timer, self.silence.look()].into_iter().flatten().min()
     }
 
     /// It is `now`: goes on after a wait, sends again what was not answered, or gives up, if it is time.
@@ -42,6 +39,9 @@ impl<T: Moment> Connection<T> {
                 around.sees(Happening::Repeated);
                 self.go_back();
             }
+        }
+        if self.silence.look().is_some_and(|look| look <= now) {
+            self.look_for_peer(now, around);
         }
         self.pump(now, around);
     }

@@ -1,10 +1,11 @@
 //! What programs want of connections.
 
-use nonic_protocol::Moment;
+use nonic_protocol::{Moment, QpNumber};
 
 use super::communication::{Communication, State, Timing};
 use super::event::{
-    Accepts, CallError, CommunicationId, ConnectionOffer, Ends, Event, Service, Side, private_data,
+    Accepts, CallError, CommunicationId, ConnectionOffer, Disconnection, Ends, Event, Service, Side,
+    private_data,
 };
 use super::settings::time;
 use super::{ConnectionManager, check_ends, rejection};
@@ -57,10 +58,10 @@ impl<T: Moment> ConnectionManager<T> {
             repeats: settings.repeats.min(15),
             time_wait: time(ack_timeout),
         };
-        let mut new = self.new_communication(State::RequestSent, ends, timing);
+        let new = self.new_communication(State::RequestSent, ends, timing);
         let (id, number) = (new.id, new.id.number);
-        new.local_pair = side.qp_number;
         self.table.insert(new);
+        self.table.has_local_pair(number, side.qp_number);
         let label_of_ports = match service {
             Service::Port { port, source_port, .. } => flow_label_of_ports(source_port, port),
             Service::Number(_) => 0,
@@ -112,8 +113,9 @@ impl<T: Moment> ConnectionManager<T> {
         let private_data = private_data(None, data)?;
         check_side(side)?;
         let settings = self.settings;
-        let found = self.in_states(id, &[State::RequestReceived])?;
-        found.local_pair = side.qp_number;
+        self.in_states(id, &[State::RequestReceived])?;
+        self.table.has_local_pair(id.number, side.qp_number);
+        let found = self.table.known(id.number);
         let reply = ConnectReply {
             ids: found.ids(),
             q_key: side.q_key,
@@ -153,6 +155,29 @@ impl<T: Moment> ConnectionManager<T> {
             self.tell(id.number, Event::Established { id });
         }
         Ok(())
+    }
+
+    /// The same of whose queue pair this is, if it is a connection's.
+    pub fn pair_is_connected(&mut self, pair: QpNumber) {
+        if let Some(id) = self.of_local_pair(pair, State::ReplySent) {
+            let _ = self.communication_established(id);
+        }
+    }
+
+    /// The peer of a queue pair is not there any more, as its silence shows: `Disconnected`, `TimeWaitOver`. It is told once that the connection
+    /// ends, if it hears after all. Without effect if the queue pair is no connection's.
+    pub fn pair_is_silent(&mut self, now: T, pair: QpNumber) {
+        let Some(id) = self.of_local_pair(pair, State::Established) else { return };
+        let message = self.table.known(id.number).disconnect_request();
+        self.say(id.number, false, message);
+        self.tell(id.number, Event::Disconnected { id, how: Disconnection::Unanswered });
+        self.enter_time_wait(now, id.number);
+    }
+
+    fn of_local_pair(&mut self, pair: QpNumber, state: State) -> Option<CommunicationId> {
+        let number = self.table.of_local_pair(pair)?;
+        let found = self.table.get(number).filter(|found| found.state == state)?;
+        Some(found.id)
     }
 
     /// Rejects what the peer asked for or replied, for a reason; the communication is over. `info` are 72 bytes at most, private

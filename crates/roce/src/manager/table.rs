@@ -1,8 +1,8 @@
-//! All communications, found by their own number, by the peer's, by the peer's queue pair, and by time.
+//! All communications, found by their own number, by the peer's, by either queue pair, and by time.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use nonic_protocol::Moment;
+use nonic_protocol::{Moment, QpNumber};
 
 use super::communication::{Communication, PairKey, RemoteKey, State};
 use super::event::{CallError, CommunicationId};
@@ -14,6 +14,8 @@ pub(super) struct Table<T> {
     by_number: BTreeMap<u32, Communication<T>>,
     by_remote: BTreeMap<RemoteKey, u32>,
     by_pair: BTreeMap<PairKey, u32>,
+    /// By this side's queue pair. Of two that name the same one it is the later.
+    by_local_pair: BTreeMap<u32, u32>,
     deadlines: BTreeSet<(T, u32)>,
     /// Those that the program does not know any more, the oldest first.
     left_behind: BTreeMap<u64, u32>,
@@ -27,6 +29,7 @@ impl<T: Moment> Table<T> {
             by_number: BTreeMap::new(),
             by_remote: BTreeMap::new(),
             by_pair: BTreeMap::new(),
+            by_local_pair: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             left_behind: BTreeMap::new(),
             half_open,
@@ -81,6 +84,18 @@ impl<T: Moment> Table<T> {
 
     pub(super) fn of_pair(&self, key: &PairKey) -> Option<u32> {
         self.by_pair.get(key).copied()
+    }
+
+    pub(super) fn of_local_pair(&self, pair: QpNumber) -> Option<u32> {
+        self.by_local_pair.get(&pair.0).copied()
+    }
+
+    /// From now on it is found by this side's queue pair.
+    pub(super) fn has_local_pair(&mut self, number: u32, pair: QpNumber) {
+        if let Some(found) = self.by_number.get_mut(&number) {
+            found.local_pair = pair;
+            self.by_local_pair.insert(pair.0, number);
+        }
     }
 
     /// From now on it is found by what its peer says.
@@ -177,6 +192,9 @@ impl<T: Moment> Table<T> {
         self.forget_peer(number);
         let Some(gone) = self.by_number.remove(&number) else { return };
         self.left_behind.remove(&gone.id.serial);
+        if self.of_local_pair(gone.local_pair) == Some(number) {
+            self.by_local_pair.remove(&gone.local_pair.0);
+        }
         if gone.is_half_open {
             self.half_open.give_back(gone.ends.remote);
         }

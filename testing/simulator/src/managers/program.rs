@@ -250,8 +250,13 @@ impl Program {
             let attempt = &attempts.by_token[&known.token];
             known.phase == Phase::Accepted && attempt.is_ready && attempt.replied_by == id.number()
         };
-        let Some((id, _)) = self.known.iter().find(ready) else { return };
-        self.manager.communication_established(*id).expect("it was accepted");
+        let Some((id, known)) = self.known.iter().find(ready) else { return };
+        // Who sees it knows the communication, or the queue pair.
+        if known.token.is_multiple_of(2) {
+            self.manager.communication_established(*id).expect("it was accepted");
+        } else {
+            self.manager.pair_is_connected(known.pair);
+        }
     }
 
     pub(super) fn enter(&mut self, id: CommunicationId, phase: Phase) {

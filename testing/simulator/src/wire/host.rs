@@ -48,6 +48,10 @@ pub struct Host {
     pub queue: Option<SrqNumber>,
     /// Capabilities of the connection: pieces of a request at most.
     pub pieces_max: u32,
+    /// How often it was told that the peer is connected.
+    pub connected: u32,
+    /// How often it was told that the peer is silent.
+    pub silences: u32,
     /// What happened.
     pub seen: Vec<Happening>,
 }
@@ -71,6 +75,8 @@ impl Host {
             queues: Vec::new(),
             queue: None,
             pieces_max: 1,
+            connected: 0,
+            silences: 0,
             seen: Vec::new(),
         }
     }
@@ -226,6 +232,14 @@ impl Surroundings for Host {
 
     fn was_flushed(&mut self, by_itself: bool) {
         self.flushed = Some(by_itself);
+    }
+
+    fn peer_is_connected(&mut self) {
+        self.connected += 1;
+    }
+
+    fn peer_is_silent(&mut self) {
+        self.silences += 1;
     }
 
     fn sees(&mut self, happening: Happening) {

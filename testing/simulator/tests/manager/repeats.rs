@@ -6,8 +6,8 @@ use nonic_protocol::QpNumber;
 use nonic_roce::{Answered, Disconnection, Event, Ids, Message, Reason, ServiceAnswer};
 
 use crate::host::{
-    Host, OUR_GUID, REPLY_TIMEOUT, REQUEST_TIMEOUT, SERVICE, THEIR_PAIR, THEIRS, end, ends, ids, notice,
-    our_ids, question, reply, request,
+    Host, OUR_GUID, OUR_PAIR, REPLY_TIMEOUT, REQUEST_TIMEOUT, SERVICE, THEIR_PAIR, THEIRS, end, ends, ids,
+    notice, our_ids, question, reply, request,
 };
 
 /// The one that gives up says so, and that it is it.
@@ -143,6 +143,50 @@ fn the_first_packet_stands_for_a_message_that_the_peer_is_ready() {
     host.hears(Message::ReadyToUse(notice(id)));
     host.hears(Message::ReadyToUse(notice(id)));
     host.manager.communication_established(id).expect("there is a connection");
+    host.is_unmoved();
+}
+
+#[test]
+fn the_first_packet_to_a_queue_pair_stands_for_that_message_too() {
+    let mut host = Host::new();
+    let id = host.accepts();
+    for nobodys in [THEIR_PAIR, QpNumber(OUR_PAIR.0 + 1)] {
+        host.manager.pair_is_connected(nobodys);
+        assert_eq!(host.manager.poll_event(), None);
+    }
+    host.manager.pair_is_connected(OUR_PAIR);
+    assert_eq!((host.event(), host.manager.poll_timeout()), (Event::Established { id }, None));
+    // The reply is not repeated any more, whatever else comes.
+    host.manager.pair_is_connected(OUR_PAIR);
+    host.hears(Message::ReadyToUse(notice(id)));
+    host.is_unmoved();
+    host.manager.disconnect(host.now, id, &[]).expect("there is a connection");
+}
+
+#[test]
+fn a_peer_that_does_not_answer_on_its_queue_pair_is_disconnected_at_once_and_told_so_once() {
+    let mut host = Host::new();
+    let id = host.accepts();
+    host.manager.pair_is_silent(host.now, OUR_PAIR);
+    assert_eq!(host.manager.poll_event(), None, "it has not said that it is ready");
+    host.manager.pair_is_connected(OUR_PAIR);
+    host.event();
+    host.manager.pair_is_silent(host.now, QpNumber(OUR_PAIR.0 + 1));
+    host.is_unmoved();
+    host.manager.pair_is_silent(host.now, OUR_PAIR);
+    assert!(matches!(host.says(), Message::DisconnectRequest(asked) if asked.ids == our_ids(id)));
+    assert_eq!(host.event(), Event::Disconnected { id, how: Disconnection::Unanswered, private_data: None });
+    host.manager.pair_is_silent(host.now, OUR_PAIR);
+    host.is_unmoved();
+    // It lives after all, and wants the end as well, or has it.
+    host.hears(Message::DisconnectReply(notice(id)));
+    host.is_unmoved();
+    host.hears(Message::DisconnectRequest(end(id)));
+    assert!(matches!(host.says(), Message::DisconnectReply(reply) if reply.ids == our_ids(id)));
+    host.waits(Duration::from_millis(2048));
+    assert_eq!(host.event(), Event::TimeWaitOver { id });
+    assert!(host.manager.is_empty());
+    host.manager.pair_is_silent(host.now, OUR_PAIR);
     host.is_unmoved();
 }
 

@@ -8,5 +8,6 @@ mod pair;
 mod refusals;
 mod requester;
 mod responder;
+mod silence;
 mod unreliable;
 mod waits;
