@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nonic_protocol::{AddressVector, GlobalRoute};
-use nonic_sys::{AsFd, BorrowedFd, FileIdentity, SharedMemory, file_identity};
+use nonic_sys::{AsFd, BorrowedFd, FileIdentity, InterfaceAddress, SharedMemory, file_identity};
 use nonic_transport::{Change, Counters, Tier, read_segment_counters};
 
 use crate::async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
@@ -16,9 +16,9 @@ use crate::engine::{Changer, Engine, EngineOwner, OpenDevice};
 use crate::error::{CreateError, OpenError, asked};
 use crate::event_wait::EventWait;
 use crate::events::EventQueue;
+use crate::gid_table::GidEntry;
 use crate::limits::Limits;
 use crate::port::{Port, PortAttributes};
-use crate::port_state::GidEntry;
 
 /// What stands in the file that a command descriptor is of.
 const COMMAND_TEXT: &[u8] = b"nonic context\n";
@@ -116,6 +116,12 @@ impl Context {
     /// The valid entries of the GID table, in order.
     pub fn gid_table(&self) -> Cow<'_, [GidEntry]> {
         self.port.gids()
+    }
+
+    /// Takes addresses into the GID table that interfaces of this host got since the device was opened. Those that were there keep their
+    /// entries, also if they are gone.
+    pub fn look_for_addresses(&self) {
+        self.engine().look_for_addresses();
     }
 
     /// An entry of the P_Key table, 0 if it is empty: at index 0 the default partition, unless somebody changed it.
@@ -270,6 +276,10 @@ impl OpenDevice for Context {
 
     fn config(&self) -> &Config {
         self.device.config()
+    }
+
+    fn take_addresses(&self, addresses: &[InterfaceAddress]) -> bool {
+        self.port.take_addresses(self.device.config(), addresses)
     }
 
     fn raise(&self, kind: AsyncEventKind, element: AsyncElement) {

@@ -6,8 +6,8 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::engine::EngineOwner;
 use crate::error::OpenError;
+use crate::gid_table::GidEntry;
 use crate::port::{Port, PortAttributes};
-use crate::port_state::GidEntry;
 use crate::{port, process};
 
 /// A device that can be opened. Costs nothing until then.

@@ -22,6 +22,7 @@ mod event_wait;
 mod events;
 mod exposed;
 mod faults;
+mod gid_table;
 mod happening;
 mod known_memory;
 mod limits;
@@ -70,6 +71,7 @@ pub use events::{EventAccount, EventQueue};
 pub use exposed::{
     ExposeError, Exposed, ExposedPlace, ExposedRun, expose, forget_own_pages, map_own_pages, own_pages,
 };
+pub use gid_table::{GidEntry, GidKind};
 pub use known_memory::SharedPlace;
 pub use limits::Limits;
 pub use logging::log_to_standard_error;
@@ -87,7 +89,6 @@ pub use nonic_protocol::{
 pub use nonic_transport::{Change, Counter, Counters, NoChange, Tier};
 pub use own_thread::{OwnThread, Starter};
 pub use port::PortAttributes;
-pub use port_state::{GidEntry, GidKind};
 pub use process::{fork_init, is_fork_initialized};
 pub use program_memory::ProgramAddress;
 pub use queue_pair::{OpenedQueuePair, Posting, QueuePair, QueuePairObserver, QueuePairRequest};

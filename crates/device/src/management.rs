@@ -15,6 +15,9 @@ pub trait ManagementObserver: Send + Sync {
     /// The peer of a connected queue pair on the wire has not answered for as long as it may (`NONIC_WIRE_SILENCE`): the queue pair is in error.
     /// Called as `received` is.
     fn is_silent(&self, _pair: QpNumber) {}
+
+    /// Addresses of this host have come or gone, after [`crate::ManagementPort::watch_addresses`]. Called as `received` is.
+    fn addresses_changed(&self) {}
 }
 
 /// A management datagram that came, whose check was right and whose Q_Key is that of queue pair 1.

@@ -50,6 +50,11 @@ impl ManagementPort {
         self.place
     }
 
+    /// Has the observer told when addresses of this host come and go.
+    pub fn watch_addresses(&self) -> std::io::Result<()> {
+        self.context.engine_owner().watch_addresses()
+    }
+
     /// Takes what comes to the address at an index of the GID table from now on.
     pub fn listen(&self, index: u32) -> Result<(), ManagementError> {
         self.station(index).map(drop)

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +9,8 @@ use nonic_protocol::{AddressVector, GlobalRoute, MESSAGE_MAX, QpAttributes};
 use nonic_sys::{InterfaceAddress, interface_addresses};
 
 use crate::config::Config;
-use crate::port_state::{Changed, GIDS, GidEntry, GidKind, PKEYS, PortState};
+use crate::gid_table::{GIDS, GidEntry, GidTable};
+use crate::port_state::{Changed, PKEYS, PortState};
 
 /// `IBV_MTU_4096`.
 pub(crate) const MTU_4096: u32 = 5;
@@ -49,7 +49,6 @@ pub struct PortAttributes {
 pub(crate) struct Port {
     ethernet: bool,
     lid: u16,
-    gids: Vec<GidEntry>,
     /// What somebody changed since.
     state: Arc<PortState>,
     devices: u32,
@@ -78,13 +77,6 @@ fn own_gid(guid: u64) -> [u8; 16] {
     gid
 }
 
-fn address_gid(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    }
-}
-
 impl Port {
     pub(crate) fn new(config: &Config, device: u32, state: &Arc<PortState>) -> Self {
         Self::with_addresses(config, device, &interface_addresses(), state)
@@ -96,25 +88,13 @@ impl Port {
         addresses: &[InterfaceAddress],
         state: &Arc<PortState>,
     ) -> Self {
-        let kind = if config.ethernet { GidKind::RoceV2 } else { GidKind::InfiniBand };
-        let mut found = vec![(own_gid(guid(device)), 0)];
-        // Loopback last: programs take the first address that looks routable.
-        let (loopback, others): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.loopback);
-        for address in others.into_iter().chain(loopback) {
-            let gid = address_gid(address.address);
-            if found.len() < GIDS && !found.iter().any(|(seen, _)| *seen == gid) {
-                found.push((gid, address.index));
-            }
-        }
-        let gids = (0u32..)
-            .zip(found)
-            .map(|(index, (gid, interface_index))| GidEntry { index, gid, kind, interface_index })
-            .collect();
+        // What was there before keeps its index.
+        let make = || GidTable::new(config, own_gid(guid(device)), addresses);
+        state.gid_table(make).take_addresses(config, addresses);
         let lid = if config.ethernet { 0 } else { device as u16 + 1 };
         Self {
             ethernet: config.ethernet,
             lid,
-            gids,
             state: Arc::clone(state),
             devices: config.devices,
             qkey_violations: AtomicU32::new(0),
@@ -142,14 +122,19 @@ impl Port {
     /// The valid entries of the GID table, in order.
     pub(crate) fn gids(&self) -> Cow<'_, [GidEntry]> {
         match self.state.changed() {
-            None => Cow::Borrowed(&self.gids),
-            Some(changed) => Cow::Owned(changed.gids(&self.gids)),
+            None => self.made_gids(),
+            Some(changed) => Cow::Owned(changed.gids(&self.made_gids())),
         }
     }
 
-    /// Those that it was made with.
-    pub(crate) fn made_gids(&self) -> &[GidEntry] {
-        &self.gids
+    /// Those that nobody changed.
+    pub(crate) fn made_gids(&self) -> Cow<'_, [GidEntry]> {
+        self.state.made_gids()
+    }
+
+    /// Takes in addresses that came since; whether there are any.
+    pub(crate) fn take_addresses(&self, config: &Config, addresses: &[InterfaceAddress]) -> bool {
+        self.state.take_addresses(config, addresses)
     }
 
     /// An entry of the P_Key table, 0 if it is empty; `None` if there is none of that index.
@@ -236,8 +221,9 @@ impl Port {
         match &path.global {
             Some(route) => {
                 let is_there = |gids: &[GidEntry]| gids.iter().any(|entry| entry.gid == route.destination);
-                let was_taken = is_there(&self.gids) && !is_there(&changed.gids(&self.gids));
-                !was_taken && (is_there(&changed.gids(&self.gids)) || self.reaches_as_made(path))
+                let made = self.made_gids();
+                let was_taken = is_there(&made) && !is_there(&changed.gids(&made));
+                !was_taken && (is_there(&changed.gids(&made)) || self.reaches_as_made(path))
             }
             None => match changed.lid {
                 Some(lid) if path.destination_lid == lid => true,
@@ -251,7 +237,7 @@ impl Port {
         match &path.global {
             Some(route) => {
                 let other_device = |device| own_gid(guid(device)) == route.destination;
-                self.gids.iter().any(|entry| entry.gid == route.destination)
+                self.made_gids().iter().any(|entry| entry.gid == route.destination)
                     || (0..self.devices).any(other_device)
             }
             None => (1..=self.devices).contains(&u32::from(path.destination_lid)),
@@ -324,6 +310,13 @@ mod tests {
         assert_eq!(port.gids()[1].gid[10..], [0xff, 0xff, 10, 1, 2, 3]);
         assert!(port.reaches(&path(port.gids()[3].gid)));
         assert!(!port.reaches(&path([7; 16])));
+        // An address that comes later is this host's as well.
+        assert!(port.take_addresses(&Config::default(), &[address("10.9.9.9", 7, false)]));
+        assert!(port.reaches(&path(port.gids()[4].gid)) && port.gid_entry(4).is_some());
+        // And whoever opens the device now finds it at the same index.
+        let all = [address("10.9.9.9", 7, false), addresses[1].clone()];
+        let other = Port::with_addresses(&Config::default(), 0, &all, &port.state);
+        assert_eq!(other.gids(), port.gids());
         assert_eq!(port.attributes().lid, 1);
     }
 
@@ -341,7 +334,7 @@ mod tests {
     fn a_port_that_was_changed_is_reached_by_what_it_is_called_now() {
         let state = Arc::default();
         let port = Port::with_addresses(&Config::default(), 0, &[address("10.1.2.3", 2, false)], &state);
-        let change = |words: &str| state.change(words.parse().unwrap(), false, port.made_gids()).unwrap();
+        let change = |words: &str| state.change(words.parse().unwrap(), false, &port.made_gids()).unwrap();
         let by_lid = |lid| AddressVector { global: None, destination_lid: lid, ..path([0; 16]) };
         let gid = port.gids()[1].gid;
         assert!(port.reaches(&by_lid(1)) && !port.reaches(&by_lid(7)));

@@ -1,45 +1,27 @@
 //! The tables of a port, and what is not as it was made, because somebody changed it from outside. All contexts of an engine that have a
 //! device open see the same.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
+use nonic_sys::InterfaceAddress;
 use nonic_transport::Change;
 
 use crate::async_event::AsyncEventKind;
+use crate::config::Config;
+use crate::gid_table::{GIDS, GidEntry, GidTable};
 
-/// Entries of the GID table, valid or not.
-pub(crate) const GIDS: usize = 64;
 /// Entries of the P_Key table.
 pub(crate) const PKEYS: u16 = 1;
-/// What a GID is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GidKind {
-    /// Subnet prefix and port GUID, or an address of the host, on an InfiniBand port.
-    InfiniBand,
-    /// An address of the host, on an Ethernet port.
-    RoceV2,
-}
-
-/// A valid entry of the GID table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GidEntry {
-    /// Its index.
-    pub index: u32,
-    /// The GID, in network order.
-    pub gid: [u8; 16],
-    /// What it is made of.
-    pub kind: GidKind,
-    /// The network interface with this address, 0 for the port's own GID.
-    pub interface_index: u32,
-}
-
 /// What somebody changed of a port. Of most nothing, and a look at one word says so.
 #[derive(Debug, Default)]
 pub(crate) struct PortState {
     is_changed: AtomicBool,
     changed: RwLock<Changed>,
+    /// The GID table, as nobody changed it, from the first port on: an index means the same to all.
+    gids: OnceLock<GidTable>,
 }
 
 /// Everything that differs.
@@ -77,6 +59,21 @@ impl Changed {
 }
 
 impl PortState {
+    /// The GID table, as nobody changed it. The first who asks makes it.
+    pub(crate) fn gid_table(&self, make: impl FnOnce() -> GidTable) -> &GidTable {
+        self.gids.get_or_init(make)
+    }
+
+    /// Takes addresses into it that came since; whether there are any.
+    pub(crate) fn take_addresses(&self, config: &Config, addresses: &[InterfaceAddress]) -> bool {
+        self.gids.get().is_some_and(|table| table.take_addresses(config, addresses))
+    }
+
+    /// Its entries.
+    pub(crate) fn made_gids(&self) -> Cow<'_, [GidEntry]> {
+        self.gids.get().map(GidTable::entries).unwrap_or_default()
+    }
+
     /// What differs from how the port was made, if anything does.
     #[inline]
     pub(crate) fn changed(&self) -> Option<Changed> {
@@ -191,6 +188,7 @@ impl Changed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gid_table::GidKind;
 
     fn made() -> Vec<GidEntry> {
         let entry = |index, last| GidEntry {

@@ -6,8 +6,8 @@ use nonic_protocol::AddressVector;
 use nonic_roce::HostAddress;
 use nonic_wire::{Location, Route};
 
+use crate::gid_table::GidEntry;
 use crate::port::Port;
-use crate::port_state::GidEntry;
 
 /// Where packets from a GID come from; `None` if it is no address of an interface.
 pub(crate) fn location_of(entry: &GidEntry) -> Option<Location> {

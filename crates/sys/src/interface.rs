@@ -4,7 +4,9 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 /// One address of one interface that is up.
@@ -28,6 +30,43 @@ pub fn interface_addresses() -> Vec<InterfaceAddress> {
 /// Whether an address is one of this host's network namespace: loopback, or of an interface that is up.
 pub fn is_own_address(address: IpAddr) -> bool {
     address.is_loopback() || interface_addresses().iter().any(|found| found.address == address)
+}
+
+/// Tells that addresses or interfaces of this host come and go, not which: that is to be looked for.
+#[derive(Debug)]
+pub struct AddressWatch {
+    socket: OwnedFd,
+}
+
+impl AddressWatch {
+    /// From now on. Readable when something has changed.
+    pub fn new() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        let groups = (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
+        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+        Ok(Self { socket })
+    }
+
+    /// Whether something has changed since it was last asked.
+    pub fn has_changed(&self) -> bool {
+        let mut buffer = [0u8; 8 * 1024];
+        let mut changed = false;
+        loop {
+            match rustix::net::recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
+                // What did not fit is lost: something has changed in any case.
+                Ok(_) | Err(Errno::NOBUFS) => changed = true,
+                Err(Errno::INTR) => {}
+                Err(_) => return changed,
+            }
+        }
+    }
+}
+
+impl AsFd for AddressWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 /// An interface: index, flags and name.
@@ -59,7 +98,7 @@ fn dump(socket: &OwnedFd, ask: u16, answer: u16, mut take: impl FnMut(&[u8])) ->
     loop {
         let length = match rustix::net::recv(socket, buffer.as_mut_slice(), RecvFlags::empty()) {
             Ok((length, _)) => length,
-            Err(rustix::io::Errno::INTR) => continue,
+            Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         };
         let mut rest = &buffer[..length];

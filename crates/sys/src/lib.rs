@@ -107,7 +107,7 @@ pub use fork::{
     keep_in_children, on_fork,
 };
 pub use hope::{Hope, LOOK};
-pub use interface::{InterfaceAddress, interface_addresses, is_own_address};
+pub use interface::{AddressWatch, InterfaceAddress, interface_addresses, is_own_address};
 pub use leak_checker::tell_leak_checker;
 pub use loopback::{LoopbackListener, TcpEnd, connect_to_loopback, give_tcp_end, name_of_number};
 pub use mapping::Protection;

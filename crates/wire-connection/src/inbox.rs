@@ -30,6 +30,8 @@ pub(crate) enum News {
     Connected(QpNumber),
     /// The peer of a queue pair of this process is gone.
     Silent(QpNumber),
+    /// Addresses of this host have come or gone.
+    Addresses,
 }
 
 #[derive(Debug, Default)]
@@ -82,5 +84,9 @@ impl ManagementObserver for Inbox {
 
     fn is_silent(&self, pair: QpNumber) {
         self.push(News::Silent(pair));
+    }
+
+    fn addresses_changed(&self) {
+        self.push(News::Addresses);
     }
 }

@@ -1,4 +1,4 @@
-//! Taking requests of other hosts.
+//! Services for which requests of other hosts are taken: at one address, or at all that there are, also at those that come later.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -6,9 +6,8 @@ use std::sync::{Arc, Weak};
 use nonic_device::Context;
 use nonic_roce::{Accepts, CallError, HostAddress};
 
-use crate::machine::Place;
 use crate::sinks::Takes;
-use crate::way::ip_address;
+use crate::way::{host_address, index_of, ip_address};
 use crate::wire::Wire;
 
 /// At which addresses of this host requests are taken.
@@ -16,7 +15,7 @@ use crate::wire::Wire;
 pub enum ListenAt {
     /// At one.
     Address(IpAddr),
-    /// At all of these families that other hosts reach and that there are at that time.
+    /// At all of these families that other hosts reach, also at those that come later.
     Families {
         /// IPv4.
         four: bool,
@@ -32,6 +31,10 @@ impl ListenAt {
             Self::Families { four, six } => !own.is_loopback() && if own.is_ipv4() { four } else { six },
         }
     }
+
+    fn is_wildcard(self) -> bool {
+        matches!(self, Self::Families { .. })
+    }
 }
 
 /// The addresses of interfaces in a GID table, each with its index.
@@ -46,11 +49,21 @@ pub fn is_reached(context: &Context) -> bool {
     addresses(context).iter().any(|(_, address)| !ip_address(*address).is_loopback())
 }
 
+/// A service that requests are taken for.
+pub(crate) struct Listened {
+    service_id: u64,
+    meant: ListenAt,
+    accepts: Accepts,
+    taker: Arc<dyn Takes>,
+    /// Where it is.
+    at: Vec<HostAddress>,
+}
+
 /// A service that requests are taken for, until this is dropped.
 #[derive(Debug)]
 pub struct WireListener {
     wire: Weak<Wire>,
-    places: Vec<Place>,
+    number: u64,
 }
 
 impl Wire {
@@ -63,36 +76,86 @@ impl Wire {
         accepts: Accepts,
         taker: &Arc<dyn Takes>,
     ) -> Result<WireListener, CallError> {
-        let mut listener = WireListener { wire: self.downgrade(), places: Vec::new() };
-        for (index, address) in addresses(self.context()) {
-            let place = (service_id, address);
-            if !at.means(ip_address(address)) || listener.places.contains(&place) {
-                continue;
+        let listened = Listened { service_id, meant: at, accepts, taker: Arc::clone(taker), at: Vec::new() };
+        let number = self.with(|machine, _| {
+            let number = machine.listened.last_key_value().map_or(0, |(last, _)| last + 1);
+            machine.listened.insert(number, listened);
+            number
+        });
+        let listener = WireListener { wire: self.downgrade(), number };
+        if at.is_wildcard()
+            && let Err(error) = self.watch_addresses()
+        {
+            tracing::info!(%error, "other hosts do not find listeners at addresses that come later");
+        }
+        // Once it is watched, so that none comes in between unseen.
+        let is_known = match at {
+            ListenAt::Address(ip) => index_of(self.context(), host_address(ip)).is_some(),
+            ListenAt::Families { .. } => false,
+        };
+        if !is_known {
+            self.context().look_for_addresses();
+        }
+        self.listen_at_all(number)?;
+        Ok(listener)
+    }
+
+    /// Has listeners at wildcards be at addresses that have come.
+    pub(crate) fn listen_at_new_addresses(&self) {
+        self.context().look_for_addresses();
+        let all: Vec<_> = self.with(|machine, _| {
+            let wildcards = machine.listened.iter().filter(|(_, listened)| listened.meant.is_wildcard());
+            wildcards.map(|(number, _)| *number).collect()
+        });
+        for number in all {
+            if let Err(error) = self.listen_at_all(number) {
+                tracing::info!(?error, "other hosts find no listener at an address that has come");
             }
+        }
+    }
+
+    /// Has a listener be wherever it is to be, and is not.
+    fn listen_at_all(&self, number: u64) -> Result<(), CallError> {
+        for (index, address) in addresses(self.context()) {
+            let own = ip_address(address);
+            let is_wanted = self.with(|machine, _| {
+                let listened = machine.listened.get(&number)?;
+                let is_missing = listened.meant.means(own) && !listened.at.contains(&address);
+                Some((is_missing, listened.meant.is_wildcard()))
+            });
+            let Some((true, is_wildcard)) = is_wanted else { continue };
             if let Err(error) = self.open(index) {
-                let own = ip_address(address);
                 // Who asks for all addresses gets those that there are.
-                match at {
-                    ListenAt::Families { .. } => {
-                        tracing::info!(address = %own, %error, "other hosts find no listener at the address");
-                    }
-                    ListenAt::Address(_) => {
-                        tracing::warn!(address = %own, %error, "other hosts find no listener at the address");
-                    }
+                if is_wildcard {
+                    tracing::info!(address = %own, %error, "other hosts find no listener at the address");
+                } else {
+                    tracing::warn!(address = %own, %error, "other hosts find no listener at the address");
                 }
                 continue;
             }
-            self.take_at(place, accepts, taker)?;
-            listener.places.push(place);
+            self.with(|machine, _| {
+                // It may have gone meanwhile.
+                let Some(listened) = machine.listened.get_mut(&number) else { return Ok(()) };
+                machine.manager.listen(listened.service_id, Some(address), listened.accepts)?;
+                listened.at.push(address);
+                machine.takers.insert((listened.service_id, address), Arc::clone(&listened.taker));
+                Ok(())
+            })?;
         }
-        Ok(listener)
+        Ok(())
     }
 }
 
 impl Drop for WireListener {
     fn drop(&mut self) {
-        if let Some(wire) = self.wire.upgrade() {
-            wire.take_no_more(&self.places);
-        }
+        let Some(wire) = self.wire.upgrade().filter(|wire| wire.context().is_current()) else { return };
+        let _gone = wire.with(|machine, _| {
+            let gone = machine.listened.remove(&self.number)?;
+            for address in &gone.at {
+                machine.manager.stop_listening(gone.service_id, Some(*address));
+                machine.takers.remove(&(gone.service_id, *address));
+            }
+            Some(gone)
+        });
     }
 }

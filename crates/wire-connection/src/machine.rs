@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use nonic_roce::{CommunicationId, ConnectionManager, Ends, Event, HostAddress};
 
+use crate::listener::Listened;
 use crate::sinks::{Follows, Takes};
 
 /// A service at an address of this host.
@@ -17,6 +18,8 @@ pub(crate) struct Machine {
     pub(crate) manager: ConnectionManager<Instant>,
     pub(crate) followers: HashMap<CommunicationId, Arc<dyn Follows>>,
     pub(crate) takers: BTreeMap<Place, Arc<dyn Takes>>,
+    /// Services that requests are taken for, by number.
+    pub(crate) listened: BTreeMap<u64, Listened>,
     /// When the next timer fires that was set.
     pub(crate) due: Option<Instant>,
 }
@@ -35,7 +38,13 @@ pub(crate) enum Told {
 
 impl Machine {
     pub(crate) fn new(manager: ConnectionManager<Instant>) -> Self {
-        Self { manager, followers: HashMap::new(), takers: BTreeMap::new(), due: None }
+        Self {
+            manager,
+            followers: HashMap::new(),
+            takers: BTreeMap::new(),
+            listened: BTreeMap::new(),
+            due: None,
+        }
     }
 
     pub(crate) fn find(&self, event: Event) -> Told {

@@ -110,7 +110,12 @@ impl Wire {
     ) -> Result<Way, NoWay> {
         let source = route_from(given.unwrap_or(wildcard_of(destination.ip())), destination)?;
         let (local, remote) = (host_address(source), host_address(destination.ip()));
-        let index = index_of(self.context(), local).ok_or(NoWay::NotInTable(source))?;
+        let index = index_of(self.context(), local).or_else(|| {
+            // It may have come since the device was opened.
+            self.context().look_for_addresses();
+            index_of(self.context(), local)
+        });
+        let index = index.ok_or(NoWay::NotInTable(source))?;
         let path_mtu = self.path_mtu(index, remote)?.ok_or(NoWay::NoPacket)?;
         let ends = Ends { local, remote };
         Ok(Way { index, ends, path_mtu, traffic_class, ack_timeout: self.ack_timeout() })

@@ -4,22 +4,23 @@
 //! [`nonic_roce::ConnectionManager`] decides everything; here it gets its datagrams, its time, and somebody to tell. What programs
 //! call is done on their threads; datagrams, time and news on the thread of the connection manager for this host.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use nonic_connection::{run, run_after, run_at_exit};
 use nonic_device::{Context, ManagementError, ManagementObserver, ManagementPort, devices};
 use nonic_roce::{
-    Accepts, CallError, CommunicationId, ConnectionManager, Ends, Event, HostAddress, ManagementDatagram,
+    CallError, CommunicationId, ConnectionManager, Ends, Event, HostAddress, ManagementDatagram,
     ManagerSettings, Message, Outgoing,
 };
 use nonic_sys::{PerProcess, effective_user, random_u64};
 
 use crate::held::WireConnection;
 use crate::inbox::{Came, Inbox, News};
-use crate::machine::{Machine, Place, Told};
+use crate::machine::{Machine, Told};
 use crate::services::offering_user;
-use crate::sinks::{Follows, Takes};
+use crate::sinks::Follows;
 use crate::way::{HOP_LIMIT, index_of, ip_address};
 
 /// Locally administered, and of one adapter: the rest of a GUID is chance.
@@ -127,6 +128,11 @@ impl Wire {
         self.port.listen(index)
     }
 
+    /// Hears of addresses of this host that come and go from now on.
+    pub(crate) fn watch_addresses(&self) -> io::Result<()> {
+        self.port.watch_addresses()
+    }
+
     /// The path MTU from an address to another host; `None` if no packet gets there.
     pub(crate) fn path_mtu(&self, index: u32, to: HostAddress) -> Result<Option<u8>, ManagementError> {
         self.port.path_mtu(index, to.gid())
@@ -140,7 +146,7 @@ impl Wire {
     }
 
     /// Does something with the machine, and what follows from it. Events are told later, on the manager's thread.
-    fn with<R>(&self, work: impl FnOnce(&mut Machine, Instant) -> R) -> R {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Machine, Instant) -> R) -> R {
         let (result, outgoing, timer) = {
             let mut machine = self.lock();
             let result = work(&mut machine, Instant::now());
@@ -191,6 +197,10 @@ impl Wire {
                 News::Connected(pair) => {
                     self.with(|machine, _| machine.manager.pair_is_connected(pair));
                     self.tell();
+                    continue;
+                }
+                News::Addresses => {
+                    self.listen_at_new_addresses();
                     continue;
                 }
                 News::Silent(pair) => {
@@ -309,34 +319,6 @@ impl Wire {
         let Some(taker) = taker else { return Err((connection, event)) };
         run(move || taker.ask(connection, event));
         Ok(())
-    }
-
-    pub(crate) fn take_at(
-        &self,
-        place: Place,
-        accepts: Accepts,
-        taker: &Arc<dyn Takes>,
-    ) -> Result<(), CallError> {
-        let (service_id, address) = place;
-        self.with(|machine, _| {
-            machine.manager.listen(service_id, Some(address), accepts)?;
-            machine.takers.insert(place, Arc::clone(taker));
-            Ok(())
-        })
-    }
-
-    pub(crate) fn take_no_more(&self, places: &[Place]) {
-        if !self.context.is_current() {
-            return;
-        }
-        let _takers: Vec<_> = self.with(|machine, _| {
-            let gone = places.iter().map(|place| {
-                let (service_id, address) = *place;
-                machine.manager.stop_listening(service_id, Some(address));
-                machine.takers.remove(place)
-            });
-            gone.collect()
-        });
     }
 }
 

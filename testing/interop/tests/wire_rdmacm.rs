@@ -139,6 +139,7 @@ fn main() -> ExitCode {
     suite.test("who only receives misses a peer that is killed, and not one that is there", silent);
     suite.test("who is not heard to be ready is known by its first message", not_ready);
     suite.test("a process that has queue pairs only refuses requests, or hands them on", queue_pairs_only);
+    suite.test("a listener at a wildcard takes requests at addresses that come later", later_addresses);
     suite.test("who exits in order ends its connections, though it says nothing", exits);
     suite.test("with --wire off nothing is opened, and there is no way to the other host", forbidden);
     suite.test("a listener on a loopback address opens nothing", loopback);
@@ -374,6 +375,33 @@ fn queue_pairs_only() -> Verdict {
         return failed("one of those beside ended");
     }
     Ok(())
+}
+
+/// Addresses that come to the server's interface while it listens, and their neighbours at the client's.
+const LATER: [[&str; 2]; 2] = [["10.78.0.1/24", "10.78.0.2/24"], ["fd78::1/64", "fd78::2/64"]];
+
+fn later_addresses() -> Verdict {
+    let cable = Cable::lay()?;
+    let port = TcpPort::claim()?;
+    let (Some(near), Some(far)) = (cable.server.namespace(), cable.client.namespace()) else {
+        return failed("they are in no namespaces");
+    };
+    // At both families.
+    let mut server = cable.serve("rping -s -P -a :: -p PORT", "tcp", "::", port.number())?;
+    for [here, there] in LATER {
+        near.shell(&format!("IP address add {here} dev near"))?;
+        far.shell(&format!("IP address add {there} dev far"))?;
+        let (address, _) = here.split_once('/').unwrap_or_default();
+        let client = cable.client.nonic_run(command(RPING, address, port.number())?)?.run()?;
+        if !client.succeeded() || server.has_ended() {
+            return failed(format!("{address} was not found\n{}{}", client.report(), server.report("then")));
+        }
+    }
+    // An interface that is down has no address, until it is up.
+    near.shell("IP link set near down && IP address add 10.79.0.1/24 dev near && IP link set near up")?;
+    far.shell("IP address add 10.79.0.2/24 dev far")?;
+    let client = cable.client.nonic_run(command(RPING, "10.79.0.1", port.number())?)?.run()?;
+    if client.succeeded() { Ok(()) } else { failed(format!("{}{}", client.report(), server.report("then"))) }
 }
 
 fn exits() -> Verdict {

@@ -25,6 +25,8 @@ pub(crate) const DOORBELL: u64 = 0;
 pub(crate) const WIRE: u64 = 1;
 /// Where changes of the device are asked for.
 pub(crate) const CHANGING: u64 = 2;
+/// Token of what tells that addresses of this host come and go.
+pub(crate) const ADDRESSES: u64 = 3;
 /// First token of those who ask.
 const CHANGERS: u64 = 1 << 16;
 /// First token of listening sockets.
@@ -233,6 +235,7 @@ impl Agent<'_> {
                     self.be_called();
                 }
             }
+            ADDRESSES => self.engine.addresses_changed(),
             CHANGING => self.changing_called(Instant::now()),
             token if token < LISTENERS => self.changer_called(token),
             token => self.listener_called((token - LISTENERS) as usize),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nonic_sys::{PerProcess, nap};
+use nonic_sys::{InterfaceAddress, PerProcess, interface_addresses, nap};
 use nonic_transport::Change;
 
 use super::{Engine, lock};
@@ -44,6 +44,9 @@ pub(crate) trait OpenDevice: fmt::Debug + Send + Sync {
 
     /// The settings it follows.
     fn config(&self) -> &Config;
+
+    /// Takes addresses of the host into its GID table that came since; whether there are any.
+    fn take_addresses(&self, addresses: &[InterfaceAddress]) -> bool;
 
     /// Tells the program.
     fn raise(&self, kind: AsyncEventKind, element: AsyncElement);
@@ -191,7 +194,7 @@ impl Engine {
         for index in devices {
             let state = self.changes.port(index);
             let port = Port::new(any.config(), index, state);
-            if let Some(kind) = state.change(change, port.is_ethernet(), port.made_gids())? {
+            if let Some(kind) = state.change(change, port.is_ethernet(), &port.made_gids())? {
                 events.push((index, kind));
             }
         }
@@ -219,6 +222,25 @@ impl Engine {
         lock(&self.changes.untold).extend(events.iter().map(|(_, kind)| *kind));
         self.party.doorbell.signal();
         Ok("done")
+    }
+
+    /// Takes addresses of the host into the GID tables that came since the devices were opened, and tells programs of them.
+    pub(crate) fn look_for_addresses(&self) {
+        let turn = lock(&self.changes.turn);
+        let addresses = interface_addresses();
+        let opened = self.changes.opened(None);
+        let grown: Vec<_> = opened
+            .iter()
+            .filter(|opened| opened.take_addresses(&addresses))
+            .map(|opened| opened.index())
+            .collect();
+        drop(turn);
+        if !grown.is_empty() {
+            MADE.fetch_add(1, Ordering::Release);
+        }
+        for opened in opened.iter().filter(|opened| grown.contains(&opened.index())) {
+            opened.raise(AsyncEventKind::GidChange, AsyncElement::Port(1));
+        }
     }
 
     /// Tells observers what has changed. On the agent's thread: whoever makes a change may hold locks of theirs.

@@ -1,11 +1,12 @@
 //! What an engine has on the wire: opened when a queue pair's peer is elsewhere, and looked at by whoever drives.
 
+use std::io;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use nonic_protocol::{AddressVector, QpNumber};
 use nonic_roce::{Body, MANAGEMENT, MANAGEMENT_Q_KEY};
-use nonic_sys::{AsFd, Seldom, wait_readable};
+use nonic_sys::{AddressWatch, AsFd, Seldom, wait_readable};
 use nonic_transport::BLOCK_SIZE;
 use nonic_wire::{Arrival, Location, MANAGERS_MAX, Share, Station, Taken, Wire};
 
@@ -27,13 +28,15 @@ pub(super) struct Wires {
     wire: OnceLock<Arc<Wire>>,
     /// Who is told of management datagrams, and which of the processes that are this one is.
     managed: Mutex<Option<(u8, Weak<dyn ManagementObserver>)>>,
+    /// Tells of addresses that come and go, once somebody wants to know.
+    addresses: OnceLock<AddressWatch>,
 }
 
 static NOT_OPEN: Seldom = Seldom::new();
 
 impl Wires {
     pub(super) fn new(policy: WirePolicy, silence: Option<Duration>) -> Self {
-        Self { policy, silence, wire: OnceLock::new(), managed: Mutex::new(None) }
+        Self { policy, silence, wire: OnceLock::new(), managed: Mutex::new(None), addresses: OnceLock::new() }
     }
 }
 
@@ -125,6 +128,26 @@ impl Engine {
     /// Who is told of management datagrams.
     pub(crate) fn management_observer(&self) -> Option<Arc<dyn ManagementObserver>> {
         lock(&self.wires.managed).as_ref().and_then(|(_, observer)| observer.upgrade())
+    }
+
+    /// Has who is told of management datagrams told when addresses of this host come and go.
+    pub(crate) fn watch_addresses(&self) -> io::Result<()> {
+        if self.wires.addresses.get().is_none() {
+            let made = AddressWatch::new()?;
+            let watch = self.wires.addresses.get_or_init(|| made);
+            // Another thread may have done so at the same moment.
+            let _ = self.agent.epoll.add(watch.as_fd(), agent::ADDRESSES);
+        }
+        Ok(())
+    }
+
+    /// Something may have changed.
+    pub(crate) fn addresses_changed(&self) {
+        if self.wires.addresses.get().is_some_and(AddressWatch::has_changed)
+            && let Some(observer) = self.management_observer()
+        {
+            observer.addresses_changed();
+        }
     }
 
     /// Takes a management datagram.

@@ -3,6 +3,7 @@
 use nonic_protocol::{Moment, QpNumber};
 
 use super::communication::{Communication, State, Timing};
+use super::ending::ended;
 use super::event::{
     Accepts, CallError, CommunicationId, ConnectionOffer, Disconnection, Ends, Event, Service, Side,
     private_data,
@@ -168,9 +169,9 @@ impl<T: Moment> ConnectionManager<T> {
     /// ends, if it hears after all. Without effect if the queue pair is no connection's.
     pub fn pair_is_silent(&mut self, now: T, pair: QpNumber) {
         let Some(id) = self.of_local_pair(pair, State::Established) else { return };
-        let message = self.table.known(id.number).disconnect_request();
+        let message = self.table.known(id.number).disconnect_request([0; 220]);
         self.say(id.number, false, message);
-        self.tell(id.number, Event::Disconnected { id, how: Disconnection::Unanswered });
+        self.tell(id.number, ended(id, Disconnection::Unanswered));
         self.enter_time_wait(now, id.number);
     }
 
