@@ -7,16 +7,16 @@ use std::sync::{PoisonError, RwLock};
 
 use nonic_sys::InterfaceAddress;
 
-use crate::config::Config;
+use crate::config::{Config, WirePolicy};
 
 /// Entries of the GID table, valid or not.
 pub(crate) const GIDS: usize = 64;
 /// What a GID is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GidKind {
-    /// Subnet prefix and port GUID, or an address of the host, on an InfiniBand port.
+    /// Subnet prefix and port GUID, or an address that no other host reaches, on an InfiniBand port.
     InfiniBand,
-    /// An address of the host, on an Ethernet port.
+    /// What leads to other hosts by RoCEv2: an address of an interface; on an Ethernet port every entry.
     RoceV2,
 }
 
@@ -88,7 +88,8 @@ fn new_entry(config: &Config, table: &[GidEntry], address: &InterfaceAddress) ->
     if table.len() >= GIDS || table.iter().any(|entry| entry.gid == gid) {
         return None;
     }
-    let kind = if config.ethernet { GidKind::RoceV2 } else { GidKind::InfiniBand };
+    let leads_out = !address.loopback && config.wire != WirePolicy::Off;
+    let kind = if config.ethernet || leads_out { GidKind::RoceV2 } else { GidKind::InfiniBand };
     Some(GidEntry { index: table.len() as u32, gid, kind, interface_index: address.index })
 }
 
@@ -108,6 +109,22 @@ mod tests {
     }
 
     #[test]
+    fn a_gid_says_whether_it_leads_to_other_hosts() {
+        let addresses = [address("127.0.0.1", 1, true), address("10.1.2.3", 2, false)];
+        let kinds = |ethernet, wire| {
+            let config = Config { ethernet, wire, ..Config::default() };
+            let table = GidTable::new(&config, [7; 16], &addresses);
+            table.entries().iter().map(|entry| entry.kind == GidKind::RoceV2).collect::<Vec<_>>()
+        };
+        // The port's own, the interface's, loopback.
+        assert_eq!(kinds(false, WirePolicy::Auto), [false, true, false]);
+        assert_eq!(kinds(false, WirePolicy::Off), [false; 3]);
+        for wire in [WirePolicy::Auto, WirePolicy::Off, WirePolicy::Roce] {
+            assert_eq!(kinds(true, wire), [true; 3]);
+        }
+    }
+
+    #[test]
     fn an_address_that_comes_later_has_the_next_index_and_the_others_keep_theirs() {
         let config = Config::default();
         let first = [address("127.0.0.1", 1, true), address("10.1.2.3", 2, false)];
@@ -118,7 +135,7 @@ mod tests {
         assert!(table.take_addresses(&config, &all) && !table.take_addresses(&config, &all));
         assert_eq!(table.entries()[..3], made);
         let new = table.entries()[3];
-        assert_eq!((new.index, new.interface_index, new.kind), (3, 7, GidKind::InfiniBand));
+        assert_eq!((new.index, new.interface_index, new.kind), (3, 7, GidKind::RoceV2));
         // One that goes keeps its entry, and so does one that is back.
         assert!(!table.take_addresses(&config, &first) && table.entries().len() == 4);
         let many: Vec<_> = (0..100).map(|last| address(&format!("10.7.7.{last}"), 9, false)).collect();

@@ -119,6 +119,10 @@ fn main() -> ExitCode {
     suite.test("a flood of rubbish from the peer's own address changes nothing", rubbish);
     suite.test("a second user is told who has the port, and the first goes on", two_users);
     suite.test("with --wire off nothing is opened, and the request fails", forbidden);
+    suite.test(
+        "an address that leads to other hosts is said to be of RoCE v2, and the port what it is",
+        kinds,
+    );
     suite.run()
 }
 
@@ -249,4 +253,29 @@ fn forbidden() -> Verdict {
         return failed(format!("the client did not fail as it should\n{}", client.report()));
     }
     Ok(())
+}
+
+/// GIDs as `ibv_devinfo` and the files of the device tell of them, on either kind of port.
+fn kinds() -> Verdict {
+    let [near, _far] = Namespace::joined(ETHERNET)?;
+    let place = Place::prepare(AS_IT_COMES)?.inside(near);
+    let devinfo = program("ibv_devinfo")?.display().to_string();
+    let files = "cd /sys/class/infiniband/nonic0/ports/1 && cat link_layer && cat gid_attrs/types/0 gid_attrs/types/1";
+    let look = format!("{devinfo} -v | grep -e link_layer -e GID; {files}");
+    for (wire, layer, own) in [("auto", "InfiniBand", "IB/RoCE v1"), ("roce", "Ethernet", "RoCE v2")] {
+        let words = ["/bin/bash".to_owned(), "-c".to_owned(), look.clone()];
+        let told = place.nonic_run_with(&["--wire", wire], words)?.run()?;
+        // A GID of RoCE v2 is printed as an address is, any other in groups of four digits.
+        let is_address = told.stdout.contains("::ffff:10.77.0.1");
+        if !told.succeeded() || !is_address || !told.stdout.ends_with(&format!("{layer}\n{own}\nRoCE v2\n")) {
+            return failed(format!("--wire {wire}: {}", told.report()));
+        }
+    }
+    let words = ["/bin/bash".to_owned(), "-c".to_owned(), look.clone()];
+    let told = place.nonic_run_with(&["--wire", "off"], words)?.run()?;
+    if told.printed().contains("RoCE v2\n") {
+        failed(format!("--wire off: {}", told.report()))
+    } else {
+        Ok(())
+    }
 }
