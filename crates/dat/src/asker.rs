@@ -6,7 +6,7 @@ use nonic_connection::{DATA_MAX, Refusal, Request};
 use nonic_device::Context;
 use nonic_roce::{Event, Reason};
 use nonic_sys::{Budget, Share};
-use nonic_wire_connection::{NUMBERS, Way, WireConnection, index_of, number_of_host};
+use nonic_wire_connection::{Follows, NUMBERS, Way, WireConnection, index_of, number_of_host};
 
 use crate::introduction::Introduction;
 use crate::line::{Path, Said, introduced};
@@ -29,6 +29,13 @@ pub(crate) struct WireAsker {
     data: Arc<[u8]>,
 }
 
+/// Hears of a request that is not decided, which interests nobody: but what is followed is rejected when the process exits.
+struct Undecided;
+
+impl Follows for Undecided {
+    fn tell(&self, _: Event) {}
+}
+
 impl WireAsker {
     /// One that came to a service point; `None` if it is no request, or for an address that has gone.
     pub(crate) fn new(context: &Context, connection: WireConnection, event: Event) -> Option<Self> {
@@ -49,6 +56,7 @@ impl WireAsker {
         // The port of one that asks is its queue pair, as within the host.
         let peer = introduced(&told, &way, request.qp_number.0.into());
         let data = said(&request.private_data).into();
+        connection.follow(Arc::new(Undecided));
         Some(Self { held: Some((connection, event)), way, peer, data })
     }
 

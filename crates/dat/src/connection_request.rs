@@ -134,8 +134,8 @@ impl ConnectionRequest {
         })
     }
 
-    /// Accepts, with private data (of a request of another host 192 bytes at most); the endpoint learns by an event what becomes of it. `endpoint` is the one to connect, and
-    /// `None` if the request brings its own.
+    /// Accepts, with private data, of which another host gets 192 bytes at most; the endpoint learns by an event what becomes of it.
+    /// `endpoint` is the one to connect, and `None` if the request brings its own.
     ///
     /// Errors, after which everything is as before: `INVALID_HANDLE|CR`; `INVALID_PARAMETER|ARG3` for too much private data;
     /// `INVALID_HANDLE|EP` if there is no endpoint or one too many, or it lacks a protection zone or a dispatcher; a bare
@@ -167,7 +167,8 @@ impl ConnectionRequest {
         result
     }
 
-    /// Rejects, with private data (2.0; 1.2 has none), of which one of another host gets 144 bytes at most. Errors: `INVALID_HANDLE|CR`, `INVALID_PARAMETER|ARG2` for too much.
+    /// Rejects, with private data (2.0; 1.2 has none), of which another host gets 144 bytes at most. Errors: `INVALID_HANDLE|CR`,
+    /// `INVALID_PARAMETER|ARG2` for too much.
     pub fn reject(&self, private_data: &[u8]) -> DatResult<()> {
         self.adapter.check_process()?;
         let Undecided { request, endpoint } = {

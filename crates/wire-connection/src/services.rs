@@ -41,3 +41,45 @@ pub fn offering_user(service_id: u64, at: IpAddr) -> Option<u32> {
     let user = |ip| nonic_connection::service_user(&name_of_ports(space, ip), port);
     user(at).or_else(|| user(wildcard_of(at)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nonic_connection::{Request, ServiceSink, listen};
+    use nonic_sys::{effective_user, random_u64};
+
+    use super::*;
+
+    struct Deaf;
+
+    impl ServiceSink for Deaf {
+        fn request(&self, _: Request) {}
+    }
+
+    #[test]
+    fn a_service_by_number_is_found_at_every_address_and_a_port_at_its_own_or_all_of_its_family() {
+        let [here, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
+        let six: IpAddr = "fd00::1".parse().unwrap();
+        let own = Some(effective_user());
+        let number = random_u64() | 1 << 63;
+        assert_eq!(offering_user(number, here), None);
+        let listener = listen(NUMBERS, number, Arc::new(Deaf)).unwrap();
+        assert_eq!([here, other, six].map(|ip| offering_user(number, ip)), [own; 3]);
+        drop(listener);
+        assert_eq!(offering_user(number, here), None);
+
+        // InfiniBand's own ports: nobody else here listens at one of them.
+        let port = random_u64() as u16;
+        let service_id = PortSpace::Ib.service_id(port);
+        let listener = listen(&name_of_ports("ib", here), port.into(), Arc::new(Deaf)).unwrap();
+        assert_eq!([here, other, six].map(|ip| offering_user(service_id, ip)), [own, None, None]);
+        assert_eq!(offering_user(PortSpace::Udp.service_id(port), here), None);
+        drop(listener);
+        let any = wildcard_of(here);
+        let _listener = listen(&name_of_ports("ib", any), port.into(), Arc::new(Deaf)).unwrap();
+        assert_eq!([here, other, six].map(|ip| offering_user(service_id, ip)), [own, own, None]);
+        // Of a space that is not here.
+        assert_eq!(offering_user(0x100_0000 | u64::from(port), here), None);
+    }
+}

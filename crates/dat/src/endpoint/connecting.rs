@@ -111,7 +111,8 @@ impl Endpoint {
     /// Asks for a connection to a service point of this host or of another one; what comes of it is told by an event.
     ///
     /// `timeout` is how long the attempt may take (`None`: for ever), and not 0. Errors: `INVALID_HANDLE|EVD_CONN` without a
-    /// dispatcher of connection events, `INVALID_PARAMETER` (`ARG4` for the timeout, `ARG5` for too much private data: another host gets 88 bytes at most),
+    /// dispatcher of connection events, `INVALID_PARAMETER` (`ARG4` for the timeout, `ARG5` for too much private data, of which another
+    /// host gets 88 bytes at most),
     /// `MODEL_NOT_SUPPORTED` for a quality of service other than best effort (0) or flags other than 0,
     /// `INVALID_STATE` with the state if that is not UNCONNECTED, or `EP_NOTREADY` without a protection zone,
     /// `INVALID_ADDRESS` for an address no host has.

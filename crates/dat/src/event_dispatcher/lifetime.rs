@@ -172,3 +172,17 @@ impl Member for EventDispatcher {
         self.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_hosts_leave_half_of_a_dispatcher_for_what_becomes_of_connections_unless_it_has_none() {
+        let mixed = Streams::CONNECTION_REQUEST | Streams::CONNECTION;
+        let of = |length, streams| shares_of_hosts(length, streams);
+        assert_eq!(of(8, Streams::CONNECTION_REQUEST), Shares { own: 0, stranger: 8, strangers: 8 });
+        assert_eq!(of(8, mixed), Shares { own: 0, stranger: 4, strangers: 4 });
+        assert_eq!(of(1, mixed), Shares { own: 0, stranger: 1, strangers: 1 });
+    }
+}

@@ -138,9 +138,9 @@ fn what_becomes_of_an_attempt_is_told() {
     // Nobody listens.
     ask(&near, conn_qual, b"");
     again(told(NonPeerRejected));
-    // An address that is another machine's.
+    // An address of some link, and nobody knows of which: no way leads to it, whatever networks there are.
     near.receive(1, 8);
-    near.endpoint.connect("192.0.2.1:0".parse().unwrap(), conn_qual, None, b"", 0, 0).unwrap();
+    near.endpoint.connect("[fe80::1]:0".parse().unwrap(), conn_qual, None, b"", 0, 0).unwrap();
     assert_eq!(next(&near.connections), told(Unreachable));
     assert_eq!(near.next(), flushed(1, TransferKind::Receive));
     near.endpoint.reset().unwrap();

@@ -437,7 +437,9 @@ static void serve(void)
     say(second, 14);
     hear(second, 15);
 
-    // The process ends, and says nothing of it.
+    // The process ends, and says nothing of it, nor of a request that it has not decided.
+    asked(0, 0);
+    say(second, 16);
     chapter("served");
     exit(0);
 }
@@ -555,7 +557,21 @@ static void ask(struct sockaddr_storage *silent, struct sockaddr_storage *nowher
     say(first, 15);
 
     chapter("the end of the other process");
-    ends_there();
+    MUST(dat_ep_free(second));
+    second = endpoint();
+    MUST(connect_to(second, &there, 0, 0, PATIENCE));
+    hear(first, 16);
+    bool ended = false, rejected = false;
+    while (!ended || !rejected) {
+        last = next(connection, __LINE__);
+        DAT_EP_HANDLE ep = last.event_data.connect_event_data.ep_handle;
+        bool *which = ep == first ? &ended : &rejected;
+        ENSURE(last.event_number
+               == (ep == first ? DAT_CONNECTION_EVENT_DISCONNECTED : DAT_CONNECTION_EVENT_PEER_REJECTED));
+        ENSURE(!*which);
+        *which = true;
+    }
+    flushed();
     flushed();
     chapter("asked");
 }
