@@ -23,6 +23,7 @@ mod events;
 mod exposed;
 mod faults;
 mod gid_table;
+mod group_membership;
 mod happening;
 mod known_memory;
 mod limits;
@@ -72,6 +73,7 @@ pub use exposed::{
     ExposeError, Exposed, ExposedPlace, ExposedRun, expose, forget_own_pages, map_own_pages, own_pages,
 };
 pub use gid_table::{GidEntry, GidKind};
+pub use group_membership::GroupMembership;
 pub use known_memory::SharedPlace;
 pub use limits::Limits;
 pub use logging::log_to_standard_error;

@@ -32,6 +32,12 @@ pub enum GroupError {
     /// It is not attached to that.
     #[error("the queue pair is not in that group")]
     NotAttached,
+    /// Other hosts cannot be reached by it.
+    #[error("{reason}")]
+    NotOnWire {
+        /// Why.
+        reason: String,
+    },
     /// The kernel says why not.
     #[error("the group cannot be joined: {0}")]
     System(#[from] io::Error),
@@ -57,13 +63,17 @@ impl QueuePair {
     /// no effect. `lid` is 0xc000 to 0xfffe; on Ethernet it has no meaning.
     pub fn attach_multicast(&self, gid: [u8; 16], lid: u16) -> Result<(), GroupError> {
         let group = self.group(gid, lid)?;
-        Ok(self.engine().groups.attach(self.number(), group)?)
+        Ok(self.engine().attach_to_group(self.context().port_state(), self.number(), group)?)
     }
 
     /// Ends that (`ibv_detach_mcast(3)`).
     pub fn detach_multicast(&self, gid: [u8; 16], lid: u16) -> Result<(), GroupError> {
         let group = self.group(gid, lid)?;
-        if self.engine().groups.detach(self.number(), group) { Ok(()) } else { Err(GroupError::NotAttached) }
+        if self.engine().detach_from_group(self.number(), group) {
+            Ok(())
+        } else {
+            Err(GroupError::NotAttached)
+        }
     }
 
     /// From now on it does not receive what it sends itself to a group it is in (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`).

@@ -223,16 +223,16 @@ fn groups_are_joined_by_datagrams_that_have_a_device_and_left_once() {
     let side = Side::new();
     let group = "239.1.2.3".parse().unwrap();
     let id = side.id(PortSpace::Udp);
-    assert!(is_state(id.join_multicast(group, 1)));
+    assert!(is_state(id.join_multicast(group, true, 1)));
     let connections = side.id(TCP);
     connections.bind(at("127.0.0.1:0")).unwrap();
-    assert!(matches!(connections.join_multicast(group, 1), Err(Error::Argument(_))));
+    assert!(matches!(connections.join_multicast(group, true, 1), Err(Error::Argument(_))));
     id.bind(at("127.0.0.1:0")).unwrap();
-    assert!(matches!(id.join_multicast("0.0.0.0".parse().unwrap(), 1), Err(Error::Argument(_))));
+    assert!(matches!(id.join_multicast("0.0.0.0".parse().unwrap(), true, 1), Err(Error::Argument(_))));
     assert!(matches!(id.leave_multicast(group), Err(Error::AddressNotOwn(_))));
     assert!(side.is_silent());
 
-    id.join_multicast(group, 77).unwrap();
+    id.join_multicast(group, true, 77).unwrap();
     let joined = side.expect(EventKind::MulticastJoin);
     let nonic_rdma_cm::Parameters::Datagram(told) = &joined.parameters else { panic!("{joined:?}") };
     assert_eq!((told.cookie, told.queue_pair.0, told.queue_key), (77, 0xff_ffff, 0x0123_4567));
@@ -245,10 +245,10 @@ fn groups_are_joined_by_datagrams_that_have_a_device_and_left_once() {
     let sends = side.id(PortSpace::Udp);
     sends.resolve_address(Some(at("127.0.0.1:0")), at("239.1.2.3:7"), SOON).unwrap();
     side.expect(EventKind::AddressResolved);
-    sends.join_multicast(group, 79).unwrap();
+    sends.join_multicast(group, true, 79).unwrap();
     side.expect(EventKind::MulticastJoin);
     // One that was not got goes with the group.
-    id.join_multicast(group, 78).unwrap();
+    id.join_multicast(group, true, 78).unwrap();
     id.leave_multicast(group).unwrap();
     assert!(side.is_silent());
 }

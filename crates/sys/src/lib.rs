@@ -66,6 +66,7 @@ mod user;
 mod user_file;
 mod userfault;
 mod virtual_memory;
+mod wire_group;
 mod wire_socket;
 
 pub use address_file::{AddressFile, Reserve, Rights, Sharing, sparse_data};

@@ -33,7 +33,7 @@ const PROBE: c_int = libc::IP_PMTUDISC_PROBE;
 /// A UDP socket of an address, which shares its port with others of the same user. It never blocks.
 #[derive(Debug)]
 pub struct WireSocket {
-    fd: OwnedFd,
+    pub(crate) fd: OwnedFd,
     is_v4: bool,
 }
 
@@ -95,12 +95,19 @@ impl WireSocket {
     /// One that is bound to an address and a port, together with others of the same user's that are bound so. `AddrInUse` if another
     /// user's is.
     pub fn bind(at: SocketAddr) -> io::Result<Self> {
+        let socket = Self::open(at, libc::SO_REUSEPORT)?;
+        rustix::net::bind(&socket.fd, &at)?;
+        Ok(socket)
+    }
+
+    /// One that is not bound yet, and shares what it will be bound to with others that have the same option.
+    pub(crate) fn open(at: SocketAddr, shares_by: c_int) -> io::Result<Self> {
         let is_v4 = at.is_ipv4();
         let family = if is_v4 { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::socket_with(family, SocketType::DGRAM, flags, None)?;
         let socket = Self { fd, is_v4 };
-        socket.set(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        socket.set(libc::SOL_SOCKET, shares_by, 1)?;
         if is_v4 {
             socket.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE)?;
             socket.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
@@ -116,28 +123,17 @@ impl WireSocket {
         let _ = socket.set(libc::IPPROTO_UDP, UDP_GRO, 1);
         let _ = socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER);
         let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUF, BUFFER);
-        rustix::net::bind(&socket.fd, &at)?;
         // A child of this process must not take what is for this process.
         forget_in_children(socket.fd.as_fd());
         Ok(socket)
     }
 
-    fn set(&self, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
-        crate::set_any_option(self.fd.as_fd(), level, name, &value.to_ne_bytes())
+    pub(crate) fn is_v4(&self) -> bool {
+        self.is_v4
     }
 
-    /// Bytes of a packet of IP that go from here to there whole.
-    pub fn path_mtu(to: SocketAddr) -> io::Result<u32> {
-        let socket = crate::open_datagram(to)?;
-        rustix::net::connect(&socket, &to)?;
-        let (level, name) = if to.is_ipv4() {
-            (libc::IPPROTO_IP, libc::IP_MTU)
-        } else {
-            (libc::IPPROTO_IPV6, libc::IPV6_MTU)
-        };
-        let mut value = [0; 4];
-        crate::any_option(socket.as_fd(), level, name, &mut value)?;
-        Ok(u32::from_ne_bytes(value))
+    pub(crate) fn set(&self, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+        crate::set_any_option(self.fd.as_fd(), level, name, &value.to_ne_bytes())
     }
 
     /// Sends bytes as datagrams of `segment` bytes each, of which the last may be shorter: at most [`DATAGRAM_SEGMENTS_MAX`], and [`DATAGRAM_RUN_MAX`]
@@ -376,7 +372,7 @@ mod tests {
         }
         assert_eq!(came, bytes);
         assert_eq!(far.receive(&mut batch, |_, _| ()), 0);
-        assert!(WireSocket::path_mtu(far_name).unwrap() >= 1280);
+        assert!(WireSocket::path_mtu(far_name, 0).unwrap() >= 1280);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum OpenError {
     },
 }
 
-/// An address of this host on the wire: a socket bound to it.
+/// An address of this host on the wire, or of a group that it has joined: a socket bound to it.
 #[derive(Debug)]
 pub struct Station {
     pub(crate) location: Location,
@@ -62,12 +62,29 @@ impl Station {
             io::ErrorKind::AddrInUse => OpenError::Taken { address },
             _ => OpenError::Refused { address, error },
         })?;
+        if let Err(error) = socket.send_to_groups_by(location.interface) {
+            tracing::debug!(%address, %error, "what is sent to groups goes by the kernel's routes");
+        }
         Ok(Arc::new(Self { location, socket, sends_runs: AtomicBool::new(true) }))
+    }
+
+    /// Joins a group on an interface: what comes to it there comes to this.
+    pub(crate) fn join(location: Location) -> Result<Arc<Self>, OpenError> {
+        let group = socket_address(location.address, location.interface);
+        let address = group.ip();
+        let refused = |error| OpenError::Refused { address, error };
+        let socket = WireSocket::join(group, location.interface).map_err(refused)?;
+        Ok(Arc::new(Self { location, socket, sends_runs: AtomicBool::new(false) }))
     }
 
     /// Its address.
     pub fn address(&self) -> HostAddress {
         self.location.address
+    }
+
+    /// Whether its address is that of a group, from which nothing is sent.
+    pub fn is_group(&self) -> bool {
+        self.location.address.is_group()
     }
 
     pub(crate) fn sends_runs(&self) -> bool {
@@ -121,7 +138,8 @@ impl Route {
 
     /// The largest path MTU that a station has on this way, by what its interface, or a router that said so, carries.
     pub fn path_mtu(&self, from: &Station) -> io::Result<Option<PathMtu>> {
-        let carried = WireSocket::path_mtu(socket_address(self.to, from.location.interface))?;
+        let interface = from.location.interface;
+        let carried = WireSocket::path_mtu(socket_address(self.to, interface), interface)?;
         let fits = |mtu: &PathMtu| mtu.bytes() + HEADERS <= carried;
         Ok((1..=5).rev().filter_map(PathMtu::from_number).find(fits))
     }
@@ -159,7 +177,10 @@ pub(crate) fn host_address(address: IpAddr) -> HostAddress {
 fn socket_address(address: HostAddress, interface: u32) -> SocketAddr {
     match ip_address(address) {
         IpAddr::V6(v6) => {
-            let scope = if v6.is_unicast_link_local() { interface } else { 0 };
+            // Scopes of groups: of an interface, of a link (RFC 4291, 2.7).
+            let [first, second, ..] = v6.octets();
+            let is_of_link = first == 0xff && matches!(second & 0xf, 1 | 2);
+            let scope = if v6.is_unicast_link_local() || is_of_link { interface } else { 0 };
             SocketAddrV6::new(v6, PORT, 0, scope).into()
         }
         v4 => SocketAddr::new(v4, PORT),

@@ -1,6 +1,7 @@
 //! All that one engine has on the wire.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::station::{Location, OpenError, Station, host_address};
 const SPARE_MAX: usize = 8;
 
 /// What stands in front of the number of a listener, and of one who hands packets on, where the kernel says who has something. A
-/// station has its number alone.
+/// station has the number of its descriptor alone.
 pub(crate) const LISTENER: u64 = 1 << 32;
 pub(crate) const GIVER: u64 = 1 << 33;
 
@@ -24,6 +25,8 @@ pub(crate) const GIVER: u64 = 1 << 33;
 #[derive(Debug)]
 pub struct Wire {
     stations: RwLock<Arc<Vec<Arc<Station>>>>,
+    /// The groups among them, and how often each was joined. Locked before the stations are.
+    joined: Mutex<Vec<(Location, usize)>>,
     incoming: Mutex<Incoming>,
     /// Under whose names others find this process. Nothing else is locked while this is.
     listeners: Mutex<Vec<(Share, PacketSocket)>>,
@@ -43,11 +46,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// By which the kernel says that a station has something. Stations come and go, so their places say nothing.
+fn token_of(station: &Station) -> u64 {
+    station.as_fd().as_raw_fd() as u64
+}
+
 impl Wire {
     /// Without a station.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             stations: RwLock::default(),
+            joined: Mutex::default(),
             incoming: Mutex::new(Incoming {
                 batch: DatagramBatch::default(),
                 handing: Handing::new(),
@@ -77,14 +86,60 @@ impl Wire {
             return Ok((station, false));
         }
         let station = Station::open(location)?;
-        let address = crate::station::ip_address(location.address);
-        let number = stations.len() as u64;
-        self.epoll.add(station.as_fd(), number).map_err(|error| OpenError::Refused { address, error })?;
-        let mut all = Vec::clone(&stations);
-        all.push(Arc::clone(&station));
+        self.take_in(&mut stations, &station)?;
+        Ok((station, true))
+    }
+
+    fn take_in(
+        &self,
+        stations: &mut Arc<Vec<Arc<Station>>>,
+        station: &Arc<Station>,
+    ) -> Result<(), OpenError> {
+        let address = crate::station::ip_address(station.address());
+        self.epoll
+            .add(station.as_fd(), token_of(station))
+            .map_err(|error| OpenError::Refused { address, error })?;
+        let mut all = Vec::clone(stations);
+        all.push(Arc::clone(station));
         *stations = Arc::new(all);
         tracing::info!(%address, port = nonic_roce::PORT, "a UDP socket for RoCEv2 is open");
-        Ok((station, true))
+        Ok(())
+    }
+
+    /// Has what is sent to a group, and comes by an interface, come here as well, until it is left as often as it was joined. Whether
+    /// there is something new to look at.
+    pub fn join(&self, group: Location) -> Result<bool, OpenError> {
+        let mut joined = lock(&self.joined);
+        if let Some((_, times)) = joined.iter_mut().find(|(known, _)| *known == group) {
+            *times += 1;
+            return Ok(false);
+        }
+        let station = Station::join(group)?;
+        let mut stations = self.stations.write().unwrap_or_else(PoisonError::into_inner);
+        self.take_in(&mut stations, &station)?;
+        joined.push((group, 1));
+        Ok(true)
+    }
+
+    /// Leaves it. What has come by now and was not taken is lost.
+    pub fn leave(&self, group: Location) {
+        let mut joined = lock(&self.joined);
+        let Some(at) = joined.iter().position(|(known, _)| *known == group) else { return };
+        joined[at].1 -= 1;
+        if joined[at].1 > 0 {
+            return;
+        }
+        joined.swap_remove(at);
+        let mut stations = self.stations.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = Vec::clone(&stations);
+        all.retain(|station| {
+            let stays = station.location != group;
+            if !stays {
+                self.epoll.remove(station.as_fd());
+            }
+            stays
+        });
+        *stations = Arc::new(all);
     }
 
     /// Takes packets of a share that come to other processes of this user, too, from now on. False: another process does.
@@ -117,7 +172,7 @@ impl Wire {
         let stations = self.stations();
         let mut worked = false;
         for token in ready.iter().map(|ready| ready.token) {
-            if let Some(station) = stations.get(token as usize) {
+            if let Some(station) = stations.iter().find(|station| token_of(station) == token) {
                 worked |= self.receive_at(station, batch, handing, take, unclaimed);
             } else if token & LISTENER != 0
                 && let Some((_, listener)) = lock(&self.listeners).get((token & !LISTENER) as usize)

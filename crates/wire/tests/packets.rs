@@ -221,6 +221,43 @@ fn a_management_datagram_that_comes_to_a_process_which_takes_none_is_another_one
 }
 
 #[test]
+fn what_is_sent_to_a_group_comes_to_each_that_has_joined_until_it_leaves_as_often_as_it_joined() {
+    let (_near_wire, near) = open(location());
+    let [first, second, third, ..] = random_u64().to_ne_bytes();
+    let group = Location { address: HostAddress::V4([239, first, second, third]), interface: 1 };
+    let other = Location { address: HostAddress::V4([239, first ^ 1, second, third]), interface: 1 };
+    let wires: Vec<_> = (0..3).map(|_| Wire::new().unwrap()).collect();
+    assert!(wires[0].join(group).unwrap() && !wires[0].join(group).unwrap());
+    assert!(wires[1].join(group).unwrap() && wires[2].join(other).unwrap());
+    let route = Route { to: group.address, traffic_class: 0, hop_limit: 1 };
+    let say = |psn: u32| {
+        let (mut outgoing, packet) =
+            (Outgoing::default(), message(0xff_ffff, Part::Only((), Tail::Plain), psn));
+        let pushed = outgoing.push(&near, &route, &packet, 1, |place| {
+            place[0] = byte(psn, 0);
+            true
+        });
+        assert!(pushed == Pushed::Pushed && outgoing.flush());
+    };
+    say(1);
+    for wire in &wires[..2] {
+        assert_eq!(receive(wire, 1), [(message(0xff_ffff, Part::Only((), Tail::Plain), 1), 1)]);
+    }
+    wires[0].leave(group);
+    wires[1].leave(group);
+    say(2);
+    // Once joined is once left.
+    assert_eq!(receive(&wires[0], 1)[0].0.base.psn, Psn(2));
+    assert!(wires[0].stations()[0].is_group() && wires[1].stations().is_empty());
+    wires[0].leave(group);
+    wires[0].leave(group);
+    assert!(wires[0].stations().is_empty());
+    // All of it was sent before this, and on one interface nothing is overtaken.
+    let came = wires[2].receive(&mut |_, _| Taken::Taken, &mut |_, _| {});
+    assert!(!came, "what is for another group came");
+}
+
+#[test]
 fn an_address_that_is_not_this_hosts_is_refused_with_its_name() {
     let far = Location { address: HostAddress::V4([192, 0, 2, 1]), interface: 1 };
     let wire = Wire::new().unwrap();

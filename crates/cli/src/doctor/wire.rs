@@ -46,7 +46,8 @@ fn describe(open: &[Open], owners: &BTreeMap<u64, u32>, own: u32) -> Line {
             Some(process) => write!(text, " by process {process} of user {user}"),
             None => write!(text, " by user {user}"),
         };
-        foreign |= *user != own;
+        // Groups are everybody's: each who has joined gets a copy.
+        foreign |= *user != own && !address.is_multicast();
     }
     if !foreign {
         return Line::ok(NAME, text);
@@ -134,6 +135,9 @@ mod tests {
         assert!(shown(&[], 0).contains("closed"));
         let own = shown(&[open], 1000);
         assert!(own.contains("open at 127.0.0.1 by process 77 of user 1000") && own.contains("Ok"), "{own}");
+        let group = Open { address: "239.1.2.3".parse().unwrap(), user: 2000, inode: 7 };
+        let own = shown(&[open, group], 1000);
+        assert!(own.contains("239.1.2.3 by user 2000") && own.contains("Ok"), "{own}");
         let other = shown(&[open, Open { address: Ipv4Addr::UNSPECIFIED.into(), inode: 6, ..open }], 2000);
         assert!(other.contains("every address by user 1000; queue pairs of another user"), "{other}");
         assert!(other.contains("Note"), "{other}");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use nonic_protocol::QpNumber;
 use nonic_transport::{GroupAddress, GroupName, Membership, group_members};
+use nonic_wire::Location;
 
 use super::lock;
 
@@ -20,8 +21,42 @@ const KNOWN_MAX: usize = 64;
 /// The groups.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    attached: Mutex<HashMap<QpNumber, Vec<Membership>>>,
+    attached: Mutex<Attached>,
     known: Mutex<HashMap<GroupName, Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Attached {
+    pairs: HashMap<QpNumber, Vec<Attachment>>,
+    /// The queue pairs of each group, for what comes by the wire.
+    members: HashMap<[u8; 16], Arc<[QpNumber]>>,
+}
+
+/// That a queue pair is attached to a group.
+#[derive(Debug)]
+struct Attachment {
+    membership: Membership,
+    /// Where the group was joined for it: each of them is to be left.
+    on_wire: Vec<Location>,
+}
+
+impl Attachment {
+    fn gid(&self) -> [u8; 16] {
+        self.membership.group().gid
+    }
+}
+
+impl Attached {
+    fn recount(&mut self, gid: [u8; 16]) {
+        let is_in = |own: &Vec<Attachment>| own.iter().any(|attachment| attachment.gid() == gid);
+        let members: Arc<[QpNumber]> =
+            self.pairs.iter().filter(|(_, own)| is_in(own)).map(|(number, _)| *number).collect();
+        if members.is_empty() {
+            self.members.remove(&gid);
+        } else {
+            self.members.insert(gid, members);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -31,51 +66,65 @@ struct Known {
 }
 
 impl Groups {
-    /// Attaches a queue pair. If it is attached already nothing changes.
-    pub(crate) fn attach(&self, number: QpNumber, group: GroupAddress) -> io::Result<()> {
+    /// Attaches a queue pair. False if it is attached already, and nothing changes.
+    pub(super) fn attach(&self, number: QpNumber, group: GroupAddress) -> io::Result<bool> {
         let mut attached = lock(&self.attached);
-        let own = attached.entry(number).or_default();
-        if own.iter().any(|membership| membership.group() == group) {
-            return Ok(());
+        let own = attached.pairs.get(&number);
+        if own.is_some_and(|own| own.iter().any(|attachment| attachment.membership.group() == group)) {
+            return Ok(false);
         }
-        let made = Membership::begin(group, number);
-        match made {
-            Ok(membership) => own.push(membership),
-            Err(error) => {
-                if own.is_empty() {
-                    attached.remove(&number);
-                }
-                return Err(error);
-            }
-        }
+        let membership = Membership::begin(group, number)?;
+        attached.pairs.entry(number).or_default().push(Attachment { membership, on_wire: Vec::new() });
+        attached.recount(group.gid);
         drop(attached);
         self.look_again(group);
-        Ok(())
+        Ok(true)
     }
 
-    /// Detaches it; false if it is not attached.
-    pub(crate) fn detach(&self, number: QpNumber, group: GroupAddress) -> bool {
+    /// Notes where the group was joined for a queue pair that is attached to it; false if it is not any more.
+    pub(super) fn note_on_wire(&self, number: QpNumber, group: GroupAddress, from: Location) -> bool {
         let mut attached = lock(&self.attached);
-        let Some(own) = attached.get_mut(&number) else { return false };
-        let before = own.len();
-        own.retain(|membership| membership.group() != group);
-        let found = own.len() < before;
+        let own = attached.pairs.get_mut(&number).into_iter().flatten();
+        let found = own.into_iter().find(|attachment| attachment.membership.group() == group);
+        found.map(|attachment| attachment.on_wire.push(from)).is_some()
+    }
+
+    /// Detaches it, and returns where the group was joined for it; `None` if it is not attached.
+    pub(super) fn detach(&self, number: QpNumber, group: GroupAddress) -> Option<Vec<Location>> {
+        let mut attached = lock(&self.attached);
+        let own = attached.pairs.get_mut(&number)?;
+        let at = own.iter().position(|attachment| attachment.membership.group() == group)?;
+        let ended = own.swap_remove(at);
         if own.is_empty() {
-            attached.remove(&number);
+            attached.pairs.remove(&number);
         }
+        attached.recount(group.gid);
         drop(attached);
+        let Attachment { membership, on_wire } = ended;
+        drop(membership);
         self.look_again(group);
-        found
+        Some(on_wire)
     }
 
-    /// A queue pair goes.
-    pub(crate) fn forget(&self, number: QpNumber) {
-        let ended = lock(&self.attached).remove(&number);
-        for membership in ended.into_iter().flatten() {
+    /// A queue pair goes. Returns the groups that it was in, and where each was joined for it.
+    pub(super) fn forget(&self, number: QpNumber) -> Vec<(GroupAddress, Vec<Location>)> {
+        let mut attached = lock(&self.attached);
+        let Some(ended) = attached.pairs.remove(&number) else { return Vec::new() };
+        ended.iter().for_each(|attachment| attached.recount(attachment.gid()));
+        drop(attached);
+        let mut left = Vec::new();
+        for Attachment { membership, on_wire } in ended {
             let group = membership.group();
             drop(membership);
             self.look_again(group);
+            left.push((group, on_wire));
         }
+        left
+    }
+
+    /// The queue pairs of this engine that are attached to a group, for what comes by the wire.
+    pub(super) fn receivers(&self, gid: &[u8; 16]) -> Option<Arc<[QpNumber]>> {
+        lock(&self.attached).members.get(gid).map(Arc::clone)
     }
 
     /// What this process changes it sees at once.
@@ -115,11 +164,12 @@ impl Groups {
 
     /// Those of this engine.
     fn own_members(&self, name: GroupName) -> Vec<QpNumber> {
-        let is_of = |membership: &Membership| match name {
-            GroupName::Gid(gid) => membership.group().gid == gid,
-            GroupName::Lid(lid) => membership.group().lid == lid,
+        let is_of = |attachment: &Attachment| match name {
+            GroupName::Gid(gid) => attachment.gid() == gid,
+            GroupName::Lid(lid) => attachment.membership.group().lid == lid,
         };
         let attached = lock(&self.attached);
-        attached.iter().filter(|(_, own)| own.iter().any(is_of)).map(|(number, _)| *number).collect()
+        let pairs = attached.pairs.iter();
+        pairs.filter(|(_, own)| own.iter().any(is_of)).map(|(number, _)| *number).collect()
     }
 }

@@ -16,6 +16,7 @@ mod stream;
 mod tellings;
 mod waiter;
 mod windows;
+mod wire_groups;
 mod wires;
 
 use std::io;
@@ -43,6 +44,7 @@ use self::tellings::Tellings;
 use self::waiter::Waiter;
 pub(crate) use self::waiter::{Awaited, Drive, Next, Turn};
 use self::windows::WindowTable;
+use self::wire_groups::WireGroups;
 use self::wires::Wires;
 use crate::config::Config;
 use crate::error::{OpenError, asked};
@@ -69,6 +71,7 @@ pub(crate) struct Engine {
     tellings: Tellings,
     withheld: Withheld,
     wires: Wires,
+    wire_groups: WireGroups,
     pub(crate) agent: AgentThread,
 }
 
@@ -120,6 +123,7 @@ impl Engine {
             tellings: Tellings::default(),
             withheld: Withheld::default(),
             wires: Wires::new(config.wire, config.wire_silence),
+            wire_groups: WireGroups::default(),
             agent: AgentThread::new(at_work)?,
             party,
         })

@@ -79,14 +79,19 @@ impl Engine {
 
     /// Opens every address of this host but those that lead nowhere else, if that is asked for: a queue pair listens for datagrams.
     pub(crate) fn be_reached_from_anywhere(&self, port: &Port) {
-        if self.wires.policy == WirePolicy::Roce {
+        if self.is_all_open() {
             for location in port.gids().iter().filter_map(location_of).filter(|at| !is_loopback(at)) {
                 self.station(location);
             }
         }
     }
 
-    fn open_wire(&self) -> Result<Arc<Wire>, String> {
+    /// Whether every address may be sent from and listened at, joined or not.
+    pub(super) fn is_all_open(&self) -> bool {
+        self.wires.policy == WirePolicy::Roce
+    }
+
+    pub(super) fn open_wire(&self) -> Result<Arc<Wire>, String> {
         if let Some(wire) = self.wires.wire.get() {
             return Ok(Arc::clone(wire));
         }
@@ -201,6 +206,10 @@ impl Engine {
         let mut last = None;
         let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
             let Some(number) = Arrival::destination(datagram) else { return Taken::Taken };
+            if arrival.station.is_group() {
+                self.take_for_group(driver, arrival, datagram);
+                return Taken::Taken;
+            }
             if number == MANAGEMENT {
                 self.take_management(arrival, datagram);
                 return Taken::Shared;

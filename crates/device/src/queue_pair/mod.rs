@@ -249,7 +249,7 @@ impl QueuePair {
             self.forget_way();
         }
         self.engine().party().segment.retire(self.witness.counters());
-        self.engine().groups.forget(self.number);
+        self.engine().forget_groups(self.number);
         self.engine().remove_pair(self.number);
         for window in self.engine().windows.of_pair(self.number) {
             window.lose_pair(self.number);

@@ -46,6 +46,15 @@ impl QueuePair {
         {
             return self.send_on_wire(inner, number, slot, &destination, &way);
         }
+        if carries
+            && group.is_some()
+            && let Some(way) = self.group_way(port, &destination)
+        {
+            let sent = self.send_on_wire(inner, number, slot, &destination, &way);
+            if sent != Step::Finished {
+                return sent;
+            }
+        }
         let step = self.with_source(inner, number, slot, |inner, source| {
             let own_key = destination.q_key & TOP_BIT != 0;
             let q_key = if own_key { inner.attributes.q_key } else { destination.q_key };

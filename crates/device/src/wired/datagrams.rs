@@ -1,7 +1,7 @@
 //! Datagrams to and from other hosts: each is one packet, and needs no machine.
 
 use nonic_protocol::{DatagramDestination, Happening, Operation, Slot, Status, Step};
-use nonic_roce::{Body, DatagramEnd};
+use nonic_roce::{Body, DatagramEnd, GLOBAL_HEADER, Packet};
 use nonic_wire::{Arrival, Pushed};
 
 use crate::engine::lock;
@@ -19,7 +19,20 @@ impl QueuePair {
         if !self.engine().may_use_wire() {
             return None;
         }
-        let address = WireAddress::of(port, &destination.vector)?;
+        self.open_datagram_way(WireAddress::of(port, &destination.vector)?)
+    }
+
+    /// The same for those members of a group that are on other hosts.
+    pub(crate) fn group_way(&self, port: &Port, destination: &DatagramDestination) -> Option<DatagramWay> {
+        let engine = self.engine();
+        if !engine.may_use_wire() {
+            return None;
+        }
+        let address = WireAddress::of_group(port, &destination.vector)?;
+        if engine.sends_to_group(&address) { self.open_datagram_way(address) } else { None }
+    }
+
+    fn open_datagram_way(&self, address: WireAddress) -> Option<DatagramWay> {
         let mut last = lock(&self.datagram_way);
         if let Some(way) = last.as_ref().filter(|way| way.address == address) {
             return Some(way.clone());
@@ -62,11 +75,24 @@ impl QueuePair {
 
     /// Takes a datagram that came for it.
     pub(crate) fn take_wire_datagram(&self, core: &mut Core, arrival: &Arrival, datagram: &[u8]) {
-        let Ok((packet, payload, envelope)) = arrival.read(datagram) else {
-            return self.witness.sees(Happening::Dropped);
-        };
+        match arrival.read(datagram) {
+            Ok((packet, payload, envelope)) => {
+                let header = arrival.global_header(&envelope, datagram);
+                self.place_wire_datagram(core, &packet, &header, payload);
+            }
+            Err(_) => self.witness.sees(Happening::Dropped),
+        }
+    }
+
+    /// The same for one that was read, whose receive begins with `header`.
+    pub(crate) fn place_wire_datagram(
+        &self,
+        core: &mut Core,
+        packet: &Packet,
+        header: &[u8; GLOBAL_HEADER],
+        payload: &[u8],
+    ) {
         let Body::Datagram(came) = packet.body else { return self.witness.sees(Happening::Dropped) };
-        let header = arrival.global_header(&envelope, datagram);
         let facts = DatagramFacts {
             source: came.source,
             psn: packet.base.psn,

@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn which_place_is_used_again_is_chance() {
         let table = table(1 << 16);
-        let mut next = || {
+        let next = || {
             let keys = table.insert(entry()).unwrap();
             table.kill(keys);
             table.recycle(keys);

@@ -11,7 +11,7 @@ use nonic_wire_connection::Way;
 use super::State;
 use super::connecting::Link;
 use super::listening::Listening;
-use super::multicast::MulticastGroup;
+use super::multicast::Joined;
 use super::options::Options;
 use crate::facts::Facts;
 use crate::ports::Binding;
@@ -29,7 +29,7 @@ pub(super) struct Core {
     pub(super) binding: Option<Binding>,
     pub(super) listening: Option<Listening>,
     pub(super) link: Link,
-    pub(super) groups: Vec<MulticastGroup>,
+    pub(super) groups: Vec<Joined>,
     /// The way to a peer on another host.
     pub(super) way: Option<Way>,
     /// Number of the first packet that the other side is to send.

@@ -196,14 +196,15 @@ impl Id {
     }
 
     fn leave(&self) {
-        let (channel, _ended) = {
+        let (channel, _ended, _left) = {
             let mut core = self.lock();
             if core.state == State::Destroying {
                 return;
             }
             core.state = State::Destroying;
             let link = std::mem::replace(&mut core.link, Link::None);
-            (Arc::clone(&core.channel), (link.leave(), core.listening.take(), core.binding.take()))
+            let ended = (link.leave(), core.listening.take(), core.binding.take());
+            (Arc::clone(&core.channel), ended, std::mem::take(&mut core.groups))
         };
         // Requests among them are rejected.
         drop(channel.queue.remove(|waiting| self.owns(waiting)));

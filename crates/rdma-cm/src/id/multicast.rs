@@ -1,8 +1,10 @@
 //! Multicast groups that an identifier has joined.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use nonic_device::{AddressVector, Context, GlobalRoute, QpNumber};
+use nonic_device::{AddressVector, Context, GlobalRoute, GroupMembership, QpNumber};
+use nonic_wire_connection::{host_address, index_of};
 
 use super::{Core, State};
 use crate::{DatagramParameters, Error, EventKind, Id, Parameters, PortSpace};
@@ -30,24 +32,32 @@ impl MulticastGroup {
     }
 }
 
-/// The group's GID: on InfiniBand what IP over InfiniBand makes of the address (RFC 4391, 4), in the space UDP with the connection
-/// manager's own signature; on Ethernet the address itself.
+/// A group that an identifier has joined, and that other hosts know of it, if they do.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub(super) group: MulticastGroup,
+    _on_wire: Option<GroupMembership>,
+}
+
+/// The group's GID. In the space IPOIB it is what IP over InfiniBand makes of the address (RFC 4391, 4); in the space UDP the address
+/// itself, as on RoCE, whatever the port is: so members find each other within the host and on others.
 fn gid(address: IpAddr, space: PortSpace, context: &Context) -> [u8; 16] {
     /// Flags and scope: transient, link-local. Then the signatures of IPv4 and IPv6.
     const TRANSIENT: [u8; 2] = [0xff, 0x12];
-    let signature = |family: u8| [family, if space == PortSpace::Udp { 0x01 } else { 0x1b }];
+    const SIGNATURE: u8 = 0x1b;
     let mut gid = [0; 16];
     match address {
-        IpAddr::V6(six) if is_group_of_its_own(six.octets()) => return six.octets(),
-        IpAddr::V4(four) if context.port().ethernet => return four.to_ipv6_mapped().octets(),
-        IpAddr::V6(six) if context.port().ethernet => return six.octets(),
+        IpAddr::V6(six) if space == PortSpace::Udp || is_group_of_its_own(six.octets()) => {
+            return six.octets();
+        }
+        IpAddr::V4(four) if space == PortSpace::Udp => return four.to_ipv6_mapped().octets(),
         IpAddr::V4(four) => {
-            gid[2..4].copy_from_slice(&signature(0x40));
+            gid[2..4].copy_from_slice(&[0x40, SIGNATURE]);
             gid[12..].copy_from_slice(&four.octets());
             gid[12] &= 0x0f;
         }
         IpAddr::V6(six) => {
-            gid[2..4].copy_from_slice(&signature(0x60));
+            gid[2..4].copy_from_slice(&[0x60, SIGNATURE]);
             gid[6..].copy_from_slice(&six.octets()[6..]);
         }
     }
@@ -71,11 +81,14 @@ fn lid(gid: &[u8; 16]) -> u16 {
 
 impl Id {
     /// Joins a group (`rdma_join_multicast(3)`): MULTICAST_JOIN, with where to send, and `cookie`. Whoever wants to receive attaches
-    /// its queue pair to the group then ([`nonic_device::QueuePair::attach_multicast`]).
+    /// its queue pair to the group then ([`nonic_device::QueuePair::attach_multicast`]), and says that it `receives`.
+    ///
+    /// An identifier whose address others reach joins there by the wire, too, unless that is forbidden. Where it cannot be, people are told,
+    /// and the group is that of this host's members.
     ///
     /// Errors: `State` unless ADDR_BOUND or ADDR_RESOLVED and led to a device, `Argument` for the space of connections and for a
     /// wildcard.
-    pub fn join_multicast(&self, address: IpAddr, cookie: usize) -> Result<(), Error> {
+    pub fn join_multicast(&self, address: IpAddr, receives: bool, cookie: usize) -> Result<(), Error> {
         let mut core = self.lock_in(&[State::AddressBound, State::AddressResolved])?;
         if !self.space().is_datagram() {
             return Err(Error::Argument("only datagrams go to groups"));
@@ -87,15 +100,35 @@ impl Id {
         let gid = gid(address, self.space(), &context);
         let lid = if context.port().ethernet { 0 } else { lid(&gid) };
         let group = MulticastGroup { address, gid, lid };
-        core.groups.push(group);
-        self.show_group(&core, &context, &group, cookie);
+        let index = self.index_to_others(&core, &context, address);
+        let on_wire = index.and_then(|index| join(&context, index, &group, receives));
+        core.groups.push(Joined { group, _on_wire: on_wire });
+        self.show_group(&core, &context, &group, index.unwrap_or(0), cookie);
         Ok(())
     }
 
-    fn show_group(&self, core: &Core, context: &Context, group: &MulticastGroup, cookie: usize) {
+    /// The index of the identifier's address in the GID table, if members of a group on other hosts are reached from there.
+    fn index_to_others(&self, core: &Core, context: &Context, group: IpAddr) -> Option<u32> {
+        let own = core.source?.ip().to_canonical();
+        let leads_out = self.space() == PortSpace::Udp
+            && context.may_use_wire()
+            && group.is_multicast()
+            && own.is_ipv4() == group.is_ipv4()
+            && !own.is_loopback();
+        if leads_out { index_of(context, host_address(own)) } else { None }
+    }
+
+    fn show_group(
+        &self,
+        core: &Core,
+        context: &Context,
+        group: &MulticastGroup,
+        source_index: u32,
+        cookie: usize,
+    ) {
         let global = GlobalRoute {
             destination: group.gid,
-            source_index: 0,
+            source_index: source_index as u8,
             flow_label: 0,
             hop_limit: 1,
             traffic_class: core.options.type_of_service,
@@ -116,9 +149,10 @@ impl Id {
     /// the group that were not got are dropped. `AddressNotOwn` if it has not joined it.
     pub fn leave_multicast(&self, address: IpAddr) -> Result<MulticastGroup, Error> {
         let mut core = self.lock_alive()?;
-        let joined = core.groups.iter().position(|group| group.address == address);
+        let joined = core.groups.iter().position(|joined| joined.group.address == address);
         let Some(joined) = joined else { return Err(Error::AddressNotOwn(address)) };
-        let left = core.groups.swap_remove(joined);
+        let Joined { group: left, _on_wire: on_wire } = core.groups.swap_remove(joined);
+        drop(on_wire);
         core.channel.queue.remove(|waiting| {
             let Parameters::Datagram(shown) = &waiting.parameters else { return false };
             self.owns(waiting) && waiting.kind == EventKind::MulticastJoin && left.is_at(&shown.address)
@@ -128,8 +162,22 @@ impl Id {
 
     /// The groups that it has joined.
     pub fn multicast_groups(&self) -> Vec<MulticastGroup> {
-        self.lock().groups.clone()
+        self.lock().groups.iter().map(|joined| joined.group).collect()
     }
+}
+
+fn join(
+    context: &Arc<Context>,
+    index: u32,
+    group: &MulticastGroup,
+    receives: bool,
+) -> Option<GroupMembership> {
+    context
+        .join_group(index, group.gid, receives)
+        .inspect_err(|error| {
+            tracing::warn!(group = %group.address, %error, "no members of a group on other hosts are reached");
+        })
+        .ok()
 }
 
 #[cfg(test)]
@@ -147,17 +195,20 @@ mod tests {
     }
 
     #[test]
-    fn addresses_become_the_gids_that_ip_over_infiniband_makes_of_them() {
+    fn addresses_are_gids_and_in_the_space_of_ip_over_infiniband_become_what_that_makes_of_them() {
         let context = nonic_device::devices_with(nonic_device::Config::default())[0].open().unwrap();
         let four: IpAddr = "239.1.2.3".parse().unwrap();
-        let expected = [0xff, 0x12, 0x40, 0x01, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0x0f, 1, 2, 3];
+        let expected = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3];
         assert_eq!(gid(four, PortSpace::Udp, &context), expected);
-        assert_eq!(gid(four, PortSpace::Ipoib, &context)[3], 0x1b);
+        let expected = [0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0x0f, 1, 2, 3];
+        assert_eq!(gid(four, PortSpace::Ipoib, &context), expected);
         let six: IpAddr = "ff0e::1:2".parse().unwrap();
-        let expected = [0xff, 0x12, 0x60, 0x01, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2];
-        assert_eq!(gid(six, PortSpace::Udp, &context), expected);
+        let IpAddr::V6(bytes) = six else { unreachable!() };
+        assert_eq!(gid(six, PortSpace::Udp, &context), bytes.octets());
+        let expected = [0xff, 0x12, 0x60, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2];
+        assert_eq!(gid(six, PortSpace::Ipoib, &context), expected);
         let own: IpAddr = "ff12:a01b:fe80::1".parse().unwrap();
         let IpAddr::V6(bytes) = own else { unreachable!() };
-        assert_eq!(gid(own, PortSpace::Udp, &context), bytes.octets());
+        assert_eq!(gid(own, PortSpace::Ipoib, &context), bytes.octets());
     }
 }

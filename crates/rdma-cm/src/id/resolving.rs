@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nonic_sys::{interface_addresses, is_own_address};
-use nonic_wire_connection::{NoWay, Wire, ip_address, wildcard_of};
+use nonic_wire_connection::{NoWay, Wire, ip_address, route_from, wildcard_of};
 
 use super::{Core, device_context};
 use crate::address::{canonical, check_own, check_route, meant};
@@ -155,6 +155,9 @@ fn near(destination: IpAddr) -> IpAddr {
         IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
         group if group.is_multicast() => {
+            if let Ok(own) = route_from(wildcard_of(group), SocketAddr::new(group, 0)) {
+                return own;
+            }
             let own = interface_addresses().into_iter().map(|found| found.address);
             let of_family = own.filter(|address| address.is_ipv4() == group.is_ipv4());
             // Those of loopback are last in importance: others may see the address.

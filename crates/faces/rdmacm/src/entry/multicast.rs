@@ -74,11 +74,13 @@ unsafe fn join(
         // Before the event comes, which asks.
         identifier.rest().send_only.push(group.ip());
     }
-    engine.join_multicast(group.ip(), context.expose_provenance()).map_err(refused).inspect_err(|_| {
-        if !receives {
-            identifier.rest().send_only.pop();
-        }
-    })
+    engine.join_multicast(group.ip(), receives, context.expose_provenance()).map_err(refused).inspect_err(
+        |_| {
+            if !receives {
+                identifier.rest().send_only.pop();
+            }
+        },
+    )
 }
 
 /// A group was joined: the queue pair receives from now on, if there is one and it is to.

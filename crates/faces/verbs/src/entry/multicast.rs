@@ -47,7 +47,7 @@ pub fn detach(qp: *mut ibv_qp, gid: [u8; 16], lid: u16) -> Result<(), Errno> {
 
 fn refused(error: GroupError) -> Errno {
     match error {
-        GroupError::System(_) => Errno::ENOMEM,
+        GroupError::System(_) | GroupError::NotOnWire { .. } => Errno::ENOMEM,
         GroupError::Transport | GroupError::Address { .. } | GroupError::NotAttached => Errno::EINVAL,
     }
 }
