@@ -51,12 +51,14 @@ Changes, and the event that programs get:
   pkey remove INDEX      the entry is empty (PKEY_CHANGE)
   client-reregister      the subnet manager asks to register again (CLIENT_REREGISTER)
   sm-change [LID]        another subnet manager (SM_CHANGE)
+  loss PERCENT           so much of what goes to other hosts and comes from them is lost (no event)
   fatal                  the device fails for good (DEVICE_FATAL); opened again it is a new one
 
 Examples:
   nonic ctl --pid 4711 port down       pull the cable of one program
   nonic ctl --all port up              plug in all of this user's
   nonic ctl --pid 4711 gid set 1 10.0.0.9
+  nonic ctl --pid 4711 loss 0.1%       a bad network; loss 0 ends it
 
 Environment:
   NONIC_LIB_DIR  not used; the other variables (nonic run --help) neither: NONIC_FAULTS has a program make such changes itself

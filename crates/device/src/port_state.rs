@@ -153,6 +153,7 @@ impl Changed {
                 self.subnet_manager_lid = lid.or(self.subnet_manager_lid);
                 (true, AsyncEventKind::SubnetManagerChange)
             }
+            Change::Loss(_) => return Ok(None), // The wire's.
             Change::Fatal => (true, AsyncEventKind::DeviceFatal),
         };
         Ok(differs.then_some(kind))

@@ -28,8 +28,51 @@ pub enum Change {
     ClientReregister,
     /// Another subnet manager, with this local identifier if that is another one, too.
     SubnetManager(Option<u16>),
+    /// So much of what goes to other hosts and comes from them is lost.
+    Loss(Loss),
     /// The device fails for good, and is there anew.
     Fatal,
+}
+
+/// Packets that are lost, of a million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss(u32);
+
+/// Packets in a million that are one of a hundred.
+const PERCENT: u32 = 10_000;
+
+impl Loss {
+    /// 0 to 1,000,000.
+    pub fn per_million(self) -> u32 {
+        self.0
+    }
+}
+
+impl FromStr for Loss {
+    type Err = NoChange;
+
+    /// A percentage: up to four digits behind the point, and a percent sign that may be left out.
+    fn from_str(word: &str) -> Result<Self, NoChange> {
+        let wrong = || NoChange::Number {
+            word: word.to_owned(),
+            what: "a percentage of packets, 0 to 100, with at most four digits behind the point",
+        };
+        let bare = word.strip_suffix('%').unwrap_or(word);
+        let (whole, part) = bare.split_once('.').unwrap_or((bare, "0"));
+        let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_digits(whole) || !is_digits(part) || part.len() > 4 {
+            return Err(wrong());
+        }
+        let part: u32 = format!("{part:0<4}").parse().map_err(|_| wrong())?;
+        let all = whole.parse().ok().and_then(|whole: u32| whole.checked_mul(PERCENT)?.checked_add(part));
+        all.filter(|all| *all <= 100 * PERCENT).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}%", f64::from(self.0) / f64::from(PERCENT))
+    }
 }
 
 /// Why words are no change.
@@ -50,7 +93,7 @@ pub enum NoChange {
 
 /// All there are.
 pub const CHANGES: &str = "port down, port up, gid add ADDRESS, gid set INDEX ADDRESS, gid remove INDEX, lid LID, \
-                           pkey set INDEX KEY, pkey remove INDEX, client-reregister, sm-change [LID], fatal";
+                           pkey set INDEX KEY, pkey remove INDEX, client-reregister, sm-change [LID], loss PERCENT, fatal";
 
 /// The last local identifier of a port; those above are of groups (IBTA vol. 1, 4.1.3).
 const UNICAST_LID_MAX: u16 = 0xbfff;
@@ -112,6 +155,7 @@ impl FromStr for Change {
             ["client-reregister"] => Self::ClientReregister,
             ["sm-change"] => Self::SubnetManager(None),
             ["sm-change", word] => Self::SubnetManager(Some(lid(word)?)),
+            ["loss", word] => Self::Loss(word.parse()?),
             ["fatal"] => Self::Fatal,
             _ => return Err(NoChange::Words(text.escape_debug().to_string())),
         })
@@ -133,6 +177,7 @@ impl fmt::Display for Change {
             Self::ClientReregister => formatter.write_str("client-reregister"),
             Self::SubnetManager(None) => formatter.write_str("sm-change"),
             Self::SubnetManager(Some(lid)) => write!(formatter, "sm-change {lid:#x}"),
+            Self::Loss(loss) => write!(formatter, "loss {loss}"),
             Self::Fatal => formatter.write_str("fatal"),
         }
     }
@@ -156,12 +201,18 @@ mod tests {
             "client-reregister",
             "sm-change",
             "sm-change 0x7",
+            "loss 1%",
+            "loss 0.0001%",
+            "loss 12.5%",
+            "loss 100%",
+            "loss 0%",
             "fatal",
         ] {
             assert_eq!(words.parse::<Change>().unwrap().to_string(), words);
         }
         let mapped = "  gid   set 1  10.0.0.9 ".parse::<Change>().unwrap();
         assert_eq!(mapped.to_string(), "gid set 1 ::ffff:10.0.0.9");
+        assert_eq!("loss 0.50".parse::<Change>().unwrap().to_string(), "loss 0.5%");
     }
 
     #[test]
@@ -182,6 +233,13 @@ mod tests {
             ("pkey set 0 0x8000", "\"0x8000\""),
             ("pkey set 65536 1", "\"65536\""),
             ("fatal now", "\"fatal now\""),
+            ("loss", "\"loss\""),
+            ("loss %", "\"%\""),
+            ("loss 100.0001%", "\"100.0001%\""),
+            ("loss 0.00001", "\"0.00001\""),
+            ("loss -1", "\"-1\""),
+            ("loss .5", "\".5\""),
+            ("loss 1%%", "\"1%%\""),
         ] {
             let error = words.parse::<Change>().unwrap_err().to_string();
             assert!(error.starts_with(wrong), "{words}: {error}");

@@ -29,7 +29,7 @@ mod tier;
 
 pub use apertures::{Apertures, BOUND as APERTURE_BOUND, Placing};
 pub use calls::{CallNumber, Calls};
-pub use change::{CHANGES, Change, NoChange};
+pub use change::{CHANGES, Change, Loss, NoChange};
 pub use changing::{Asked, CHANGING_MESSAGE_MAX, connect_to_change, listen_for_changes};
 pub use channel::{BeginsRest, Stalled};
 pub use codec::{FRAGMENT, ShortSend};

@@ -12,12 +12,14 @@
 
 mod handing;
 mod incoming;
+mod losses;
 mod outgoing;
 mod station;
 mod wire;
 
 pub use handing::{MANAGERS_MAX, Share};
 pub use incoming::{Arrival, Taken};
+pub use losses::Losses;
 pub use outgoing::{Outgoing, Pushed};
 pub use station::{Location, OpenError, Route, Station, most_bytes};
 pub use wire::Wire;

@@ -10,7 +10,7 @@ use crate::station::{Route, Station, envelope};
 /// What came of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is in the run.
+    /// It is in the run, or was lost on purpose.
     Pushed,
     /// The kernel has no room for what was pushed before.
     NoRoom,
@@ -41,6 +41,9 @@ impl Outgoing {
         payload: u32,
         fill: impl FnOnce(&mut [u8]) -> bool,
     ) -> Pushed {
+        if station.loses_one() {
+            return Pushed::Pushed;
+        }
         let headers = packet.headers(payload);
         let (head, padding, payload) = (headers.as_slice(), headers.padding(), payload as usize);
         let length = head.len() + payload + padding.len() + ICRC_LENGTH;

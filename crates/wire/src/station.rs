@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nonic_roce::{Envelope, HostAddress, PORT, PathMtu};
 use nonic_sys::{AsFd, BorrowedFd, DatagramRoute, RunSent, Seldom, WireSocket};
 
+use crate::losses::Losses;
+
 /// Bytes that stand in a packet of IP beside its payload at most: headers of IP without options, UDP, base and the longest extension
 /// headers of a packet with payload, and the check.
 const HEADERS: u32 = 80;
@@ -50,12 +52,13 @@ pub struct Station {
     socket: WireSocket,
     /// Whether several datagrams may be sent in one call: not every interface can.
     sends_runs: AtomicBool,
+    losses: Arc<Losses>,
 }
 
 static UNSENT: Seldom = Seldom::new();
 
 impl Station {
-    pub(crate) fn open(location: Location) -> Result<Arc<Self>, OpenError> {
+    pub(crate) fn open(location: Location, losses: &Arc<Losses>) -> Result<Arc<Self>, OpenError> {
         let at = socket_address(location.address, location.interface);
         let address = at.ip();
         let socket = WireSocket::bind(at).map_err(|error| match error.kind() {
@@ -65,7 +68,7 @@ impl Station {
         if let Err(error) = socket.send_to_groups_by(location.interface) {
             tracing::debug!(%address, %error, "what is sent to groups goes by the kernel's routes");
         }
-        Ok(Arc::new(Self { location, socket, sends_runs: AtomicBool::new(true) }))
+        Ok(Arc::new(Self { location, socket, sends_runs: AtomicBool::new(true), losses: Arc::clone(losses) }))
     }
 
     /// Joins a group on an interface: what comes to it there comes to this.
@@ -74,7 +77,7 @@ impl Station {
         let address = group.ip();
         let refused = |error| OpenError::Refused { address, error };
         let socket = WireSocket::join(group, location.interface).map_err(refused)?;
-        Ok(Arc::new(Self { location, socket, sends_runs: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { location, socket, sends_runs: AtomicBool::new(false), losses: Arc::default() }))
     }
 
     /// Its address.
@@ -85,6 +88,11 @@ impl Station {
     /// Whether its address is that of a group, from which nothing is sent.
     pub fn is_group(&self) -> bool {
         self.location.address.is_group()
+    }
+
+    /// Whether the packet that would be sent now is lost.
+    pub(crate) fn loses_one(&self) -> bool {
+        self.losses.take_one()
     }
 
     pub(crate) fn sends_runs(&self) -> bool {

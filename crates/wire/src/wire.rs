@@ -10,6 +10,7 @@ use nonic_sys::{AsFd, BorrowedFd, DatagramBatch, Epoll, PacketSocket, Ready};
 
 use crate::handing::{Handing, Share, listener};
 use crate::incoming::{Arrival, Taken};
+use crate::losses::Losses;
 use crate::outgoing::Outgoing;
 use crate::station::{Location, OpenError, Station, host_address};
 
@@ -32,6 +33,7 @@ pub struct Wire {
     listeners: Mutex<Vec<(Share, PacketSocket)>>,
     spare: Mutex<Vec<Outgoing>>,
     epoll: Epoll,
+    losses: Arc<Losses>,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,12 @@ fn token_of(station: &Station) -> u64 {
 impl Wire {
     /// Without a station.
     pub fn new() -> io::Result<Self> {
+        Self::with_losses(Arc::default())
+    }
+
+    /// The same, where these are lost of the packets that it sends. Of those that it takes whoever takes them loses some: who hands a packet on
+    /// does not.
+    pub fn with_losses(losses: Arc<Losses>) -> io::Result<Self> {
         Ok(Self {
             stations: RwLock::default(),
             joined: Mutex::default(),
@@ -65,6 +73,7 @@ impl Wire {
             listeners: Mutex::new(Vec::new()),
             spare: Mutex::new(Vec::new()),
             epoll: Epoll::new()?,
+            losses,
         })
     }
 
@@ -85,7 +94,7 @@ impl Wire {
         if let Some(station) = find(&stations) {
             return Ok((station, false));
         }
-        let station = Station::open(location)?;
+        let station = Station::open(location, &self.losses)?;
         self.take_in(&mut stations, &station)?;
         Ok((station, true))
     }

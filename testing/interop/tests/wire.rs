@@ -1,6 +1,8 @@
 //! Programs in two network namespaces, joined by a cable of Ethernet: all that goes between them goes by RoCEv2.
 #![forbid(unsafe_code)]
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use nonic_interop::pair::Pair;
 use nonic_interop::port::{TcpPort, datagrams_of, is_bound};
 use nonic_interop::program::Running;
 use nonic_interop::suite::{Suite, Verdict, failed, skipped};
-use nonic_interop::toolbox::program;
+use nonic_interop::toolbox::{program, scratch};
 
 /// Between two network namespaces with the MTU of Ethernet, where a packet carries 1024 bytes.
 const ETHERNET: u32 = 1500;
@@ -116,6 +118,7 @@ fn main() -> ExitCode {
     suite.test("four processes of a user share the port, and each gets what is its own", four_processes);
     suite.test("who is killed is missed by the other side, whose request fails", killed);
     suite.test("what is lost is sent again until every byte is there", lossy);
+    suite.test("with one of twenty-five packets lost each way every byte is there in the end", much_lost);
     suite.test("a flood of rubbish from the peer's own address changes nothing", rubbish);
     suite.test("a second user is told who has the port, and the first goes on", two_users);
     suite.test("with --wire off nothing is opened, and the request fails", forbidden);
@@ -191,6 +194,36 @@ fn lossy() -> Verdict {
         return skipped(format!("no qdisc that drops packets: {why:?}"));
     }
     cable.pingpong(pingpong_of("ibv_rc_pingpong", 300_000, 10, "-g 1 -c"))
+}
+
+/// By a file of faults, which loses what either side sends and what comes to it: about a twenty-fifth of what goes each way.
+fn much_lost() -> Verdict {
+    let path = scratch().join("wire.loss");
+    let made = fs::write(&path, "0s loss 2%\n")
+        .and_then(|()| fs::set_permissions(&path, PermissionsExt::from_mode(0o644)));
+    if let Err(error) = made {
+        return failed(format!("{}: {error}", path.display()));
+    }
+    let cable = Cable::lay(ETHERNET)?;
+    let path = path.display().to_string();
+    let bad = |place: Place| place.variable("NONIC_FAULTS", &path);
+    let cable = Cable { server: bad(cable.server), client: bad(cable.client) };
+    cable.pingpong(pingpong_of("ibv_rc_pingpong", 65_536, 10, "-g 1 -c"))?;
+    // What is not reliable is gone, so the number of its messages that come is not that of those that were sent.
+    let mut words = vec![program("ibv_ud_pingpong")?.display().to_string()];
+    let port = TcpPort::claim()?;
+    words.extend(["-p", &port.number().to_string(), "-g", "1", "-n", "300"].map(Into::into));
+    let mut server = cable.server.nonic_run(words.clone())?.start()?;
+    server.listens_on(port.number())?;
+    words.push(Namespace::ADDRESSES[0].into());
+    let client = cable.client.nonic_run(words)?.deadline(Duration::from_secs(2)).run();
+    server.kill();
+    match client {
+        Ok(client) => {
+            failed(format!("three hundred datagrams and their answers came through\n{}", client.report()))
+        }
+        Err(_) => Ok(()), // It waits for one that is lost.
+    }
 }
 
 fn rubbish() -> Verdict {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nonic_sys::{InterfaceAddress, PerProcess, interface_addresses, nap};
-use nonic_transport::Change;
+use nonic_transport::{Change, Loss};
 
 use super::{Engine, lock};
 use crate::async_event::{AsyncElement, AsyncEventKind};
@@ -180,6 +180,9 @@ impl Engine {
         if !self.is_usable() {
             return Err("the device has failed already (fatal)".to_owned());
         }
+        if let Change::Loss(loss) = change {
+            return self.change_losses(device, loss, changer);
+        }
         let opened = self.changes.opened(device);
         let Some(any) = opened.first() else {
             return Err(match device {
@@ -241,6 +244,30 @@ impl Engine {
         for opened in opened.iter().filter(|opened| grown.contains(&opened.index())) {
             opened.raise(AsyncEventKind::GidChange, AsyncElement::Port(1));
         }
+    }
+
+    /// Of the wire, which all devices share. What devices say of themselves stays true, so nobody is told.
+    fn change_losses(
+        &self,
+        device: Option<&str>,
+        loss: Loss,
+        changer: Changer,
+    ) -> Result<&'static str, String> {
+        if device.is_some() {
+            return Err(
+                "packets are lost on all devices of a process, or on none: leave out --device".to_owned()
+            );
+        }
+        if self.changes.opened(None).is_empty() {
+            return Err("no device is open".to_owned());
+        }
+        if self.lose(loss.per_million()) == loss.per_million() {
+            return Ok("it is so already");
+        }
+        let what = Change::Loss(loss);
+        self.changes.remember(changer, &what.to_string());
+        tracing::info!(change = %what, by = %changer, "the device was changed");
+        Ok("done")
     }
 
     /// Tells observers what has changed. On the agent's thread: whoever makes a change may hold locks of theirs.

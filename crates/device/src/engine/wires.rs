@@ -8,7 +8,7 @@ use nonic_protocol::{AddressVector, QpNumber};
 use nonic_roce::{Body, MANAGEMENT, MANAGEMENT_Q_KEY};
 use nonic_sys::{AddressWatch, AsFd, Seldom, wait_readable};
 use nonic_transport::BLOCK_SIZE;
-use nonic_wire::{Arrival, Location, MANAGERS_MAX, Share, Station, Taken, Wire};
+use nonic_wire::{Arrival, Location, Losses, MANAGERS_MAX, Share, Station, Taken, Wire};
 
 use super::driver::Driver;
 use super::{Engine, Progress, lock};
@@ -26,6 +26,7 @@ pub(super) struct Wires {
     /// How long the peer of a connection may be silent, though it is asked.
     silence: Option<Duration>,
     wire: OnceLock<Arc<Wire>>,
+    losses: Arc<Losses>,
     /// Who is told of management datagrams, and which of the processes that are this one is.
     managed: Mutex<Option<(u8, Weak<dyn ManagementObserver>)>>,
     /// Tells of addresses that come and go, once somebody wants to know.
@@ -36,7 +37,14 @@ static NOT_OPEN: Seldom = Seldom::new();
 
 impl Wires {
     pub(super) fn new(policy: WirePolicy, silence: Option<Duration>) -> Self {
-        Self { policy, silence, wire: OnceLock::new(), managed: Mutex::new(None), addresses: OnceLock::new() }
+        Self {
+            policy,
+            silence,
+            wire: OnceLock::new(),
+            losses: Arc::default(),
+            managed: Mutex::new(None),
+            addresses: OnceLock::new(),
+        }
     }
 }
 
@@ -86,6 +94,11 @@ impl Engine {
         }
     }
 
+    /// Has so many packets in a million lost that are sent to other hosts or come from there; how many were before.
+    pub(super) fn lose(&self, per_million: u32) -> u32 {
+        self.wires.losses.set(per_million)
+    }
+
     /// Whether every address may be sent from and listened at, joined or not.
     pub(super) fn is_all_open(&self) -> bool {
         self.wires.policy == WirePolicy::Roce
@@ -95,7 +108,8 @@ impl Engine {
         if let Some(wire) = self.wires.wire.get() {
             return Ok(Arc::clone(wire));
         }
-        let made = Wire::new().map_err(|error| format!("a descriptor to wait on (epoll_create): {error}"))?;
+        let made = Wire::with_losses(Arc::clone(&self.wires.losses));
+        let made = made.map_err(|error| format!("a descriptor to wait on (epoll_create): {error}"))?;
         let wire = self.wires.wire.get_or_init(|| {
             let made = Arc::new(made);
             let _ = self.agent.epoll.add_once(made.as_fd(), agent::WIRE);
@@ -207,11 +221,15 @@ impl Engine {
         let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
             let Some(number) = Arrival::destination(datagram) else { return Taken::Taken };
             if arrival.station.is_group() {
-                self.take_for_group(driver, arrival, datagram);
+                if !self.wires.losses.take_one() {
+                    self.take_for_group(driver, arrival, datagram);
+                }
                 return Taken::Taken;
             }
             if number == MANAGEMENT {
-                self.take_management(arrival, datagram);
+                if !self.wires.losses.take_one() {
+                    self.take_management(arrival, datagram);
+                }
                 return Taken::Shared;
             }
             if last != Some(number)
@@ -223,7 +241,7 @@ impl Engine {
                 let is_own = self.own_blocks().contains(&(number.0 / BLOCK_SIZE));
                 return if is_own { Taken::Taken } else { Taken::Elsewhere };
             };
-            if pair.take_packet(arrival, datagram) {
+            if !self.wires.losses.take_one() && pair.take_packet(arrival, datagram) {
                 last = Some(number);
             }
             Taken::Taken
