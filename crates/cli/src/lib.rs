@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod cable;
 mod completions;
 mod ctl;
 #[allow(unsafe_code)] // As `verbs`.
@@ -87,6 +88,8 @@ enum Command {
     #[command(hide = true)]
     DemoScifPeer(demo::ScifPeerArguments),
     #[command(hide = true)]
+    DemoWirePeer(demo::WirePeerArguments),
+    #[command(hide = true)]
     DoctorPeer(doctor::PeerArguments),
 }
 
@@ -107,6 +110,7 @@ pub fn main() -> ExitCode {
         Command::DemoCmPeer(arguments) => demo::cm_peer_main(&arguments),
         Command::DemoDatPeer(arguments) => demo::dat_peer_main(&arguments),
         Command::DemoScifPeer(arguments) => demo::scif_peer_main(&arguments),
+        Command::DemoWirePeer(arguments) => demo::wire_peer_main(&arguments),
         Command::DoctorPeer(arguments) => doctor::peer_main(&arguments),
     }
 }

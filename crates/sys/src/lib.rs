@@ -30,6 +30,7 @@ mod mapping;
 mod model;
 #[cfg(not(loom))]
 mod nameless_memory;
+mod network_namespace;
 mod numbered_folder;
 mod open_descriptors;
 mod own_memory;
@@ -47,6 +48,7 @@ mod program_socket;
 mod range_lock;
 mod raw_lock;
 mod record_lock;
+mod route_socket;
 mod seldom;
 mod shared_memory;
 #[cfg(not(loom))]
@@ -118,6 +120,7 @@ pub use mapping::SharedMapping;
 pub use model::{AtomicU64, SetOnce, SharedMapping, SharedWords};
 #[cfg(not(loom))]
 pub use nameless_memory::{duplicate_at, has_swap, nameless_device, shared_anonymous};
+pub use network_namespace::{CableEnd, NetworkNamespace, enter_own_user_namespace, lay_cable};
 pub use numbered_folder::numbers_in;
 pub use open_descriptors::OpenDescriptors;
 pub use own_memory::{copies_own_memory, read_own_memory, write_own_memory};

@@ -18,6 +18,7 @@ mod report;
 mod scif;
 mod step;
 mod two_sided;
+mod wire;
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
@@ -32,7 +33,9 @@ pub(crate) use cm::{PeerArguments as CmPeerArguments, peer_main as cm_peer_main}
 pub(crate) use dat::{PeerArguments as DatPeerArguments, peer_main as dat_peer_main};
 pub(crate) use peer::{PeerArguments, main as peer_main};
 pub(crate) use scif::{PeerArguments as ScifPeerArguments, peer_main as scif_peer_main};
+pub(crate) use wire::{PeerArguments as WirePeerArguments, peer_main as wire_peer_main};
 
+use crate::cable::Cable;
 use crate::device_options::DeviceOptions;
 use crate::library::{LibraryFolder, own_program};
 use failure::{Deadline, Failure};
@@ -83,6 +86,8 @@ enum Interface {
     Dat,
     /// librdmacm.so.1: addresses, connections with private data, transfers, refusals and ends.
     Cm,
+    /// Verbs by RoCEv2 between two networks that the demo makes: everything goes by packets, also when some are lost.
+    Wire,
 }
 
 const AFTER_HELP: &str = "\
@@ -91,6 +96,7 @@ Examples:
   nonic demo scif                   a host and a card: window, remote write, remote mapping, fence
   nonic demo dat                    uDAPL: register, bind, write, rebind, and memory that is not coherent
   nonic demo cm                     the connection manager: resolve, connect, transfer, refuse, end
+  nonic demo wire                   two network namespaces, and RoCEv2 between them
   nonic demo --tier ring            as between processes of different users
   nonic demo --link-layer ethernet --step one-sided
   nonic demo --json | jq '.steps[].figures'
@@ -138,7 +144,11 @@ fn play(arguments: &DemoArguments) -> Result<bool, Failure> {
         Interface::Scif => scif::STEPS.to_vec(),
         Interface::Dat => dat::STEPS.to_vec(),
         Interface::Cm => cm::STEPS.to_vec(),
+        Interface::Wire => wire::STEPS.to_vec(),
     };
+    // Before anything else has a thread.
+    let cable = (arguments.interface == Interface::Wire).then(Cable::lay).transpose();
+    let cable = cable.map_err(|error| Failure::new(error.to_string()))?;
     let start = |role: Role, socket| {
         let mut command = Command::new(own_program()?);
         command.envs(arguments.device.environment());
@@ -149,7 +159,11 @@ fn play(arguments: &DemoArguments) -> Result<bool, Failure> {
             Interface::Scif => scif::complete(&mut command, role, &folder.scif_library()),
             Interface::Dat => dat::complete(&mut command, role, &folder.dat_library()),
             Interface::Cm => cm::complete(&mut command, role, &folder),
+            Interface::Wire => wire::complete(&mut command, role, &folder),
         };
+        if let Some(cable) = &cable {
+            cable.enter(wire::end_of(role)).map_err(std::io::Error::other)?;
+        }
         Process::start(role, socket, command)
     };
     let start_both = || -> std::io::Result<[Process; 2]> {
@@ -197,11 +211,14 @@ fn hear_both(receiver: &Receiver<Heard>, report: &mut Report, steps: &[&'static 
             Some(Event::Resolved { device, link_layer, address }) => {
                 report.resolved(device, link_layer, address)
             }
+            Some(Event::Wired { device, from, to }) if heard.role == Role::Initiator => {
+                report.wired(device, [from, to])
+            }
             Some(Event::Done(done)) => match steps.get(report.step_count()) {
                 Some(step) => report.done(step, done),
                 None => failures.push((heard.role, "did more steps than there are".to_owned())),
             },
-            Some(Event::Opened { .. }) => {}
+            Some(Event::Opened { .. } | Event::Wired { .. }) => {}
             Some(Event::Failed(words)) => failures.push((heard.role, words)),
             None => {}
         }

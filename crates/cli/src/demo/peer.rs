@@ -1,7 +1,7 @@
 //! One of the two processes that the demo starts.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -70,6 +70,15 @@ pub(super) enum Event {
         link_layer: String,
         /// The address and port that the target listens on.
         address: SocketAddr,
+    },
+    /// The device is open, and has an address at one end of a cable.
+    Wired {
+        /// Name of the device.
+        device: String,
+        /// The address here.
+        from: IpAddr,
+        /// The address at the other end.
+        to: IpAddr,
     },
     /// The next step succeeded, as far as this process can tell.
     Done(Done),

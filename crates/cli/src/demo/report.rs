@@ -1,6 +1,6 @@
 //! What the demo prints, for people and for machines.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 
@@ -39,6 +39,8 @@ pub(super) struct Report {
     service: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<[IpAddr; 2]>,
     processes: [u32; 2],
     steps: Vec<Played>,
     #[serde(skip)]
@@ -60,6 +62,7 @@ impl Report {
             places: None,
             service: None,
             address: None,
+            ends: None,
             processes,
             steps: Vec::new(),
             style: Style::of_standard_output(),
@@ -103,6 +106,14 @@ impl Report {
         let [initiator, target] = self.processes;
         self.say(&format!("{}processes {initiator} and {target}\n", self.style.strong(title)));
         (self.device, self.link_layer, self.address) = (Some(device), Some(link_layer), Some(address));
+    }
+
+    /// The device has an address at one end of a cable.
+    pub(super) fn wired(&mut self, device: String, ends: [IpAddr; 2]) {
+        let title = format!("nonic {}: RoCEv2, {device}, from {} to {}, ", self.version, ends[0], ends[1]);
+        let [initiator, target] = self.processes;
+        self.say(&format!("{}processes {initiator} and {target}\n", self.style.strong(title)));
+        (self.device, self.ends) = (Some(device), Some(ends));
     }
 
     /// How many steps went well.

@@ -207,7 +207,7 @@ impl QueuePair {
     /// Where a peer reaches it.
     pub(crate) fn address(&self) -> Result<Address, CallError> {
         let number = self.number();
-        let (port, gid) = (self.session.port()?, self.session.gid(0)?);
+        let (port, gid) = (self.session.port()?, self.session.gid(self.session.gid_index().into())?);
         Ok(Address { number, first_packet: self.first_packet, lid: port.lid, gid })
     }
 
@@ -232,9 +232,10 @@ impl QueuePair {
         };
         attributes.ah_attr.port_num = PORT;
         attributes.ah_attr.dlid = peer.lid;
-        if port.ethernet {
+        if port.ethernet || self.session.gid_index() != 0 {
             attributes.ah_attr.is_global = 1;
             attributes.ah_attr.dgid.raw = peer.gid;
+            attributes.ah_attr.sgid_index = self.session.gid_index();
             attributes.ah_attr.hop_limit = 64;
         }
         self.modify(&mut attributes, TO_INIT)?;

@@ -15,8 +15,8 @@ const ANSWER: &[u8] = b"yes, the door is open";
 /// Connections that are made and ended one after the other.
 const VISITS: usize = 50;
 
-pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
-    for address in stage.addresses {
+pub(in crate::demo) fn initiate(stage: &mut Stage) -> Outcome<Done> {
+    for address in stage.addresses.clone() {
         let identifier = stage.resolve(address)?;
         let connection = Connection::prepare(&identifier, &identifier.session()?)?;
         let event = connection.connect(QUESTION)?;
@@ -34,7 +34,7 @@ pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
     }
     let time = begun.elapsed();
     stage.exchange.meet()?;
-    let addresses = stage.addresses.map(|address| address.ip().to_string());
+    let addresses: Vec<_> = stage.addresses.iter().map(|address| address.ip().to_string()).collect();
     Ok(Done {
         what: format!(
             "to {}: {} bytes of private data read by the listener as {REQUEST_BYTES}, {} of its reply as \
@@ -48,7 +48,7 @@ pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
     })
 }
 
-pub(super) fn serve(stage: &mut Stage) -> Outcome<()> {
+pub(in crate::demo) fn serve(stage: &mut Stage) -> Outcome<()> {
     for listener in stage.listeners.clone() {
         let (event, identifier) = listener.request()?;
         check_private_data(&event.private_data, QUESTION, REQUEST_BYTES)?;

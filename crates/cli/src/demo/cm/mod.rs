@@ -1,6 +1,6 @@
 //! `nonic demo cm`: a connector (the initiator) and a listener (the target), joined by the RDMA connection manager.
 
-mod connect;
+pub(super) mod connect;
 mod connection;
 mod end;
 mod peer;
@@ -29,7 +29,7 @@ const REQUEST_BYTES: usize = 56;
 const REPLY_BYTES: usize = 196;
 const REJECTION_BYTES: usize = 148;
 
-/// Where the target listens; the first is the one of most steps.
+/// Where the target listens.
 const LOOPBACKS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// Arguments of one of the two processes.
@@ -39,14 +39,14 @@ pub(super) fn complete<'a>(command: &'a mut Command, role: Role, folder: &Librar
 }
 
 /// What a step has to work with.
-struct Stage {
-    channel: Rc<Channel>,
-    /// Where the target listens: on 127.0.0.1, and on ::1.
-    addresses: [SocketAddr; 2],
-    /// The target's listeners there; the initiator has none.
+pub(super) struct Stage {
+    pub(super) channel: Rc<Channel>,
+    /// Where the target listens; the first is the one of most steps.
+    addresses: Vec<SocketAddr>,
+    /// The target's listeners; the initiator has none.
     listeners: Vec<Rc<Identifier>>,
     /// The way to the other process beside the connection manager.
-    exchange: Exchange,
+    pub(super) exchange: Exchange,
 }
 
 /// One side of a step.
@@ -61,25 +61,22 @@ const PARTS: [(Part<Done>, Part<()>); STEPS.len()] = [
     (end::initiate, end::serve),
 ];
 
-/// The target listens, the initiator is told where: the addresses, and the listeners.
-fn settle(
-    channel: &Rc<Channel>,
-    role: Role,
-    exchange: &mut Exchange,
-) -> Outcome<([SocketAddr; 2], Vec<Rc<Identifier>>)> {
-    if role == Role::Initiator {
-        return Ok((exchange.hear()?, Vec::new()));
-    }
-    let [first, second] = LOOPBACKS.map(|ip| listen(channel, SocketAddr::new(ip, 0)));
-    let (first, second) = (first?, second?);
-    let addresses = [own_address(&first)?, own_address(&second)?];
-    exchange.tell(&addresses)?;
-    Ok((addresses, vec![first, second]))
-}
-
 impl Stage {
-    /// Where the target listens on 127.0.0.1.
-    fn address(&self) -> SocketAddr {
+    /// The target listens there, the initiator is told where.
+    pub(super) fn settle(
+        channel: Rc<Channel>,
+        role: Role,
+        mut exchange: Exchange,
+        places: &[IpAddr],
+    ) -> Result<Self, (Failure, Exchange)> {
+        match listen_or_hear(&channel, role, &mut exchange, places) {
+            Ok((addresses, listeners)) => Ok(Self { channel, addresses, listeners, exchange }),
+            Err(failure) => Err((failure, exchange)),
+        }
+    }
+
+    /// Where the target listens first of all.
+    pub(super) fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
 
@@ -90,12 +87,31 @@ impl Stage {
     }
 
     /// An identifier that knows the way to that address.
-    fn resolve(&self, address: SocketAddr) -> Outcome<Rc<Identifier>> {
+    pub(super) fn resolve(&self, address: SocketAddr) -> Outcome<Rc<Identifier>> {
         let identifier = Identifier::new(&self.channel)?;
         identifier.resolve_address(address)?;
         identifier.resolve_route()?;
         Ok(identifier)
     }
+}
+
+/// The addresses, and the target's listeners there.
+fn listen_or_hear(
+    channel: &Rc<Channel>,
+    role: Role,
+    exchange: &mut Exchange,
+    places: &[IpAddr],
+) -> Outcome<(Vec<SocketAddr>, Vec<Rc<Identifier>>)> {
+    if role == Role::Initiator {
+        return Ok((exchange.hear()?, Vec::new()));
+    }
+    let listeners: Result<Vec<_>, _> =
+        places.iter().map(|place| listen(channel, SocketAddr::new(*place, 0))).collect();
+    let listeners = listeners?;
+    let addresses: Outcome<Vec<_>> = listeners.iter().map(|listener| own_address(listener)).collect();
+    let addresses = addresses?;
+    exchange.tell(&addresses)?;
+    Ok((addresses, listeners))
 }
 
 /// A listener on that address.

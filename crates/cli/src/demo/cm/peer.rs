@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use clap::Args;
 
-use super::{PARTS, Stage, settle};
+use super::{LOOPBACKS, PARTS, Stage};
 use crate::demo::failure::Outcome;
 use crate::demo::peer::{Event, Role, begin, first_device, or_give_up, play, tell};
 use crate::rdmacm::{Channel, RdmacmLibrary};
@@ -27,9 +27,8 @@ pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
 fn run(arguments: &PeerArguments) -> Result<(), ExitCode> {
     let mut exchange = begin()?;
     let channel = or_give_up(open(arguments), &mut exchange)?;
-    let settled = settle(&channel, arguments.role, &mut exchange);
-    let (addresses, listeners) = or_give_up(settled, &mut exchange)?;
-    let mut stage = Stage { channel, addresses, listeners, exchange };
+    let mut stage = Stage::settle(channel, arguments.role, exchange, &LOOPBACKS)
+        .or_else(|(failure, mut exchange)| or_give_up(Err(failure), &mut exchange))?;
     if arguments.role == Role::Initiator {
         or_give_up(introduce(&stage), &mut stage.exchange)?;
     }

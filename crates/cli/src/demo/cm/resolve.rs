@@ -24,14 +24,14 @@ fn look(stage: &Stage, address: SocketAddr) -> Outcome<String> {
 
 pub(super) fn initiate(stage: &mut Stage) -> Outcome<Done> {
     let device: String = stage.exchange.hear()?;
-    for address in stage.addresses {
+    for &address in &stage.addresses {
         let found = look(stage, address)?;
         ensure(found == device, || format!("{address} leads to {found}, and the target has {device}"))?;
     }
     let address = stage.address();
     let time = median_time(|_| stage.resolve(address).map(drop))?;
     stage.exchange.meet()?;
-    let words = stage.addresses.map(|at| format!("{} port {}", at.ip(), at.port()));
+    let words: Vec<_> = stage.addresses.iter().map(|at| format!("{} port {}", at.ip(), at.port())).collect();
     Ok(Done {
         what: format!(
             "{} resolved, first the address, then the route, to the device that the listener shows, {device}",
