@@ -6,19 +6,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::{STEP_DOWN, is_root, nonic, nonic_as_ordinary_user, nonic_behind, run, skip, spawn, works};
+use support::{
+    STEP_DOWN, is_root, lacks_networks, nonic, nonic_as_ordinary_user, nonic_behind, run, skip, spawn, works,
+};
 
 const STEPS: [&str; 6] = ["connect", "two-sided", "one-sided", "atomics", "refusal", "loss"];
-
-/// Whether this user may make networks.
-fn lacks_networks() -> bool {
-    let words = if is_root() { &["unshare", "-n", "true"][..] } else { &["unshare", "-rn", "true"] };
-    let lacks = !works(words);
-    if lacks {
-        skip("no network namespace can be made here");
-    }
-    lacks
-}
 
 #[track_caller]
 fn passes(command: &mut Command) -> Value {

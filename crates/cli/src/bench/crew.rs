@@ -13,6 +13,7 @@ use super::job::{Order, Sample};
 use super::machine::ROOM;
 use super::physical::SharedArea;
 use super::worker::Side;
+use crate::cable::Cable;
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Failure, Outcome};
 use crate::library::own_program;
@@ -33,14 +34,18 @@ pub(super) struct Member {
 }
 
 impl Pair {
-    /// Two that use the library, with these variables set for them.
+    /// Two that use the library, with these variables set for them, and at the ends of a cable if there is one.
     pub(super) fn with_device(
         library: &Path,
         processors: &[Vec<usize>; 2],
         variables: &[(&'static str, String)],
+        cable: Option<&Cable>,
     ) -> Outcome<Self> {
-        Self::start(processors, |command| {
+        Self::start(processors, |side, command| {
             command.arg("--library").arg(library).envs(variables.iter().cloned());
+            let Some(cable) = cable else { return Ok(()) };
+            command.arg("--cable");
+            cable.enter(usize::from(side == Side::Target)).map_err(std::io::Error::other)
         })
     }
 
@@ -54,12 +59,16 @@ impl Pair {
         };
         let shared = made().map_err(|error| Failure::new(format!("no shared memory: {error}")))?;
         let numbers = shared.each_ref().map(|descriptor| descriptor.as_raw_fd().to_string()).join(",");
-        Self::start(processors, |command| {
+        Self::start(processors, |_, command| {
             command.arg("--inherited").arg(&numbers);
+            Ok(())
         })
     }
 
-    fn start(processors: &[Vec<usize>; 2], mut equip: impl FnMut(&mut Command)) -> Outcome<Self> {
+    fn start(
+        processors: &[Vec<usize>; 2],
+        mut equip: impl FnMut(Side, &mut Command) -> std::io::Result<()>,
+    ) -> Outcome<Self> {
         let start = || -> std::io::Result<Self> {
             let (left, right) = UnixStream::pair()?;
             let initiator = Member::start(Side::Initiator, left, &processors[0], &mut equip)?;
@@ -110,13 +119,13 @@ impl Member {
         side: Side,
         peer: UnixStream,
         processors: &[usize],
-        equip: &mut impl FnMut(&mut Command),
+        equip: &mut impl FnMut(Side, &mut Command) -> std::io::Result<()>,
     ) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let list: Vec<_> = processors.iter().map(usize::to_string).collect();
         let mut command = Command::new(own_program()?);
         command.arg("bench-peer").arg(side.name()).arg("--processors").arg(list.join(","));
-        equip(&mut command);
+        equip(side, &mut command)?;
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::from(OwnedFd::from(peer)));
         Ok(Self { side, control: Exchange::new(ours), child: command.spawn()? })
     }

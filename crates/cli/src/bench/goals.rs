@@ -29,11 +29,11 @@ const fn line(factor: f64, plus: f64) -> Bound {
     Bound { of: Some(Against::Line), factor, plus }
 }
 
-const fn of(factor: f64, probe: usize) -> Bound {
+pub(super) const fn of(factor: f64, probe: usize) -> Bound {
     Bound { of: Some(Against::Probe(probe)), factor, plus: 0.0 }
 }
 
-const fn fixed(plus: f64) -> Bound {
+pub(super) const fn fixed(plus: f64) -> Bound {
     Bound { of: None, factor: 0.0, plus }
 }
 
@@ -180,11 +180,17 @@ fn ucx(name: &'static str, size: usize) -> Probe {
 
 type Words = (&'static str, Vec<Bound>);
 
-fn time(name: &'static str, probes: Vec<Probe>, pass: Words, aim: Words) -> Goal {
+pub(super) fn time(name: &'static str, probes: Vec<Probe>, pass: Words, aim: Words) -> Goal {
     Goal { name, probes, rate: false, bytes: None, pass, aim }
 }
 
-fn rate(name: &'static str, bytes: Option<usize>, probes: Vec<Probe>, pass: Words, aim: Words) -> Goal {
+pub(super) fn rate(
+    name: &'static str,
+    bytes: Option<usize>,
+    probes: Vec<Probe>,
+    pass: Words,
+    aim: Words,
+) -> Goal {
     Goal { name, probes, rate: true, bytes, pass, aim }
 }
 

@@ -58,6 +58,21 @@ pub(super) enum Registration {
     GiveBack,
 }
 
+/// What is measured between the ends of a cable, beside what is measured elsewhere, too.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub(super) enum WireJob {
+    /// Writes of 1 MiB a second while packets are lost.
+    Lossy,
+    /// What UDP carries in runs of datagrams, in transfers of 1 MiB a second.
+    Datagrams,
+    /// Half a round trip of a datagram of UDP.
+    PingPong,
+    /// Processor time for a billion bytes that are written.
+    WriteCost,
+    /// The same for a stream of TCP.
+    StreamCost,
+}
+
 /// One measurement by two processes.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub(super) enum Job {
@@ -91,6 +106,8 @@ pub(super) enum Job {
     Contention,
     /// Registering memory.
     Registration(Registration),
+    /// Something that takes a cable.
+    Wire(WireJob),
 }
 
 /// A job with what bounds it.

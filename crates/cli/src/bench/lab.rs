@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::crew::Pair;
 use super::job::{Job, Order, Sample, Unit};
 use super::programs::{Programs, Test};
+use crate::cable::Cable;
 use crate::demo::failure::{Failure, Outcome};
 
 /// How many pairs make a crowd.
@@ -56,6 +57,8 @@ pub(super) enum Probe {
     Crowd(Job),
     /// A pair alone on both processors, as one of a crowd would be.
     Loner(Job),
+    /// The device at the ends of a cable, and what is measured there beside it.
+    Wire(Job),
     /// A program of others.
     Program(Test),
 }
@@ -64,6 +67,8 @@ pub(super) enum Probe {
 pub(super) struct Lab {
     library: PathBuf,
     processors: [usize; 2],
+    /// What two processes are at the ends of, if that is asked for.
+    cable: Option<Cable>,
     /// How long one measurement takes.
     pub(super) budget: Duration,
     quick: bool,
@@ -80,6 +85,7 @@ enum PairKind {
     Tier(Tier),
     Adopting,
     Crowd(usize),
+    Wire,
 }
 
 impl Lab {
@@ -89,11 +95,13 @@ impl Lab {
         budget: Duration,
         quick: bool,
         programs: Programs,
+        cable: Option<Cable>,
     ) -> Outcome<Self> {
         let machine = Pair::without_device(&processors.map(|processor| vec![processor]))?;
         Ok(Self {
             library,
             processors,
+            cable,
             budget,
             quick,
             machine,
@@ -127,6 +135,7 @@ impl Lab {
             }
             Probe::Loner(job) => self.crowd(1, job).map(Some),
             Probe::Crowd(job) => self.crowd(CROWD, job).map(Some),
+            Probe::Wire(job) => self.device(PairKind::Wire, job),
             Probe::Program(test) => Ok(self.program(probe, test)),
         }
     }
@@ -192,12 +201,14 @@ impl Lab {
         if !self.pairs.contains_key(&kind) {
             let pinned = self.processors.map(|processor| vec![processor]);
             let free = [self.processors.to_vec(), self.processors.to_vec()];
+            let cable = self.cable.as_ref().filter(|_| kind == PairKind::Wire);
             let (processors, variables) = match kind {
                 PairKind::Tier(tier) => (pinned, vec![("NONIC_TIER", tier.name().to_owned())]),
                 PairKind::Adopting => (pinned, vec![("NONIC_ADOPT", "always".to_owned())]),
                 PairKind::Crowd(_) => (free, Vec::new()),
+                PairKind::Wire => (pinned, Vec::new()),
             };
-            let pair = Pair::with_device(&self.library, &processors, &variables)?;
+            let pair = Pair::with_device(&self.library, &processors, &variables, cable)?;
             self.pairs.insert(kind, pair);
         }
         Ok(self.pairs.get_mut(&kind).expect("it was there or has just been put there"))

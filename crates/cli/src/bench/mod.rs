@@ -23,6 +23,7 @@ mod results;
 mod scale;
 mod small;
 mod sweep;
+mod wire;
 mod words;
 mod worker;
 
@@ -37,6 +38,7 @@ pub(crate) use scale::{
 };
 pub(crate) use worker::{PeerArguments, main as peer_main};
 
+use crate::cable::Cable;
 use crate::demo::failure::{Failure, Outcome};
 use crate::device_options::parse_size;
 use crate::library::LibraryFolder;
@@ -100,6 +102,10 @@ pub(crate) struct BenchArguments {
     #[arg(long)]
     no_peers: bool,
 
+    /// Measure the wire instead: RoCEv2 between two networks that this command makes, beside UDP and TCP there
+    #[arg(long, conflicts_with_all = ["only", "tiers", "sizes", "goals", "no_sweep", "no_peers", "svg"])]
+    wire: bool,
+
     /// Rounds that each figure is made of, 1 to 100 [default 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     rounds: Option<u8>,
@@ -123,6 +129,7 @@ Examples:
   nonic bench --svg speed.svg --json speed.json
   nonic bench --goals --no-sweep              the promises and whether they are kept
   nonic bench --no-sweep --goal ib_write_lat  one of them
+  nonic bench --wire                          RoCEv2, beside UDP and TCP
   nonic bench --quick                         only see that it runs
 
 How to read it: a ratio is ours by theirs, made within one round. A round in which the time of a
@@ -162,15 +169,20 @@ fn measure(arguments: &BenchArguments) -> Outcome<Results> {
     let begun = Instant::now();
     let folder = LibraryFolder::find().map_err(|error| Failure::new(error.to_string()))?;
     let (processors, all) = arguments.common.processors()?;
-    let programs = Programs::find(!arguments.no_peers, processors, all);
+    // Before anything else has a thread.
+    let cable =
+        arguments.wire.then(Cable::lay).transpose().map_err(|error| Failure::new(error.to_string()))?;
+    let peers = !arguments.no_peers && !arguments.wire;
+    let programs = Programs::find(peers, processors, all);
     let choice = usize::from(arguments.quick);
     let rounds = arguments.rounds.map_or(ROUNDS[choice], usize::from);
-    let mut lab = Lab::new(folder.verbs_library(), processors, BUDGET[choice], arguments.quick, programs)?;
+    let library = folder.verbs_library();
+    let mut lab = Lab::new(library, processors, BUDGET[choice], arguments.quick, programs, cable)?;
     let mut results = Results {
         nonic: env!("CARGO_PKG_VERSION"),
         label: arguments.common.label.clone(),
         machine: Machine::here(processors),
-        peers: !arguments.no_peers,
+        peers,
         programs: lab.programs.list().to_vec(),
         small: None,
         rows: Vec::new(),
@@ -181,7 +193,7 @@ fn measure(arguments: &BenchArguments) -> Outcome<Results> {
     };
     let mut report = Report::new();
     report.begin(&results, lab.line()?);
-    if !arguments.no_sweep && arguments.only.is_empty() && arguments.tiers.is_empty() {
+    if !arguments.no_sweep && !arguments.wire && arguments.only.is_empty() && arguments.tiers.is_empty() {
         let small = Small::measure(&mut lab, rounds)?;
         report.small(&small);
         results.small = Some(small);
@@ -204,7 +216,7 @@ fn measure(arguments: &BenchArguments) -> Outcome<Results> {
 }
 
 fn plans(arguments: &BenchArguments, choice: usize) -> Vec<sweep::Plan> {
-    if arguments.no_sweep {
+    if arguments.no_sweep || arguments.wire {
         return Vec::new();
     }
     let verbs = if arguments.only.is_empty() { &Verb::ALL } else { &arguments.only[..] };
@@ -217,7 +229,13 @@ fn plans(arguments: &BenchArguments, choice: usize) -> Vec<sweep::Plan> {
 fn goals(arguments: &BenchArguments, lab: &Lab) -> Vec<goals::Goal> {
     let text = arguments.goal.as_deref().unwrap_or_default();
     let wanted = arguments.goals || arguments.goal.is_some();
-    let all = if wanted { goals::goals(lab.programs.has(Suite::Perftest)) } else { Vec::new() };
+    let all = if arguments.wire {
+        wire::goals()
+    } else if wanted {
+        goals::goals(lab.programs.has(Suite::Perftest))
+    } else {
+        Vec::new()
+    };
     all.into_iter().filter(|goal| goal.name.contains(text)).collect()
 }
 

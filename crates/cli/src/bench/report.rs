@@ -121,7 +121,7 @@ impl Report {
         let mark = if kept.cell.steady { "" } else { " ~" };
         let aim = kept.share(&kept.goal.aim.1).map_or("-".to_owned(), |share| ratio(share.median));
         self.say(&format!(
-            "  {word}{:<43}{:>11}{mark:<3}{:<23}{aim:<12}{} {}; {} {}",
+            "  {word}{:<43}{:>11}{mark:<3}{:<23}{aim:<12}{} {}; {} {}{}",
             kept.goal.name,
             kept.figure().map_or("-".to_owned(), figure),
             shares(kept),
@@ -129,6 +129,7 @@ impl Report {
             kept.goal.pass.0,
             self.style.faint("aim:"),
             kept.goal.aim.0,
+            beside_on_wire(kept),
         ));
     }
 
@@ -158,6 +159,17 @@ impl Report {
     fn say(&self, text: &str) {
         print(&format!("{text}\n"));
     }
+}
+
+/// What else was measured at the ends of a cable, in the unit of the report.
+fn beside_on_wire(kept: &Kept) -> String {
+    let words = kept.goal.probes.iter().enumerate().skip(1).filter_map(|(number, probe)| {
+        let sample = kept.cell.samples(number).next().filter(|_| matches!(probe, Probe::Wire(_)))?;
+        let sample = Sample { value: kept.cell.values(number)?.median, ..sample };
+        let sample = kept.goal.bytes.map_or(sample, |bytes| sample.in_bytes(bytes));
+        Some(format!("; {} {}", probe.name(), figure(sample)))
+    });
+    words.collect()
 }
 
 /// That a suite is not there, and what brings it.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::cell::{Cell, Spread};
-use super::job::{Copy, Job, Sample, Unit, Verb};
+use super::job::{Copy, Job, Sample, Unit, Verb, WireJob};
 use super::lab::{Lab, Probe, Tier};
 use super::programs::Test;
 use crate::demo::failure::Outcome;
@@ -163,6 +163,7 @@ impl Probe {
             Self::Adopting(_) => "nonic".to_owned(),
             Self::Crowd(_) => "ten pairs".to_owned(),
             Self::Loner(_) => "one pair".to_owned(),
+            Self::Wire(job) => job.name(),
         }
     }
 }
@@ -180,6 +181,11 @@ impl Job {
             Self::Latency { verb, .. } | Self::Rate { verb, .. } => verb.name().to_owned(),
             Self::Contention => "contended atomics".to_owned(),
             Self::Registration(_) => "registration".to_owned(),
+            Self::Wire(WireJob::Lossy) => "write, lossy".to_owned(),
+            Self::Wire(WireJob::Datagrams) => "UDP in runs".to_owned(),
+            Self::Wire(WireJob::PingPong) => "UDP ping-pong".to_owned(),
+            Self::Wire(WireJob::WriteCost) => "write".to_owned(),
+            Self::Wire(WireJob::StreamCost) => "TCP".to_owned(),
         }
     }
 }

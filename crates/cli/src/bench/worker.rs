@@ -12,6 +12,7 @@ use super::device::Device;
 use super::job::{Order, Sample};
 use super::machine::Machine;
 use super::physical::inherited;
+use super::wire::Wire;
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Deadline, Failure, Outcome};
 
@@ -31,6 +32,9 @@ pub(crate) struct PeerArguments {
     /// The library to use; without one it measures the machine
     #[arg(long)]
     library: Option<PathBuf>,
+    /// It is at an end of a cable
+    #[arg(long)]
+    cable: bool,
     /// Shared memory and two eventfds, for measuring the machine
     #[arg(long, value_delimiter = ',')]
     inherited: Vec<RawFd>,
@@ -75,12 +79,14 @@ pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
 
 enum Subject {
     Device(Box<Device>),
+    Wire(Box<Wire>),
     Machine(Box<Machine>),
 }
 
 fn serve(arguments: &PeerArguments, control: &mut Exchange, peer: &mut Exchange) -> Outcome<()> {
     pin(&arguments.processors)?; // Before the library is loaded, whose threads then run there too.
     let mut subject = match &arguments.library {
+        Some(library) if arguments.cable => Subject::Wire(Box::new(Wire::open(library, arguments.side)?)),
         Some(library) => Subject::Device(Box::new(Device::open(library)?)),
         None => Subject::Machine(Box::new(Machine::new(descriptors(&arguments.inherited)?)?)),
     };
@@ -89,6 +95,7 @@ fn serve(arguments: &PeerArguments, control: &mut Exchange, peer: &mut Exchange)
         let order: Order = control.hear_within(UNTIL_TOLD)?;
         let sample: Option<Sample> = match &mut subject {
             Subject::Device(device) => device.perform(arguments.side, &order, peer)?,
+            Subject::Wire(wire) => wire.perform(&order, peer)?,
             Subject::Machine(machine) => Some(machine.perform(arguments.side, &order, peer)?),
         };
         control.tell(&sample)?;

@@ -33,7 +33,7 @@ pub(crate) use cm::{PeerArguments as CmPeerArguments, peer_main as cm_peer_main}
 pub(crate) use dat::{PeerArguments as DatPeerArguments, peer_main as dat_peer_main};
 pub(crate) use peer::{PeerArguments, main as peer_main};
 pub(crate) use scif::{PeerArguments as ScifPeerArguments, peer_main as scif_peer_main};
-pub(crate) use wire::{PeerArguments as WirePeerArguments, peer_main as wire_peer_main};
+pub(crate) use wire::{PeerArguments as WirePeerArguments, lose, peer_main as wire_peer_main};
 
 use crate::cable::Cable;
 use crate::device_options::DeviceOptions;

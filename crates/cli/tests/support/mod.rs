@@ -216,6 +216,16 @@ pub(crate) fn library() {
     });
 }
 
+/// Says so where this user, or root, may make no network.
+pub(crate) fn lacks_networks() -> bool {
+    let words = if is_root() { &["unshare", "-n", "true"][..] } else { &["unshare", "-rn", "true"] };
+    let lacks = !works(words);
+    if lacks {
+        skip("no network namespace can be made here");
+    }
+    lacks
+}
+
 /// Says so where two processes that measure have no processor each.
 pub(crate) fn lacks_processors() -> bool {
     let lacks = std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2);

@@ -124,6 +124,19 @@ impl Stage<'_> {
     }
 }
 
+/// Repeats what both sides do in step, without the device: the time that each turn took, in nanoseconds.
+pub(super) fn spin_in_step(
+    device: &mut Device,
+    side: Side,
+    order: &Order,
+    peer: &mut Exchange,
+    turn: impl FnMut(u64) -> Outcome<()>,
+    clock: impl FnMut() -> f64,
+) -> Outcome<Vec<f64>> {
+    let mut stage = Stage { session: device.session(), side, order, peer };
+    stage.in_step(warm_up(order.budget), turn, clock)
+}
+
 /// Turns of one latency measurement at most.
 const TURNS_MAX: u64 = 1_000_000;
 

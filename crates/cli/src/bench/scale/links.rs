@@ -253,8 +253,9 @@ fn poll(queue: &CompletionQueue, budget: Duration) -> Outcome<f64> {
 fn latency(device: &mut Device, library: &Path, processor: usize, budget: Duration) -> Outcome<Option<f64>> {
     let (peer, theirs) = UnixStream::pair().map_err(|error| Failure::new(error.to_string()))?;
     let mut peer = Exchange::new(peer);
-    let mut partner = Member::start(Side::Target, theirs, &[processor], &mut |command| {
+    let mut partner = Member::start(Side::Target, theirs, &[processor], &mut |_, command| {
         command.arg("--library").arg(library);
+        Ok(())
     })
     .map_err(|error| Failure::new(format!("no process can be started: {error}")))?;
     partner.hear::<()>(PATIENCE)?;

@@ -23,7 +23,7 @@ fn region(stage: &Stage) -> Outcome<Region> {
 }
 
 /// Has the command make the network of this process a bad one, or a good one again.
-fn lose(share: &str) -> Outcome<()> {
+pub(crate) fn lose(share: &str) -> Outcome<()> {
     let wrong = |words: String| Failure::new(format!("nonic ctl loss {share}: {words}"));
     let program = own_program().map_err(|error| wrong(error.to_string()))?;
     let pid = std::process::id().to_string();

@@ -5,6 +5,7 @@ mod peer;
 
 use std::process::Command;
 
+pub(crate) use loss::lose;
 pub(crate) use peer::{PeerArguments, main as peer_main};
 
 use super::peer::Role;
