@@ -16,7 +16,7 @@ use crate::private_data::{REJECTION_MAX, REPLY_MAX, field, said};
 #[derive(Debug)]
 pub(crate) enum Asker {
     Host(Request),
-    Wire(WireAsker),
+    Wire(Box<WireAsker>),
 }
 
 /// A request of another host.
@@ -38,7 +38,7 @@ impl Follows for Undecided {
 
 impl WireAsker {
     /// One that came to a service point; `None` if it is no request, or for an address that has gone.
-    pub(crate) fn new(context: &Context, connection: WireConnection, event: Event) -> Option<Self> {
+    pub(crate) fn new(context: &Context, connection: WireConnection, event: Event) -> Option<Box<Self>> {
         let Event::Asked { ends, request, .. } = &event else { return None };
         let way = Way {
             index: index_of(context, ends.local)?,
@@ -57,7 +57,7 @@ impl WireAsker {
         let peer = introduced(&told, &way, request.qp_number.0.into());
         let data = said(&request.private_data).into();
         connection.follow(Arc::new(Undecided));
-        Some(Self { held: Some((connection, event)), way, peer, data })
+        Some(Box::new(Self { held: Some((connection, event)), way, peer, data }))
     }
 
     /// The connection, to be accepted.
