@@ -29,6 +29,7 @@ mod known_memory;
 mod limits;
 mod logging;
 mod management;
+mod management_datagrams;
 mod management_port;
 mod memory_window;
 mod multicast;

@@ -1,21 +1,14 @@
 //! Sending datagrams of queue pair 1, and having somebody told of those that come: here they are only carried.
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
-use nonic_protocol::Psn;
-use nonic_roce::{
-    Body, ConnectionManager, Ends, HostAddress, MANAGEMENT, MANAGEMENT_Q_KEY, ManagementDatagram,
-    ManagerSettings,
-};
-use nonic_wire::{Arrival, MANAGERS_MAX, Pushed, Route, Station, Wire};
+use nonic_roce::HostAddress;
+use nonic_wire::{MANAGERS_MAX, Route, Station, Wire};
 
 use crate::context::Context;
 use crate::management::{ManagementError, ManagementObserver};
+use crate::management_datagrams::send_management;
 use crate::wire_address::location_of;
-
-/// Hop limit of what is answered here.
-const HOP_LIMIT: u8 = 64;
 
 /// What sends and takes management datagrams for a process.
 #[derive(Debug)]
@@ -90,34 +83,5 @@ impl ManagementPort {
         let (wire, station) = self.station(index)?;
         let route = Route { to: HostAddress::of_gid(to), traffic_class, hop_limit };
         Ok(send_management(&wire, &station, &route, bytes))
-    }
-}
-
-fn send_management(wire: &Wire, station: &Arc<Station>, route: &Route, bytes: &[u8]) -> bool {
-    let packet = ManagementDatagram::packet(Psn(0));
-    let mut outgoing = wire.outgoing();
-    let pushed = outgoing.push(station, route, &packet, bytes.len() as u32, |place| {
-        place.copy_from_slice(bytes);
-        true
-    });
-    let sent = pushed == Pushed::Pushed && outgoing.flush();
-    wire.put_back(outgoing);
-    sent
-}
-
-/// Answers a management datagram that no process of this user takes, as a host does on which nobody listens and nobody is connected: who asks
-/// is refused at once, and who wants the end of a connection has it.
-pub(crate) fn answer_for_nobody(wire: &Wire, arrival: &Arrival, datagram: &[u8]) {
-    let Ok((packet, bytes, _)) = arrival.read(datagram) else { return };
-    let is_right = matches!(packet.body, Body::Datagram(came)
-        if (came.q_key, came.source) == (MANAGEMENT_Q_KEY, MANAGEMENT));
-    let parsed = bytes.try_into().ok().and_then(ManagementDatagram::parse);
-    let (true, Some(asked)) = (is_right, parsed) else { return };
-    let ends = Ends { local: arrival.station.address(), remote: arrival.source };
-    let mut nobody = ConnectionManager::new(ManagerSettings::new(0), Box::new(nonic_sys::random_u64));
-    nobody.handle(Instant::now(), ends, &asked);
-    let route = Route { to: arrival.source, traffic_class: 0, hop_limit: HOP_LIMIT };
-    while let Some(answer) = nobody.poll_transmit() {
-        send_management(wire, &arrival.station, &route, &answer.datagram.emit());
     }
 }

@@ -45,11 +45,16 @@ impl Inbox {
         std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Datagrams are lost if too many wait; of each queue pair there is one piece of news at a time.
+    /// Datagrams are lost if too many wait; of each queue pair there is one piece of news at a time, and of addresses one in all.
     fn push(&self, news: News) {
         let is_first = {
             let mut waiting = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-            if matches!(news, News::Came(_)) && waiting.len() >= WAITING_MAX {
+            let is_left_out = match news {
+                News::Came(_) => waiting.len() >= WAITING_MAX,
+                News::Addresses => waiting.iter().any(|news| matches!(news, News::Addresses)),
+                News::Connected(_) | News::Silent(_) => false,
+            };
+            if is_left_out {
                 return;
             }
             waiting.push_back(news);

@@ -15,7 +15,7 @@ use super::{Engine, Progress, lock};
 use crate::agent;
 use crate::config::WirePolicy;
 use crate::management::{ManagementArrival, ManagementError, ManagementObserver};
-use crate::management_port::answer_for_nobody;
+use crate::management_datagrams::answer_for_nobody;
 use crate::port::Port;
 use crate::wire_address::{WireAddress, is_loopback, location_of};
 
