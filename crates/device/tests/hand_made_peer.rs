@@ -1,0 +1,296 @@
+//! A queue pair whose peer on another host is made by hand, over real sockets: addresses of the network 127.0.0.0/8 that are not in the GID
+//! table count as other hosts. In a network namespace of its own, where the port is free.
+
+mod common;
+
+use std::process::Command;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use common::{End, NoObserver};
+use nonic_device::{
+    Access, AddressVector, AttributeMask as A, Config, Context, Counter, EngineHandle, GlobalRoute,
+    ManagementArrival, ManagementObserver, QpAttributes, QpNumber, QpState, Status,
+};
+use nonic_protocol::Psn;
+use nonic_roce::{
+    Aeth, Answer, Base, Body, ConnectionManager, ConnectionOffer, Credits, Ends, Event, HostAddress,
+    ManagementDatagram, ManagerSettings, Msn, Packet, Part, PortSpace, Reason, Request, Service,
+    ServiceAnswer, Side, Syndrome, Tail, Transport,
+};
+use nonic_wire::{Arrival, Location, Outgoing, Pushed, Route, Station, Taken, Wire};
+
+/// Set where the namespace is.
+const INSIDE: &str = "NONIC_TEST_INSIDE";
+/// Where the queue pair is, and other hosts.
+const HERE: HostAddress = HostAddress::V4([127, 0, 0, 1]);
+const PEER: HostAddress = HostAddress::V4([127, 9, 9, 9]);
+const STRANGER: HostAddress = HostAddress::V4([127, 8, 8, 8]);
+/// The peer's queue pair.
+const NUMBER: QpNumber = QpNumber(9);
+const LONG: Duration = Duration::from_secs(20);
+
+/// Runs a test once more in a namespace with only `lo`; whether this is there.
+fn is_inside(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let script = "ip link set lo up && exec \"$0\" \"$@\"";
+    let run = Command::new("unshare")
+        .args(["-rn", "--", "sh", "-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(INSIDE, "1")
+        .output();
+    match run {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let refused = ["unshare failed", "not found", "Operation not permitted"];
+            assert!(refused.iter().any(|word| text.contains(word)), "{text}");
+        }
+        Err(error) => println!("no namespace can be made here: {error}"),
+    }
+    false
+}
+
+/// Another host.
+struct Far {
+    wire: Wire,
+    station: Arc<Station>,
+}
+
+impl Far {
+    fn at(address: HostAddress) -> Self {
+        let wire = Wire::new().unwrap();
+        let (station, _) = wire.station(Location { address, interface: 1 }).unwrap();
+        Self { wire, station }
+    }
+
+    fn say(&self, packet: &Packet, bytes: &[u8]) {
+        let route = Route { to: HERE, traffic_class: 0, hop_limit: 64 };
+        let mut outgoing = Outgoing::default();
+        let pushed = outgoing.push(&self.station, &route, packet, bytes.len() as u32, |place| {
+            place.copy_from_slice(bytes);
+            true
+        });
+        assert!(pushed == Pushed::Pushed && outgoing.flush());
+    }
+
+    /// What has come to it.
+    fn hear(&self) -> Vec<(Packet, Vec<u8>)> {
+        let mut came = Vec::new();
+        let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
+            let (packet, payload, _) = arrival.read(datagram).expect("its check is right");
+            came.push((packet, payload.to_vec()));
+            Taken::Taken
+        };
+        self.wire.receive(&mut take, &mut |_, _| ());
+        came
+    }
+
+    /// The next that comes.
+    fn hears(&self) -> (Packet, Vec<u8>) {
+        let end = Instant::now() + LONG;
+        loop {
+            if let Some(first) = self.hear().into_iter().next() {
+                return first;
+            }
+            assert!(Instant::now() < end, "nothing came");
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn context(wire_silence: Option<Duration>) -> Arc<Context> {
+    let handle = EngineHandle::create(Config { wire_silence, ..Config::default() }).unwrap();
+    handle.devices()[0].open().unwrap()
+}
+
+/// A queue pair in RTS whose peer is at [`PEER`]; both begin with packet 0.
+fn end(context: &Arc<Context>) -> End {
+    let completions = context.create_completion_queue(64, 0, None, 0).unwrap();
+    let end = End::with_queue(Arc::clone(context), completions, None::<Weak<NoObserver>>);
+    let table = context.gid_table();
+    let source = table.iter().find(|entry| entry.gid == HERE.gid()).unwrap();
+    let vector = AddressVector {
+        destination_lid: 0,
+        service_level: 0,
+        source_path_bits: 0,
+        static_rate: 0,
+        port: 1,
+        global: Some(GlobalRoute {
+            destination: PEER.gid(),
+            source_index: source.index as u8,
+            flow_label: 0,
+            hop_limit: 64,
+            traffic_class: 0,
+        }),
+    };
+    let mut attributes = QpAttributes {
+        state: QpState::Init,
+        port: 1,
+        access: Access::REMOTE_WRITE | Access::REMOTE_READ,
+        ..QpAttributes::default()
+    };
+    end.pair.modify(&attributes, A::STATE | A::PORT | A::PKEY_INDEX | A::ACCESS_FLAGS).unwrap();
+    attributes = QpAttributes {
+        state: QpState::ReadyToReceive,
+        address_vector: Some(vector),
+        path_mtu: 3,
+        destination_qp: NUMBER,
+        min_rnr_timer: 1,
+        ..attributes
+    };
+    let path = A::ADDRESS_VECTOR | A::PATH_MTU | A::DESTINATION_QP | A::RQ_PSN;
+    end.pair.modify(&attributes, A::STATE | path | A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER).unwrap();
+    end.start_sending().unwrap();
+    end
+}
+
+fn message(end: &End, psn: u32) -> Packet {
+    let base = Base { ack_request: true, ..Base::new(end.pair.number(), Psn(psn)) };
+    Packet { base, body: Body::Request(Request::Send(Part::Only((), Tail::Plain))) }
+}
+
+fn acknowledgement(end: &End, psn: Psn) -> Packet {
+    let aeth = Aeth { syndrome: Syndrome::Acknowledge(Credits::UNKNOWN), msn: Msn::masked(0) };
+    Packet { base: Base::new(end.pair.number(), psn), body: Body::Answer(Answer::Acknowledge(aeth)) }
+}
+
+#[test]
+fn a_packet_counts_only_from_the_address_of_the_peer() {
+    if !is_inside("a_packet_counts_only_from_the_address_of_the_peer") {
+        return;
+    }
+    let (peer, stranger, context) = (Far::at(PEER), Far::at(STRANGER), context(None));
+    let end = end(&context);
+    end.post_receive(1);
+    let dropped = || context.counters().unwrap().get(Counter::Refused);
+    let before = dropped();
+    stranger.say(&message(&end, 0), &[1; 8]);
+    let limit = Instant::now() + LONG;
+    while dropped() == before {
+        assert!(Instant::now() < limit, "it was not seen");
+        std::thread::yield_now();
+    }
+    peer.say(&message(&end, 0), &[2; 8]);
+    assert_eq!((end.completion().id, end.completions.poll(|_| (), 1)), (1, Ok(0)));
+    assert_eq!(end.buffer[..9], [2, 2, 2, 2, 2, 2, 2, 2, 0]);
+    let (said, _) = peer.hears();
+    assert!(matches!(said.body, Body::Answer(Answer::Acknowledge(_))) && said.base.psn == Psn(0));
+    assert!(stranger.hear().is_empty() && dropped() == before + 1);
+}
+
+#[derive(Default)]
+struct Told(Mutex<Vec<(&'static str, QpNumber)>>);
+
+impl ManagementObserver for Told {
+    fn received(&self, _: &ManagementArrival<'_>) {}
+
+    fn is_connected(&self, pair: QpNumber) {
+        self.0.lock().unwrap().push(("connected", pair));
+    }
+
+    fn is_silent(&self, pair: QpNumber) {
+        self.0.lock().unwrap().push(("silent", pair));
+    }
+}
+
+#[test]
+fn who_only_receives_asks_its_peer_and_misses_it_when_it_is_gone() {
+    if !is_inside("who_only_receives_asks_its_peer_and_misses_it_when_it_is_gone") {
+        return;
+    }
+    let silence = Duration::from_secs(1);
+    let (peer, context, told) = (Far::at(PEER), context(Some(silence)), Arc::new(Told::default()));
+    let observer: Weak<dyn ManagementObserver> = Arc::downgrade(&told) as _;
+    let _management = context.open_management(observer).unwrap();
+    let end = end(&context);
+    (1..=2).for_each(|id| end.post_receive(id));
+    // It is there, and says nothing but what it is asked for: for longer than it might be silent.
+    for _ in 0..6 {
+        let (asked, bytes) = peer.hears();
+        let is_old = asked.base.psn == Psn(0).before() && asked.base.destination == NUMBER;
+        assert!(is_old && asked.base.ack_request && bytes.is_empty(), "{asked:?}");
+        assert!(
+            matches!(asked.body, Body::Request(Request::Write(Part::Only(reth, None))) if reth.length == 0)
+        );
+        peer.say(&acknowledgement(&end, asked.base.psn), &[]);
+    }
+    assert_eq!((end.completions.poll(|_| (), 1), told.0.lock().unwrap().len()), (Ok(0), 0));
+    let begin = Instant::now();
+    peer.say(&message(&end, 0), &[2; 8]);
+    assert_eq!((end.completion().id, end.buffer[0]), (1, 2));
+    // It is gone.
+    let flushed = end.completion();
+    assert_eq!((flushed.id, flushed.status), (2, Status::Flushed));
+    assert!(begin.elapsed() >= silence, "after {:?}", begin.elapsed());
+    assert_eq!(end.pair.state(), QpState::Error);
+    let number = end.pair.number();
+    assert_eq!(*told.0.lock().unwrap(), [("connected", number), ("silent", number)]);
+}
+
+#[test]
+fn where_no_process_has_a_connection_manager_requests_are_refused_and_ends_agreed_to() {
+    if !is_inside("where_no_process_has_a_connection_manager_requests_are_refused_and_ends_agreed_to") {
+        return;
+    }
+    let (peer, context) = (Far::at(PEER), context(None));
+    // It has a queue pair, and no more.
+    let _end = end(&context);
+    let mut manager = ConnectionManager::new(ManagerSettings::new(7), Box::new(nonic_sys::random_u64));
+    let ends = Ends { local: PEER, remote: HERE };
+    let now = Instant::now();
+    let say = |manager: &mut ConnectionManager<Instant>, q_key| {
+        let said = manager.poll_transmit().expect("something is said").datagram.emit();
+        let mut packet = ManagementDatagram::packet(Psn(0));
+        if let (Some(q_key), Body::Datagram(datagram)) = (q_key, &mut packet.body) {
+            datagram.q_key = q_key;
+        }
+        peer.say(&packet, &said);
+    };
+    let hears = |manager: &mut ConnectionManager<Instant>| {
+        let (_, bytes) = peer.hears();
+        let datagram = bytes[..].try_into().ok().and_then(ManagementDatagram::parse).expect("a message");
+        manager.handle(now, ends, &datagram);
+        manager.poll_event()
+    };
+    let service = |space| Service::Port { space, port: 7174, source_port: 40_000 };
+    let offer = ConnectionOffer {
+        transport: Transport::Reliable,
+        path_mtu: 3,
+        retry_count: 7,
+        traffic_class: 0,
+        hop_limit: 64,
+        flow_label: None,
+    };
+    let side = Side {
+        qp_number: NUMBER,
+        starting_psn: Psn(0),
+        responder_resources: 1,
+        initiator_depth: 1,
+        rnr_retry: 7,
+        flow_control: false,
+        has_srq: false,
+        q_key: 0,
+    };
+    // With a wrong Q_Key it is met with silence: the answer that comes is that to the next.
+    manager.resolve_service(now, ends, service(PortSpace::Udp), &[]).unwrap();
+    say(&mut manager, Some(0x1234));
+    let id = manager.connect(now, ends, service(PortSpace::Tcp), &offer, &side, &[]).unwrap();
+    say(&mut manager, None);
+    let told = hears(&mut manager);
+    assert!(
+        matches!(&told, Some(Event::Rejected { id: of, reason: Reason::INVALID_SERVICE_ID, .. }) if *of == id),
+        "{told:?}"
+    );
+    let id = manager.resolve_service(now, ends, service(PortSpace::Udp), &[]).unwrap();
+    say(&mut manager, None);
+    let told = hears(&mut manager);
+    let refused = ServiceAnswer::Refused(1);
+    assert!(
+        matches!(&told, Some(Event::ServiceAnswered { id: of, answer, .. }) if (*of, *answer) == (id, refused)),
+        "{told:?}"
+    );
+}
