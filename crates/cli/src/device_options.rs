@@ -83,8 +83,8 @@ pub(crate) struct DeviceOptions {
     /// Whether the program's queue pairs may have peers on other hosts, by RoCEv2 [NONIC_WIRE, default auto]
     ///
     /// auto: UDP port 4791 of an address is opened when the program gives a queue pair, or an address handle, the address of
-    /// another host or network namespace. roce: the same; besides, queue pairs of datagrams take what other hosts send from the
-    /// beginning, and the port is an Ethernet port unless --link-layer says otherwise. off: nothing is opened.
+    /// another host or network namespace, or joins a group by it. roce: the same; besides, queue pairs of datagrams take what other
+    /// hosts send, groups too, from the beginning, and the port is an Ethernet port unless --link-layer says otherwise. off: nothing is opened.
     #[arg(long, value_name = "WHEN")]
     wire: Option<Wire>,
 
@@ -95,6 +95,13 @@ pub(crate) struct DeviceOptions {
     /// are not answered, the connection is over. 0: nobody is asked.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=SILENCE_MAX))]
     wire_silence: Option<u32>,
+
+    /// A folder in which processes of other network namespaces of this host are met [NONIC_MEET, default none]
+    ///
+    /// A common volume of containers, with the same flag in each: addresses of the others then lead to them through memory and
+    /// not by the wire. Whoever may make folders in it can be met.
+    #[arg(long, value_name = "FOLDER", value_parser = parse_meet)]
+    meet: Option<PathBuf>,
 
     /// A file with changes of the device and the times at which they are made [NONIC_FAULTS, default none]
     ///
@@ -194,6 +201,7 @@ impl DeviceOptions {
         set("NONIC_REST", self.rest.map(word));
         set("NONIC_WIRE", self.wire.map(word));
         set("NONIC_WIRE_SILENCE", self.wire_silence.map(|seconds| seconds.to_string()));
+        set("NONIC_MEET", self.meet.as_ref().map(|path| path.display().to_string()));
         let faults = self.faults.as_ref().map(|path| path.display().to_string());
         set("NONIC_FAULTS", faults);
         set("NONIC_LOG", self.log.map(word));
@@ -229,6 +237,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
             (!["any", "default", ""].contains(&value)).then(|| "must be any or default".to_owned())
         }
         "NONIC_TRUST" => parse_users(value).err(),
+        "NONIC_MEET" => (!value.is_empty()).then(|| complaint_about_meet(value)).flatten(),
         "NONIC_FAULTS" => (!value.is_empty()).then(|| parse_faults(value).err()).flatten(),
         _ if view_options::is_variable(name) => view_options::complaint_about(value),
         _ if scif_options::is_variable(name) => scif_options::complaint_about(name, value),
@@ -240,6 +249,19 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
 fn parse_faults(value: &str) -> Result<PathBuf, String> {
     read_faults(Path::new(value)).map_err(|error| format!("{value} cannot be followed: {error}"))?;
     std::path::absolute(value).map_err(|error| error.to_string())
+}
+
+fn parse_meet(value: &str) -> Result<PathBuf, String> {
+    let path = std::path::absolute(value).map_err(|error| error.to_string())?;
+    if path.is_dir() { Ok(path) } else { Err(format!("{value} is no folder")) }
+}
+
+fn complaint_about_meet(value: &str) -> Option<String> {
+    if Path::new(value).is_absolute() {
+        parse_meet(value).err()
+    } else {
+        Some("must be an absolute path".to_owned())
+    }
 }
 
 fn parse_users(text: &str) -> Result<String, String> {

@@ -5,9 +5,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nonic_sys::{PacketSocket, bind_abstract, holder_of, random_u64};
+use nonic_meeting::{Namespace, Place};
+use nonic_sys::{PacketSocket, Seldom, bind_abstract, holder_of, random_u64};
 
-use crate::names::service_name;
+use crate::names::{file_of_service, met_service_name, service_name};
 use crate::shared::{Attempt, Command, ListenerCore, Shared, lock};
 use crate::sinks::{ConnectionSink, ServiceSink};
 use crate::wire::{Inquiry, Refusal};
@@ -18,10 +19,11 @@ pub fn listen(space: &str, number: u64, sink: Arc<dyn ServiceSink>) -> io::Resul
     let reservation = Reservation::make(space, number)?;
     let shared = Shared::get()?;
     reservation.open()?;
-    Ok(reservation.offer(shared, sink))
+    Ok(reservation.offer(shared, sink, None))
 }
 
-/// Offers services that were reserved, all or none: if it fails they are reserved as before.
+/// Offers services that were reserved, all or none: if it fails they are reserved as before. Other network namespaces that are met find them,
+/// too.
 pub fn listen_all(
     reservations: Vec<Reservation>,
     sink: &Arc<dyn ServiceSink>,
@@ -31,7 +33,13 @@ pub fn listen_all(
         Ok(shared)
     });
     match opened {
-        Ok(shared) => Ok(reservations.into_iter().map(|name| name.offer(shared, Arc::clone(sink))).collect()),
+        Ok(shared) => {
+            let offer = |name: Reservation| {
+                let for_others = name.offer_to_others(shared, sink);
+                name.offer(shared, Arc::clone(sink), for_others)
+            };
+            Ok(reservations.into_iter().map(offer).collect())
+        }
         Err(error) => Err((reservations, error)),
     }
 }
@@ -57,14 +65,45 @@ impl Reservation {
         Ok(())
     }
 
-    fn offer(self, shared: &Arc<Shared>, sink: Arc<dyn ServiceSink>) -> Listener {
+    fn offer(
+        self,
+        shared: &Arc<Shared>,
+        sink: Arc<dyn ServiceSink>,
+        for_others: Option<ForOthers>,
+    ) -> Listener {
         let Self { name, socket } = self;
         let core =
             Arc::new(ListenerCore { token: shared.new_token(), name, sink, socket: Some(socket).into() });
         lock(&shared.listeners).insert(Arc::clone(&core.name), Arc::clone(&core));
         shared.order(Command::Listen(Arc::clone(&core)));
-        Listener { shared: Arc::clone(shared), core }
+        Listener { shared: Arc::clone(shared), core, for_others }
     }
+
+    /// Offers it to other network namespaces, if they are met. The name in the folder is this process's alone.
+    fn offer_to_others(&self, shared: &Arc<Shared>, sink: &Arc<dyn ServiceSink>) -> Option<ForOthers> {
+        static UNSEEN: Seldom = Seldom::new();
+        let place = nonic_meeting::place()?;
+        let file = file_of_service(self.name.split_once('/')?.1);
+        let socket = place.listen(&file).inspect_err(|error| {
+            if let Some(unsaid) = UNSEEN.turn() {
+                let folder = place.path().display();
+                tracing::error!(%folder, %error, unsaid, "a service is not offered to other network namespaces");
+            }
+        });
+        let socket = socket.ok()?;
+        socket.refuse_descriptors();
+        let (token, name, sink) = (shared.new_token(), Arc::clone(&self.name), Arc::clone(sink));
+        let core = Arc::new(ListenerCore { token, name, sink, socket: Some(socket).into() });
+        shared.order(Command::Listen(Arc::clone(&core)));
+        Some(ForOthers { core, place, file })
+    }
+}
+
+/// Where other network namespaces ask for a service.
+struct ForOthers {
+    core: Arc<ListenerCore>,
+    place: Arc<Place>,
+    file: String,
 }
 
 impl fmt::Debug for Reservation {
@@ -88,6 +127,7 @@ fn name_holder(error: io::Error, space: &str, number: u64, name: &str) -> io::Er
 pub struct Listener {
     shared: Arc<Shared>,
     core: Arc<ListenerCore>,
+    for_others: Option<ForOthers>,
 }
 
 impl Drop for Listener {
@@ -96,6 +136,11 @@ impl Drop for Listener {
             lock(&self.shared.listeners).remove(&self.core.name);
             lock(&self.core.socket).take();
             self.shared.order(Command::Unlisten { token: self.core.token });
+            if let Some(ForOthers { core, place, file }) = &self.for_others {
+                place.forget(file);
+                lock(&core.socket).take();
+                self.shared.order(Command::Unlisten { token: core.token });
+            }
         }
     }
 }
@@ -115,8 +160,31 @@ pub fn connect(
     timeout: Option<Duration>,
     sink: Arc<dyn ConnectionSink>,
 ) -> io::Result<Connection> {
+    let names = services.iter().map(|(space, number)| service_name(space, *number));
+    ask(names, facts, data, timeout, sink)
+}
+
+/// The same in another network namespace of this host that is met.
+pub fn connect_to_other(
+    namespace: Namespace,
+    services: &[(&str, u64)],
+    facts: &[u8],
+    data: &[u8],
+    timeout: Option<Duration>,
+    sink: Arc<dyn ConnectionSink>,
+) -> io::Result<Connection> {
+    let names = services.iter().map(|(space, number)| met_service_name(namespace, space, *number));
+    ask(names, facts, data, timeout, sink)
+}
+
+fn ask(
+    mut names: impl Iterator<Item = Arc<str>>,
+    facts: &[u8],
+    data: &[u8],
+    timeout: Option<Duration>,
+    sink: Arc<dyn ConnectionSink>,
+) -> io::Result<Connection> {
     check(facts, data)?;
-    let mut names = services.iter().map(|(space, number)| service_name(space, *number));
     let service = names.next().ok_or(io::ErrorKind::InvalidInput)?;
     let shared = Shared::get()?;
     let own = random_u64();

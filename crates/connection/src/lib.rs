@@ -20,7 +20,9 @@ mod sinks;
 mod tasks;
 mod wire;
 
-pub use handles::{Connection, HandError, Listener, Request, Reservation, connect, listen, listen_all};
+pub use handles::{
+    Connection, HandError, Listener, Request, Reservation, connect, connect_to_other, listen, listen_all,
+};
 pub use names::{Service, service_user, services};
 pub use sinks::{ConnectionSink, End, Response, ServiceSink};
 pub use tasks::{flush, lend, run, run_after, run_at_exit};

@@ -1,8 +1,10 @@
 //! Abstract socket names: unique in a network namespace, and gone with their owner, however it ends.
 
+use std::io;
 use std::sync::Arc;
 
-use nonic_sys::{Credentials, holder_of};
+use nonic_meeting::Namespace;
+use nonic_sys::{Credentials, PacketSocket, holder_of};
 
 use crate::wire::{ProcessName, VERSION};
 
@@ -39,6 +41,49 @@ pub(crate) fn service_name(space: &str, number: u64) -> Arc<str> {
     format!("{}{space}/{number}", prefix()).into()
 }
 
+/// The name by which a service in another network namespace is asked for.
+pub(crate) fn met_service_name(namespace: Namespace, space: &str, number: u64) -> Arc<str> {
+    format!("{MET}{:016x}/{space}/{number}", namespace.0).into()
+}
+
+/// How such names begin, as no name of this namespace does.
+const MET: &str = "met/";
+
+/// Whether a service is in another network namespace.
+pub(crate) fn is_met(service: &str) -> bool {
+    service.starts_with(MET)
+}
+
+/// Connects to whoever takes requests for a service. `ConnectionRefused` if nobody does.
+pub(crate) fn connect_to_service(service: &str) -> io::Result<PacketSocket> {
+    let Some(rest) = service.strip_prefix(MET) else { return PacketSocket::connect_abstract(service) };
+    let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+    let (namespace, name) = rest.split_once('/').ok_or_else(refused)?;
+    let namespace = u64::from_str_radix(namespace, 16).map_err(|_| refused())?;
+    let place = nonic_meeting::place().ok_or_else(refused)?;
+    place.connect(Namespace(namespace), &file_of_service(name))
+}
+
+/// The name of a service in the folder in which other network namespaces are met.
+pub(crate) fn file_of_service(name: &str) -> String {
+    format!("cm.{VERSION}.{}", name.replace('/', ":"))
+}
+
+/// The name there by which a process takes channels.
+pub(crate) fn file_of_process(process: ProcessName) -> String {
+    format!("cm.{VERSION}.process.{:016x}", process.0[1])
+}
+
+/// Connects to the process that asked for something, wherever it is.
+pub(crate) fn connect_to_process(process: ProcessName) -> io::Result<PacketSocket> {
+    match (PacketSocket::connect_abstract(&process_name(process)), nonic_meeting::place()) {
+        (Err(error), Some(place)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            place.connect_to_process(process.0[0], &file_of_process(process))
+        }
+        (connected, _) => connected,
+    }
+}
+
 /// The name on which a process takes channels.
 pub(crate) fn process_name(process: ProcessName) -> String {
     format!("{}process.{:016x}{:016x}", prefix(), process.0[0], process.0[1])
@@ -69,6 +114,15 @@ fn listed_service(line: &str) -> Option<Service> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_elsewhere_is_told_from_one_here_and_its_file_is_one_name() {
+        let there = met_service_name(Namespace(0xabc), "rdma-tcp.fd77::1", 7471);
+        assert!(is_met(&there) && !is_met(&service_name("rdma-tcp.fd77::1", 7471)));
+        assert_eq!(file_of_service("rdma-tcp.fd77::1/7471"), "cm.3.rdma-tcp.fd77::1:7471");
+        // Nobody is met here.
+        assert_eq!(connect_to_service(&there).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
 
     #[test]
     fn the_kernels_list_is_read_for_listening_services_only() {

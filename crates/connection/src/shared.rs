@@ -13,7 +13,7 @@ use nonic_sys::{
 };
 
 use crate::manager;
-use crate::names::process_name;
+use crate::names::{file_of_process, process_name};
 use crate::sinks::{ConnectionSink, ServiceSink};
 use crate::wire::{Inquiry, ProcessName, Refusal};
 
@@ -24,7 +24,8 @@ pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
 pub(crate) const DOORBELL: u64 = 0;
 /// Token of the door.
 pub(crate) const DOOR: u64 = 1;
-const FIRST_TOKEN: u64 = 2;
+pub(crate) const DOOR_FOR_OTHERS: u64 = 2;
+const FIRST_TOKEN: u64 = 3;
 
 /// A closure for the manager's thread.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
@@ -104,6 +105,8 @@ pub(crate) struct Shared {
     pub(crate) process: ProcessName,
     /// Where other processes open channels.
     pub(crate) door: PacketSocket,
+    /// Where those of other network namespaces do, if they are met.
+    pub(crate) door_for_others: Option<PacketSocket>,
     pub(crate) epoll: Epoll,
     pub(crate) doorbell: EventFd,
     commands: Mutex<Vec<Command>>,
@@ -150,7 +153,16 @@ impl Shared {
     }
 
     fn new() -> io::Result<Self> {
-        let process = ProcessName([random_u64(), random_u64()]);
+        // Others find this process's part of the folder by the first number.
+        let place = nonic_meeting::place();
+        let process =
+            ProcessName([place.as_ref().map_or_else(random_u64, |place| place.token()), random_u64()]);
+        let door_for_others = place.and_then(|place| {
+            let door = place.listen(&file_of_process(process)).inspect_err(|error| {
+                tracing::error!(folder = %place.path().display(), %error, "processes of other network namespaces cannot answer this one");
+            });
+            door.inspect(PacketSocket::refuse_descriptors).ok()
+        });
         let door = listen_abstract(&process_name(process))?;
         door.refuse_descriptors();
         let (epoll, doorbell) = (Epoll::new()?, EventFd::new(EventKind::All, true)?);
@@ -163,6 +175,7 @@ impl Shared {
             generation: current_generation(),
             process,
             door,
+            door_for_others,
             epoll,
             doorbell,
             commands: Mutex::default(),

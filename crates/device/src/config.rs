@@ -84,6 +84,9 @@ pub struct Config {
     /// `NONIC_WIRE_SILENCE`: after how many seconds a connected peer on another host counts as gone that says nothing, though it is asked;
     /// default 20, a day at most, 0 (`None`): never.
     pub wire_silence: Option<Duration>,
+    /// `NONIC_MEET`: a folder in which processes of other network namespaces of this host are met, which name the same; an absolute
+    /// path, default none.
+    pub meet: Option<PathBuf>,
     /// `NONIC_FAULTS`: a file with changes of the device and the times at which they are made; default none.
     pub faults: Option<PathBuf>,
 }
@@ -106,6 +109,7 @@ impl Default for Config {
             rest: RestPolicy::Auto,
             wire: WirePolicy::Auto,
             wire_silence: Some(WIRE_SILENCE),
+            meet: None,
             faults: None,
         }
     }
@@ -212,6 +216,13 @@ impl Config {
             };
             Some(())
         });
+        take("NONIC_MEET", &mut |value| {
+            config.meet = (!value.is_empty()).then(|| PathBuf::from(value));
+            config.meet.as_ref().is_none_or(|path| path.is_absolute()).then_some(()).or_else(|| {
+                config.meet = None;
+                None
+            })
+        });
         take("NONIC_FAULTS", &mut |value| {
             config.faults = (!value.is_empty()).then(|| PathBuf::from(value));
             Some(())
@@ -276,6 +287,7 @@ mod tests {
             ("NONIC_REST", "Always"),
             ("NONIC_WIRE", "Off"),
             ("NONIC_WIRE_SILENCE", "86400"),
+            ("NONIC_MEET", "/tmp/meet"),
             ("NONIC_FAULTS", "/tmp/faults"),
         ]);
         let expected = Config {
@@ -294,6 +306,7 @@ mod tests {
             rest: RestPolicy::Always,
             wire: WirePolicy::Off,
             wire_silence: Some(Duration::from_secs(86_400)),
+            meet: Some(PathBuf::from("/tmp/meet")),
             faults: Some(PathBuf::from("/tmp/faults")),
         };
         assert_eq!(config, expected);
@@ -335,6 +348,7 @@ mod tests {
             ("NONIC_WIRE", "tcp"),
             ("NONIC_WIRE_SILENCE", "86401"),
             ("NONIC_WIRE_SILENCE", "never"),
+            ("NONIC_MEET", "here"),
             ("NONIC_TRUST", "65534"),
             ("NONIC_TRUST", "no such user"),
         ] {

@@ -93,7 +93,7 @@ fn new_entry(config: &Config, table: &[GidEntry], address: &InterfaceAddress) ->
     Some(GidEntry { index: table.len() as u32, gid, kind, interface_index: address.index })
 }
 
-fn address_gid(address: IpAddr) -> [u8; 16] {
+pub(crate) fn address_gid(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
         IpAddr::V6(v6) => v6.octets(),

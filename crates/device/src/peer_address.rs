@@ -1,5 +1,6 @@
 //! Where a queue pair's peer is, as the address says that the queue pair was told.
 
+use nonic_meeting::Namespace;
 use nonic_protocol::{AddressVector, QpNumber};
 
 use crate::port::Port;
@@ -9,19 +10,24 @@ use crate::port::Port;
 pub(crate) enum PeerAddress {
     /// On this host: whichever process holds the number.
     ThisHost(QpNumber),
+    /// In another network namespace of this host that is met in a folder: whichever process holds the number there.
+    Met(Namespace, QpNumber),
 }
 
 impl PeerAddress {
     /// Where a queue pair of the number is to which `vector` leads from `port`; `None` if it leads nowhere.
     pub(crate) fn of(port: &Port, vector: &AddressVector, number: QpNumber) -> Option<Self> {
-        port.reaches(vector).then_some(Self::ThisHost(number))
+        if port.reaches(vector) {
+            return Some(Self::ThisHost(number));
+        }
+        port.meets(vector).map(|namespace| Self::Met(namespace, number))
     }
 
     /// The queue pair's number where it is.
     #[inline(always)]
     pub(crate) fn number(self) -> QpNumber {
         match self {
-            Self::ThisHost(number) => number,
+            Self::ThisHost(number) | Self::Met(_, number) => number,
         }
     }
 }

@@ -5,11 +5,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nonic_meeting::{Namespace, Place};
 use nonic_protocol::{AddressVector, GlobalRoute, MESSAGE_MAX, QpAttributes};
 use nonic_sys::{InterfaceAddress, interface_addresses};
 
 use crate::config::Config;
-use crate::gid_table::{GIDS, GidEntry, GidTable};
+use crate::gid_table::{GIDS, GidEntry, GidTable, address_gid};
 use crate::port_state::{Changed, PKEYS, PortState};
 
 /// `IBV_MTU_4096`.
@@ -52,6 +53,8 @@ pub(crate) struct Port {
     /// What somebody changed since.
     state: Arc<PortState>,
     devices: u32,
+    /// Where other network namespaces are met.
+    meeting: Option<Arc<Place>>,
     pub(crate) qkey_violations: AtomicU32,
 }
 
@@ -68,6 +71,13 @@ pub(crate) fn guid(device: u32) -> u64 {
     const LOCALLY_ADMINISTERED: u64 = 0x02 << 56;
     const MULTICAST: u64 = 0x01 << 56;
     (hasher.finish() & !MULTICAST & !0xff) | LOCALLY_ADMINISTERED | u64::from(device + 1)
+}
+
+/// The GIDs by which other network namespaces may reach the devices of this one.
+pub(crate) fn gids_for_others(devices: u32) -> Vec<[u8; 16]> {
+    let own = (0..devices.max(1)).map(|device| own_gid(guid(device)));
+    let addresses = interface_addresses().into_iter().filter(|address| !address.loopback);
+    own.chain(addresses.map(|address| address_gid(address.address))).collect()
 }
 
 fn own_gid(guid: u64) -> [u8; 16] {
@@ -97,6 +107,7 @@ impl Port {
             lid,
             state: Arc::clone(state),
             devices: config.devices,
+            meeting: config.meet.as_ref().and_then(|_| nonic_meeting::place()),
             qkey_violations: AtomicU32::new(0),
         }
     }
@@ -162,7 +173,11 @@ impl Port {
             || self.carries(attributes.pkey_index)
                 && attributes
                     .address_vector
-                    .is_none_or(|vector| self.accepts(&vector).is_ok() && self.reaches(&vector))
+                    .is_none_or(|vector| self.accepts(&vector).is_ok() && self.leads_somewhere(&vector))
+    }
+
+    fn leads_somewhere(&self, vector: &AddressVector) -> bool {
+        self.reaches(vector) || self.meets(vector).is_some()
     }
 
     pub(crate) fn is_ethernet(&self) -> bool {
@@ -205,6 +220,16 @@ impl Port {
     /// Whether a path leads to this host, or did before somebody took an address from it: no other host has it.
     pub(crate) fn is_of_host(&self, path: &AddressVector) -> bool {
         self.reaches(path) || self.reaches_as_made(path)
+    }
+
+    /// The other network namespace of this host to which a path leads through memory, if one is met there: as it was a moment ago.
+    pub(crate) fn meets(&self, path: &AddressVector) -> Option<Namespace> {
+        self.meeting.as_ref()?.namespace_of(&path.global.as_ref()?.destination)
+    }
+
+    /// The same as it is now: for a queue pair that stays with what is decided.
+    pub(crate) fn meets_now(&self, path: &AddressVector) -> Option<Namespace> {
+        self.meeting.as_ref()?.namespace_now(&path.global.as_ref()?.destination)
     }
 
     /// Whether a path leads to this host.

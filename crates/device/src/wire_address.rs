@@ -65,7 +65,7 @@ impl WireAddress {
 
     fn on_the_way(port: &Port, vector: &AddressVector, least_hops: u8) -> Option<Self> {
         let global = vector.global.as_ref()?;
-        if port.is_of_host(vector) {
+        if port.is_of_host(vector) || port.meets(vector).is_some() {
             return None;
         }
         let to = HostAddress::of_gid(global.destination);

@@ -19,6 +19,7 @@ mod descriptor;
 mod errno;
 mod event_count;
 mod file_mapping;
+mod folder;
 mod foreign;
 mod fork;
 mod hope;
@@ -101,6 +102,7 @@ pub use event_count::{EventCount, Ticket};
 pub use file_mapping::{
     map_file_over, open_file_behind, open_file_of, process_maps_file, reserve_addresses, unmap_range,
 };
+pub use folder::{Folder, Life, LifeSign};
 pub use foreign::{
     check_is_let_back, may_trace_others, open_foreign_file, overflow_user, peer_credentials, peer_process,
     read_copied_file, read_foreign_file,

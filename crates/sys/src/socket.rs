@@ -48,7 +48,7 @@ pub fn bind_abstract(name: &str) -> io::Result<PacketSocket> {
     Ok(PacketSocket::new(fd))
 }
 
-fn new_socket() -> io::Result<OwnedFd> {
+pub(crate) fn new_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
@@ -76,7 +76,7 @@ pub enum Received {
 }
 
 impl PacketSocket {
-    fn new(fd: OwnedFd) -> Self {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
         // A child of this process must not keep the connection alive when this process dies.
         forget_in_children(fd.as_fd());
         Self { fd }

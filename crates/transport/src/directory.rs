@@ -29,6 +29,11 @@ pub fn block_name(block: u32) -> String {
     format!("nonic.{VERSION}/qp/{block:03x}")
 }
 
+/// The name of a block in the folder in which other network namespaces are met.
+pub fn met_block_name(block: u32) -> String {
+    format!("qp.{VERSION}.{block:03x}")
+}
+
 /// Claims a block nobody has. The search starts at a random one, so that the numbers of a process that ended are not
 /// given to the next one.
 pub fn claim_block() -> io::Result<Block> {

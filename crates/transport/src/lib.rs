@@ -35,7 +35,9 @@ pub use channel::{BeginsRest, Stalled};
 pub use codec::{FRAGMENT, ShortSend};
 pub use control::{ControlMessage, Introduction, ProcessToken, Shown};
 pub use counters::{Counter, Counters, PairCounters, read_segment_counters};
-pub use directory::{BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner};
+pub use directory::{
+    BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner, met_block_name,
+};
 pub use faults::{parse_faults, read_faults};
 pub use group::{GROUP_MAX, GroupAddress, GroupName, Membership, group_members};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};

@@ -6,6 +6,7 @@ mod dat;
 mod inspect;
 mod kernel;
 mod library;
+mod meeting;
 mod network;
 mod peer;
 mod process;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use nonic_sys::Credentials;
 use nonic_transport::{BLOCKS, BlockHolders};
 
+use super::meeting;
 use super::report::Line;
 use super::wire;
 use crate::system::{self, InterfaceAddress};
@@ -15,14 +16,16 @@ use crate::system::{self, InterfaceAddress};
 /// All findings about the network.
 pub(super) fn examine() -> Vec<Line> {
     let addresses = system::interface_addresses().unwrap_or_default();
-    vec![
+    let mut lines = vec![
         abstract_sockets(),
         queue_pair_numbers(&nonic_transport::block_holders()),
         loopback(&addresses),
         host_addresses(&addresses),
         wire::examine(),
         real_devices(),
-    ]
+    ];
+    lines.extend(meeting::examine());
+    lines
 }
 
 /// Whether two processes could meet: binding an abstract name, refusing it to a second, connecting to it.

@@ -94,6 +94,7 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_REST           auto, always or never cease to look at rings of silent peers; default auto
   NONIC_WIRE           off, auto or roce: whether queue pairs reach other hosts; default auto
   NONIC_WIRE_SILENCE   seconds until a silent peer on another host counts as gone, 0 never; default 20
+  NONIC_MEET           a folder in which processes of other network namespaces of this host are met; default none
   NONIC_FAULTS         a file with changes of the device and their times, as nonic ctl makes them; default none
   NONIC_LOG            off, error, warn, info, debug or trace; default warn
   NONIC_PTRACE         any: let processes of the same user copy despite Yama

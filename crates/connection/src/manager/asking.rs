@@ -10,6 +10,7 @@ use nonic_sys::{PacketSocket, Seldom};
 use super::hearing::said_of;
 use super::timers::Timer;
 use super::{Entry, Far, Heard, Manager, Stage, Watched, hear, strangers};
+use crate::names::connect_to_service;
 use crate::shared::Attempt;
 use crate::sinks::{End, Response};
 use crate::wire::{Message, Refusal};
@@ -103,7 +104,7 @@ impl Manager {
         let message = Message::Request(attempt.inquiry.clone());
         let sent = self
             .unless_needed()
-            .and_then(|()| PacketSocket::connect_abstract(service))
+            .and_then(|()| connect_to_service(service))
             .and_then(|socket| socket.send(&message.emit(), &[]).map(|()| socket));
         match sent {
             Ok(socket) => self.wait_for_answer(number, service, socket),

@@ -13,8 +13,7 @@ use super::hearing::said_of;
 use super::timers::Timer;
 use super::users::{Turn, Visitor, user_of};
 use super::{Heard, Manager, Watched, accept_on, hear, strangers};
-use crate::names::process_name;
-use crate::shared::DOOR;
+use crate::names::connect_to_process;
 use crate::wire::{Message, ProcessName, Refusal};
 
 /// How long to wait when the other process's queue of connections is full.
@@ -138,11 +137,11 @@ impl Manager {
     }
 
     /// Takes channels that other processes open.
-    pub(super) fn open_door(&mut self) {
+    pub(super) fn open_door(&mut self, door: &PacketSocket, token: u64) {
         let shared = Arc::clone(&self.shared);
         let mut turn = Turn::default();
         while !turn.is_over() {
-            match self.unless_needed().and_then(|()| accept_on(&shared.door)) {
+            match self.unless_needed().and_then(|()| accept_on(door)) {
                 Ok(Some(socket)) => {
                     let (token, user) = (shared.new_token(), user_of(&socket));
                     turn.note(self.users.is_own(user));
@@ -156,8 +155,8 @@ impl Manager {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    shared.epoll.remove(shared.door.as_fd());
-                    return self.pause(DOOR, &error);
+                    shared.epoll.remove(door.as_fd());
+                    return self.pause(token, &error);
                 }
             }
         }
@@ -170,7 +169,7 @@ impl Manager {
             return Ok(*token);
         }
         let token = self.shared.new_token();
-        let socket = match PacketSocket::connect_abstract(&process_name(process)) {
+        let socket = match connect_to_process(process) {
             Ok(socket) => Some(socket),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 return Err(Refusal::NobodyListens);
@@ -212,7 +211,7 @@ impl Manager {
         for queued in queue.iter_mut() {
             queued.then.take_if(|attempt| attempt.socket.is_hung_up());
         }
-        match PacketSocket::connect_abstract(&process_name(process)) {
+        match connect_to_process(process) {
             Ok(socket) => {
                 // From now on whoever is there pays.
                 let user = user_of(&socket);

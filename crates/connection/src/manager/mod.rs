@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use nonic_device::OwnThread;
 use nonic_sys::{AsFd, PacketSocket, Ready, Seldom, Share, wait_readable};
 
-use crate::shared::{Command, DOOR, DOORBELL, ListenerCore, Shared, Task};
+use crate::shared::{Command, DOOR, DOOR_FOR_OTHERS, DOORBELL, ListenerCore, Shared, Task};
 use crate::sinks::{ConnectionSink, End};
 use crate::tasks::note_manager;
 use crate::wire::{Message, ProcessName, Refusal};
@@ -124,7 +124,10 @@ struct Manager {
 
 impl Manager {
     fn new(shared: &Arc<Shared>) -> Self {
-        for (descriptor, token) in [(shared.doorbell.as_fd(), DOORBELL), (shared.door.as_fd(), DOOR)] {
+        let doors =
+            [Some((&shared.door, DOOR)), shared.door_for_others.as_ref().map(|door| (door, DOOR_FOR_OTHERS))];
+        let doors = doors.into_iter().flatten().map(|(door, token)| (door.as_fd(), token));
+        for (descriptor, token) in doors.chain([(shared.doorbell.as_fd(), DOORBELL)]) {
             if let Err(error) = shared.epoll.add(descriptor, token) {
                 tracing::error!(%error, "the connection manager cannot wait for its descriptors");
             }
@@ -166,9 +169,15 @@ impl Manager {
     }
 
     fn handle(&mut self, token: u64) {
+        let shared = Arc::clone(&self.shared);
         match self.sockets.get(&token) {
             // The doorbell is read with the commands.
-            None if token == DOOR => self.open_door(),
+            None if token == DOOR => self.open_door(&shared.door, DOOR),
+            None if token == DOOR_FOR_OTHERS => {
+                if let Some(door) = &shared.door_for_others {
+                    self.open_door(door, DOOR_FOR_OTHERS);
+                }
+            }
             None => {}
             Some(Watched::Listener(listener)) => {
                 let listener = Arc::clone(listener);
@@ -248,9 +257,11 @@ impl Manager {
                 Timer::Lane(name) => self.go_on(&name),
                 Timer::Open(channel) => self.reopen(channel),
                 Timer::Idle(channel) => self.close_if_idle(channel),
-                Timer::Resume(DOOR) => {
-                    if let Err(error) = self.shared.epoll.add(self.shared.door.as_fd(), DOOR) {
-                        self.pause(DOOR, &error);
+                Timer::Resume(token @ (DOOR | DOOR_FOR_OTHERS)) => {
+                    let others = self.shared.door_for_others.as_ref().filter(|_| token == DOOR_FOR_OTHERS);
+                    let door = others.unwrap_or(&self.shared.door);
+                    if let Err(error) = self.shared.epoll.add(door.as_fd(), token) {
+                        self.pause(token, &error);
                     }
                 }
                 Timer::Resume(token) => {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use nonic_sys::{Credentials, effective_user};
 
 use super::{Manager, Stage};
+use crate::names::is_met;
 
 /// Services remembered at most; the one found first goes.
 const MOST: usize = 256;
@@ -53,9 +54,9 @@ impl Routes {
 impl Manager {
     /// A service was found by its name, and its process speaks over a channel: the same process, if the kernel says so of both.
     pub(super) fn learn_route(&mut self, service: &Arc<str>, holder: Option<Credentials>, channel: u64) {
-        let Some(holder) = holder.filter(|holder| holder.pid != 0 && self.users.is_own(holder.uid)) else {
-            return;
-        };
+        let known = holder.filter(|holder| holder.pid != 0 && self.users.is_own(holder.uid));
+        // Who is asked over a channel looks for a service of its own namespace.
+        let Some(holder) = known.filter(|_| !is_met(service)) else { return };
         let socket = self.channel(channel).filter(|there| there.to.is_none());
         let peer = socket.and_then(|there| there.socket.as_ref()?.peer().ok());
         if peer == Some(holder) {

@@ -32,6 +32,8 @@ struct Newcomer {
     socket: PacketSocket,
     user: u32,
     since: Instant,
+    /// It came from another network namespace.
+    is_elsewhere: bool,
 }
 
 /// Those who have not introduced themselves, by their tokens: the oldest first.
@@ -83,7 +85,7 @@ impl Agent<'_> {
             let socket = lock(&self.engine.links.listeners).get(listener).cloned();
             if let Some(socket) = socket {
                 let token = LISTENERS + listener as u64;
-                let _ = self.engine.agent.epoll.watch_once_more(socket.as_fd(), token);
+                let _ = self.engine.agent.epoll.watch_once_more(socket.socket.as_fd(), token);
             }
         }
     }
@@ -107,8 +109,8 @@ impl Agent<'_> {
             if foreign && most < BACKLOG && began.elapsed() > LONGEST {
                 break;
             }
-            match listener.accept() {
-                Ok(socket) => foreign |= self.take_in(socket),
+            match listener.socket.accept() {
+                Ok(socket) => foreign |= self.take_in(socket, listener.is_for_others),
                 Err(error) if is_out_of_descriptors(&error) => {
                     if !self.make_room() {
                         if let Some(unsaid) = NO_DESCRIPTORS.turn() {
@@ -125,7 +127,7 @@ impl Agent<'_> {
     }
 
     /// Takes a connection in; whether it is a foreigner's.
-    fn take_in(&mut self, socket: PacketSocket) -> bool {
+    fn take_in(&mut self, socket: PacketSocket, is_elsewhere: bool) -> bool {
         let Ok(credentials) = socket.peer() else { return true };
         let (user, number) = (credentials.uid, socket.as_fd().as_raw_fd() as usize);
         let foreign = !self.engine.is_own_user(user);
@@ -143,7 +145,7 @@ impl Agent<'_> {
         if watched.is_err() {
             return foreign;
         }
-        self.newcomers.waiting.insert(token, Newcomer { socket, user, since: Instant::now() });
+        self.newcomers.waiting.insert(token, Newcomer { socket, user, since: Instant::now(), is_elsewhere });
         if !foreign {
             self.meet(token);
         }
@@ -171,14 +173,15 @@ impl Agent<'_> {
 
     /// Takes a connection's introduction, if it has come.
     pub(super) fn meet(&mut self, token: u64) {
-        let Some(Newcomer { socket, user, since }) = self.newcomers.waiting.remove(&token) else { return };
+        let Some(newcomer) = self.newcomers.waiting.remove(&token) else { return };
+        let Newcomer { socket, user, since, is_elsewhere } = newcomer;
         let meeting = lock(&self.engine.links.meeting);
         match Link::accept(self.engine.party(), socket, &self.engine.own_blocks()) {
             Ok(link) => {
                 if let Some(socket) = link.socket() {
                     self.engine.agent.epoll.remove(socket);
                 }
-                let link = Arc::new(link);
+                let link = Arc::new(if is_elsewhere { link.lies_elsewhere() } else { link });
                 link.attention.note_heard(self.moment());
                 let token = self.engine.add_link(Arc::clone(&link), None);
                 drop(meeting);
@@ -193,7 +196,7 @@ impl Agent<'_> {
                 if !self.engine.is_own_user(user) {
                     let _ = self.engine.agent.epoll.watch_once_more(socket.as_fd(), token);
                 }
-                self.newcomers.waiting.insert(token, Newcomer { socket, user, since });
+                self.newcomers.waiting.insert(token, Newcomer { socket, user, since, is_elsewhere });
             }
             Err((error, None)) => {
                 if let Some(unsaid) = NO_HELLO.turn() {

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use nonic_meeting::Namespace;
 use nonic_sys::{PacketSocket, Seldom};
 use nonic_transport::{BLOCK_SIZE, Link, Party, connect_owner};
 
@@ -27,10 +28,18 @@ pub(crate) struct Links {
     /// To be buried when nobody holds a lock.
     pub(super) ended: Mutex<Vec<Arc<Link>>>,
     /// Listening sockets of the blocks, in the order of their claim.
-    pub(crate) listeners: Mutex<Vec<Arc<PacketSocket>>>,
+    pub(crate) listeners: Mutex<Vec<Arc<BlockListener>>>,
     /// Held from before this process introduces itself to a peer until the link is among the others: the peer may begin
     /// operations in between, and whoever takes memory back must find it.
     pub(crate) meeting: Mutex<()>,
+}
+
+/// Where peers connect to reach a block of numbers.
+#[derive(Debug)]
+pub(crate) struct BlockListener {
+    pub(crate) socket: PacketSocket,
+    /// Those of other network namespaces.
+    pub(crate) is_for_others: bool,
 }
 
 /// Which links there are.
@@ -42,7 +51,8 @@ pub(super) struct KnownLinks {
     /// Buried, but their peers have not closed their ends: they may be inside an operation, or begin one before they
     /// notice.
     pub(super) parted: Arc<Vec<Arc<Link>>>,
-    by_block: HashMap<u32, Arc<Link>>,
+    /// Of this namespace (`None`) and of others.
+    by_block: HashMap<(Option<Namespace>, u32), Arc<Link>>,
     pub(super) by_token: HashMap<u64, Arc<Link>>,
 }
 
@@ -73,10 +83,13 @@ impl Engine {
 
     /// The link to the process with the queue pair of an address; connects if there is none. `None`: nobody is there.
     pub(crate) fn link_to(&self, address: PeerAddress) -> Option<UsedLink> {
-        let PeerAddress::ThisHost(number) = address;
-        let block = number.0 / BLOCK_SIZE;
+        let (number, namespace) = match address {
+            PeerAddress::ThisHost(number) => (number, None),
+            PeerAddress::Met(namespace, number) => (number, Some(namespace)),
+        };
+        let block = (namespace, number.0 / BLOCK_SIZE);
         let own_blocks = self.own_blocks();
-        if own_blocks.contains(&block) {
+        if namespace.is_none() && own_blocks.contains(&block.1) {
             return Some(UsedLink::new(Arc::clone(&self.links.loopback)));
         }
         if let Some(link) = self.known_link_to(block) {
@@ -87,13 +100,27 @@ impl Engine {
         if let Some(link) = self.known_link_to(block) {
             return Some(link);
         }
-        let met = connect_owner(number).and_then(|socket| {
-            if let Some(known) = self.links().iter().find(|link| link.leads_to_owner(block, &socket))
+        let connected = match namespace {
+            None => connect_owner(number),
+            Some(namespace) => self.connect_to_other(namespace, number),
+        };
+        let met = connected.and_then(|socket| {
+            // Of numbers that a peer elsewhere says to have there may be others here.
+            let leads_there = |link: &&Arc<Link>| match (namespace, link.is_elsewhere()) {
+                (None, false) => link.leads_to_owner(block.1, &socket),
+                (Some(_), true) => link.leads_to_process_of(&socket),
+                _ => false,
+            };
+            if let Some(known) = self.links().iter().find(leads_there)
                 && let Some(known) = self.remember(block, known)
             {
                 return Ok(known);
             }
-            let link = UsedLink::new(Arc::new(Link::connect(&self.party, socket, &own_blocks)?));
+            let mut link = Link::connect(&self.party, socket, &own_blocks)?;
+            if namespace.is_some() {
+                link = link.lies_elsewhere();
+            }
+            let link = UsedLink::new(Arc::new(link));
             self.add_link(Arc::clone(&link), Some(block));
             Ok(link)
         });
@@ -130,14 +157,14 @@ impl Engine {
     }
 
     /// The link to the owner of a block, counted as used.
-    fn known_link_to(&self, block: u32) -> Option<UsedLink> {
+    fn known_link_to(&self, block: (Option<Namespace>, u32)) -> Option<UsedLink> {
         let links = self.links.known.read().unwrap_or_else(PoisonError::into_inner);
         let known = links.by_block.get(&block).cloned();
         drop(links);
         self.begin_use(&known?)
     }
 
-    fn remember(&self, block: u32, link: &Arc<Link>) -> Option<UsedLink> {
+    fn remember(&self, block: (Option<Namespace>, u32), link: &Arc<Link>) -> Option<UsedLink> {
         let used = self.begin_use(link)?;
         let mut links = self.links.known.write().unwrap_or_else(PoisonError::into_inner);
         links.by_block.insert(block, Arc::clone(link));
@@ -159,7 +186,7 @@ impl Engine {
     }
 
     /// Enters a link: to the owner of `block` if this process connected, else to whoever connected. Returns its token.
-    pub(crate) fn add_link(&self, link: Arc<Link>, block: Option<u32>) -> u64 {
+    pub(crate) fn add_link(&self, link: Arc<Link>, block: Option<(Option<Namespace>, u32)>) -> u64 {
         let token = agent::LINKS + u64::from(self.links.tokens.fetch_add(1, Ordering::Relaxed));
         let changed = {
             let mut links = self.links.known.write().unwrap_or_else(PoisonError::into_inner);

@@ -6,6 +6,7 @@ mod commons;
 mod driver;
 mod groups;
 mod links;
+mod meeting;
 mod owner;
 mod pairs;
 mod progress;
@@ -23,6 +24,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nonic_meeting::Place;
 use nonic_memory::{Arena, ZoneId};
 use nonic_sys::{current_generation, fork_generation, own_user};
 use nonic_transport::Party;
@@ -72,6 +74,8 @@ pub(crate) struct Engine {
     withheld: Withheld,
     wires: Wires,
     wire_groups: WireGroups,
+    /// Where other network namespaces are met.
+    meeting: Option<Arc<Place>>,
     pub(crate) agent: AgentThread,
 }
 
@@ -124,6 +128,7 @@ impl Engine {
             withheld: Withheld::default(),
             wires: Wires::new(config.wire, config.wire_silence),
             wire_groups: WireGroups::default(),
+            meeting: meeting::join(config),
             agent: AgentThread::new(at_work)?,
             party,
         })

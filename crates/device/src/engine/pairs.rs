@@ -1,6 +1,7 @@
 //! The queue pairs of an engine: their numbers, the accounts of their send slots, what is due for them and when.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
@@ -9,6 +10,7 @@ use nonic_protocol::QpNumber;
 use nonic_sys::{AsFd, Seldom, SharedMapping};
 use nonic_transport::{BLOCK_SIZE, BLOCKS_MAX, Block, claim_block};
 
+use super::links::BlockListener;
 use super::{Engine, EngineOwner, lock};
 use crate::agent;
 use crate::completion_queue::{CompletionQueue, SendCredit};
@@ -79,8 +81,14 @@ impl Engine {
             pairs.add_block(number, ordinal as u32);
             self.claim_on_wire(number);
             let mut listeners = lock(&self.links.listeners);
-            self.agent.epoll.add_once(socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
-            listeners.push(Arc::new(socket));
+            let for_others = self.listen_for_others(number);
+            let here = BlockListener { socket, is_for_others: false };
+            for listener in iter::once(here).chain(for_others) {
+                self.agent
+                    .epoll
+                    .add_once(listener.socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
+                listeners.push(Arc::new(listener));
+            }
         }
         pairs
             .insert(make)

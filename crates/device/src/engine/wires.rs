@@ -78,6 +78,10 @@ impl Engine {
 
     /// Opens what datagrams from the host behind an address come to: whoever makes an address handle expects answers.
     pub(crate) fn be_reached_from(&self, port: &Port, vector: &AddressVector) {
+        // Looked at now: it is not asked for again with every datagram.
+        if port.is_of_host(vector) || port.meets_now(vector).is_some() {
+            return;
+        }
         if self.may_use_wire()
             && let Some(address) = WireAddress::of(port, vector)
         {

@@ -78,6 +78,11 @@ impl QueuePair {
     /// Finds the way to a peer that is on the wire, when the queue pair is told its address.
     pub(crate) fn find_wire(&self, core: &mut Core) {
         let Some(vector) = core.attributes.address_vector else { return };
+        let port = self.context().port_state();
+        // It stays with this: who connects has said before where it is met.
+        if port.is_of_host(&vector) || port.meets_now(&vector).is_some() {
+            return;
+        }
         if self.transport() == QpType::UnreliableDatagram || !self.engine().may_use_wire() {
             return;
         }

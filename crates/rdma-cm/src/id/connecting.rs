@@ -141,13 +141,16 @@ impl Id {
         let here = service_space(self.space(), destination.ip());
         let anywhere = service_space(self.space(), wildcard_of(destination.ip()));
         let port = u64::from(destination.port());
-        let connection = nonic_connection::connect(
-            &[(&here, port), (&anywhere, port)],
-            &facts.emit(),
-            &core.own.private_data,
-            Some(deadline.saturating_duration_since(Instant::now())),
-            Arc::new(Follower(Weak::clone(&self.this))),
-        )?;
+        let services = [(&*here, port), (&*anywhere, port)];
+        let (told, data) = (facts.emit(), &core.own.private_data);
+        let left = Some(deadline.saturating_duration_since(Instant::now()));
+        let follower = Arc::new(Follower(Weak::clone(&self.this)));
+        let connection = match core.meeting {
+            None => nonic_connection::connect(&services, &told, data, left, follower)?,
+            Some(meeting) => {
+                nonic_connection::connect_to_other(meeting.namespace, &services, &told, data, left, follower)?
+            }
+        };
         core.link = Link::Asking { connection: Line::Host(connection), deadline, pause };
         Ok(())
     }

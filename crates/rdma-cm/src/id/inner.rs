@@ -11,6 +11,7 @@ use nonic_wire_connection::Way;
 use super::State;
 use super::connecting::Link;
 use super::listening::Listening;
+use super::meeting::Meeting;
 use super::multicast::Joined;
 use super::options::Options;
 use crate::facts::Facts;
@@ -32,6 +33,8 @@ pub(super) struct Core {
     pub(super) groups: Vec<Joined>,
     /// The way to a peer on another host.
     pub(super) way: Option<Way>,
+    /// The way to one in another network namespace that is met.
+    pub(super) meeting: Option<Meeting>,
     /// Number of the first packet that the other side is to send.
     pub(super) packet: u32,
     /// How often a packet is sent again, as who asked said.
@@ -62,6 +65,7 @@ impl Core {
             link: Link::None,
             groups: Vec::new(),
             way: None,
+            meeting: None,
             packet: random_u64() as u32 & QpNumber::MASK,
             retry_count: 0,
             own: ConnectionParameters::default(),
@@ -74,7 +78,9 @@ impl Core {
 
     /// Where a queue pair's packets go to reach the peer.
     pub(super) fn vector(&self, context: &Context) -> AddressVector {
-        self.way.as_ref().map_or_else(|| context.path_to_this_host(), Way::vector)
+        let elsewhere =
+            self.way.as_ref().map(Way::vector).or_else(|| self.meeting.as_ref().map(Meeting::vector));
+        elsewhere.unwrap_or_else(|| context.path_to_this_host())
     }
 
     /// How far it has come, in words for people.

@@ -5,11 +5,12 @@ use std::sync::{Arc, Weak};
 
 use nonic_connection::{Listener, Refusal, Request, ServiceSink, lend};
 use nonic_device::Context;
-use nonic_sys::{Budget, Share, Shares, own_user};
+use nonic_sys::{Budget, Share, Shares, is_own_address, own_user};
 use nonic_wire_connection::{Way, WireListener};
 
 use super::connecting::{Link, padded};
 use super::line::Asker;
+use super::meeting::Meeting;
 use super::{Core, State, device_context};
 use crate::channel::{Target, Waiting};
 use crate::facts::Facts;
@@ -46,6 +47,7 @@ pub(super) struct Asking {
     pub(super) asker: Asker,
     pub(super) facts: Facts,
     pub(super) way: Option<Way>,
+    pub(super) meeting: Option<Meeting>,
     pub(super) place: Share,
 }
 
@@ -102,7 +104,9 @@ impl Id {
         let Some(place) = listening.places.take(request.user(), 1) else {
             return request.refuse(Refusal::NoRoom);
         };
-        let asking = Asking { asker: Asker::Host(request), facts, way: None, place };
+        let (own, theirs) = (facts.destination.ip(), facts.source.ip());
+        let meeting = if is_own_address(theirs) { None } else { Meeting::between(&context, own, theirs) };
+        let asking = Asking { asker: Asker::Host(request), facts, way: None, meeting, place };
         self.show_request(&core, context, asking);
     }
 
@@ -114,12 +118,12 @@ impl Id {
 
     /// Tells the program of a request, with the identifier that is new.
     pub(super) fn show_request(&self, core: &Core, context: Arc<Context>, asking: Asking) {
-        let Asking { asker, facts, way, place } = asking;
+        let Asking { asker, facts, way, meeting, place } = asking;
         let id = Id::new(&core.channel, self.space(), 0);
         let mut parameters = facts.seen_from_here();
         parameters.private_data = padded(&parameters.private_data, self.space().request_data_max());
         let mut new = id.lock();
-        new.way = way;
+        (new.way, new.meeting) = (way, meeting);
         let shown = if self.space().is_datagram() {
             Parameters::Datagram(DatagramParameters {
                 private_data: parameters.private_data,

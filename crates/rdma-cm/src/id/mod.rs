@@ -9,6 +9,7 @@ mod ending;
 mod inner;
 mod line;
 mod listening;
+mod meeting;
 mod multicast;
 mod options;
 mod queue_pair;

@@ -14,19 +14,19 @@ use crate::wire::roce_space;
 use crate::{Error, EventKind, Id, Parameters, State};
 
 /// Status of ADDR_ERROR for an address that no wire leads to.
-const HOST_UNREACHABLE: i32 = -113;
+pub(super) const HOST_UNREACHABLE: i32 = -113;
 /// Status of ADDR_ERROR where the device does not have the address that the way begins at.
-const NO_DEVICE: i32 = -19;
+pub(super) const NO_DEVICE: i32 = -19;
 
 /// Why there is no way to another host.
 #[derive(Debug)]
-struct Nowhere {
+pub(super) struct Nowhere {
     status: i32,
     why: String,
 }
 
 impl Nowhere {
-    fn because(status: i32, why: &dyn std::fmt::Display) -> Self {
+    pub(super) fn because(status: i32, why: &dyn std::fmt::Display) -> Self {
         Self { status, why: why.to_string() }
     }
 }
@@ -60,7 +60,8 @@ impl Id {
             return Err(Error::Argument("from a loopback address there is no way to another"));
         }
         let is_here = to_group || is_own_address(destination.ip());
-        if !is_here {
+        let is_met = !is_here && Self::is_met(&core, destination.ip());
+        if !is_here && !is_met {
             check_route(destination)?;
         }
         if core.state == State::Idle
@@ -77,10 +78,15 @@ impl Id {
         if is_here {
             return self.lead(&mut core, given, destination);
         }
-        match self.lead_out(&mut core, given, destination) {
+        let led = if is_met {
+            self.lead_to_other(&mut core, given, destination)
+        } else {
+            self.lead_out(&mut core, given, destination)
+        };
+        match led {
             Ok(()) => Ok(()),
             Err(Nowhere { status, why }) => {
-                tracing::info!(%destination, why, "no wire leads to the address");
+                tracing::info!(%destination, why, "no way leads to the address");
                 self.push(&core, EventKind::AddressError, status, Parameters::None);
                 Ok(())
             }

@@ -244,6 +244,11 @@ impl Link {
         self.session.is_with_owner(block, owner)
     }
 
+    /// Whether the peer is the living process at the other end of a socket, as the kernel says, if that knows its number.
+    pub fn leads_to_process_of(&self, socket: &PacketSocket) -> bool {
+        self.session.is_with_process_of(socket)
+    }
+
     /// Whether the peer has proved that it could reach this process's memory anyway, or people said that it may.
     #[inline]
     pub fn is_trusted(&self) -> bool {

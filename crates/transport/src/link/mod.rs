@@ -40,6 +40,8 @@ pub struct Link {
     channel: Channel,
     /// How much attention the peer gets.
     pub attention: Attention,
+    /// The peer is in another network namespace, where its numbers of queue pairs may be others' here.
+    elsewhere: bool,
 }
 
 impl ControlPath for Session {
@@ -61,7 +63,18 @@ impl Link {
             reach: Reach::new(Arc::clone(party), &memory, end),
             channel: Channel::new(Arc::clone(party), memory, end),
             attention: Attention::default(),
+            elsewhere: false,
         }
+    }
+
+    /// Notes that it came, or was made, by a folder in which other network namespaces are met.
+    pub fn lies_elsewhere(self) -> Self {
+        Self { elsewhere: true, ..self }
+    }
+
+    /// Whether the peer is in another network namespace.
+    pub fn is_elsewhere(&self) -> bool {
+        self.elsewhere
     }
 
     /// The party on this side.

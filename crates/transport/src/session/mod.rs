@@ -138,7 +138,12 @@ impl Session {
         if self.is_dead() || self.peer_is_gone() {
             return false;
         }
+        self.is_trusted() || self.is_with_process_of(owner)
+    }
+
+    /// Whether the peer is the living process at the other end of a socket, as the kernel says, if that knows its number.
+    pub(crate) fn is_with_process_of(&self, socket: &PacketSocket) -> bool {
         let same = |found: Credentials| found == self.credentials && found.pid > 0;
-        self.is_trusted() || owner.peer().is_ok_and(same)
+        !self.is_dead() && !self.peer_is_gone() && socket.peer().is_ok_and(same)
     }
 }

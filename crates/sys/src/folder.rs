@@ -1,0 +1,250 @@
+//! Folders in which processes meet: Unix sockets with names there, and files that say whether their owner lives. Anybody may have put
+//! anything into one: links are not followed, and nothing is waited for.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::net::SocketAddrUnix;
+
+use crate::fork::{forget_in_children, keep_in_children};
+use crate::socket::{PacketSocket, new_socket};
+
+/// An open folder.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+}
+
+/// A file of which the kernel says whether the process that made it lives: a lock that ends with the process.
+#[derive(Debug)]
+pub struct LifeSign {
+    fd: OwnedFd,
+}
+
+impl Drop for LifeSign {
+    fn drop(&mut self) {
+        keep_in_children(self.fd.as_fd());
+    }
+}
+
+/// What a life sign says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Its process lives, and wrote this.
+    Of {
+        /// The owner of the file.
+        user: u32,
+        /// What is in it.
+        bytes: Vec<u8>,
+    },
+    /// Its process has ended.
+    Ended {
+        /// The owner of the file.
+        user: u32,
+    },
+}
+
+const OPEN: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
+/// Everybody who gets into a folder may look at what is there.
+const ALL_READ: Mode = Mode::from_raw_mode(0o644);
+const ALL_ENTER: Mode = Mode::from_raw_mode(0o755);
+const ALL_CONNECT: Mode = Mode::from_raw_mode(0o666);
+
+impl Folder {
+    /// Opens one; a link is followed, since whoever names it means what is there.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(Self { fd: rustix::fs::open(path, flags, Mode::empty())? })
+    }
+
+    /// Opens one that is in it.
+    pub fn enter(&self, name: &str) -> io::Result<Self> {
+        let flags = OPEN | OFlags::DIRECTORY | OFlags::RDONLY;
+        Ok(Self { fd: rustix::fs::openat(&self.fd, name, flags, Mode::empty())? })
+    }
+
+    /// Makes one in it that only this user can change.
+    pub fn make(&self, name: &str) -> io::Result<Self> {
+        rustix::fs::mkdirat(&self.fd, name, ALL_ENTER)?;
+        let made = self.enter(name)?;
+        // Whatever the program's mask for new files says.
+        rustix::fs::fchmod(&made.fd, ALL_ENTER)?;
+        Ok(made)
+    }
+
+    /// Gives what is in it another name, which nothing has.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let alone = rustix::fs::RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, alone) {
+            // Not every file system can.
+            Err(rustix::io::Errno::INVAL) => Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?),
+            done => Ok(done?),
+        }
+    }
+
+    /// Names of what is in it, at most `most`.
+    pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().to_str()
+                && name != "."
+                && name != ".."
+            {
+                names.push(name.to_owned());
+            }
+            if names.len() >= most {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    /// The user whose it is, and how many seconds ago something in it changed.
+    pub fn facts(&self) -> io::Result<(u32, u64)> {
+        let stat = rustix::fs::fstat(&self.fd)?;
+        let now = crate::wall_clock_ns() / 1_000_000_000;
+        Ok((stat.st_uid, now.saturating_sub(stat.st_mtime as u64)))
+    }
+
+    /// Takes a file or socket out of it.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    /// Takes a folder out of it, with the files and sockets in that, of which there are `most` at most.
+    pub fn remove_folder(&self, name: &str, most: usize) -> io::Result<()> {
+        let inner = self.enter(name)?;
+        for file in inner.names(most)? {
+            let _ = inner.remove(&file);
+        }
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Makes a socket with a name in it, which is taken by nothing, to which everybody may connect who gets there.
+    pub fn listen(&self, name: &str) -> io::Result<PacketSocket> {
+        let fd = new_socket()?;
+        // The kernel takes paths of 107 bytes, and the folder's may be longer.
+        let path = format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd());
+        rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
+        rustix::fs::chmodat(&self.fd, name, ALL_CONNECT, AtFlags::empty())?;
+        let socket = PacketSocket::new(fd);
+        socket.listen()?;
+        Ok(socket)
+    }
+
+    /// Connects to such a socket; `ConnectionRefused` if nobody has the name any more, or something else has it.
+    pub fn connect(&self, name: &str) -> io::Result<PacketSocket> {
+        let refused = |_| io::Error::from(io::ErrorKind::ConnectionRefused);
+        let there =
+            rustix::fs::openat(&self.fd, name, OPEN | OFlags::PATH, Mode::empty()).map_err(refused)?;
+        let stat = rustix::fs::fstat(&there)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let fd = new_socket()?;
+        // By what was looked at just now, and not by the name.
+        let path = format!("/proc/self/fd/{}", there.as_raw_fd());
+        rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
+        Ok(PacketSocket::new(fd))
+    }
+
+    /// Makes a file that says that this process lives, as long as it does.
+    pub fn show_life(&self, name: &str, bytes: &[u8]) -> io::Result<LifeSign> {
+        let flags = OPEN | OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
+        let fd = rustix::fs::openat(&self.fd, name, flags, ALL_READ)?;
+        rustix::fs::fchmod(&fd, ALL_READ)?;
+        rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let written = rustix::io::write(&fd, rest)?;
+            rest = &rest[written..];
+        }
+        // A child of this process has not made it.
+        forget_in_children(fd.as_fd());
+        Ok(LifeSign { fd })
+    }
+
+    /// Looks at such a file; at most `most` bytes of it are read.
+    pub fn life(&self, name: &str, most: usize) -> io::Result<Life> {
+        let flags = OPEN | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let user = stat.st_uid;
+        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => return Ok(Life::Ended { user }),
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut bytes = vec![0; most];
+        let mut length = 0;
+        while length < most {
+            match rustix::io::read(&fd, &mut bytes[length..])? {
+                0 => break,
+                count => length += count,
+            }
+        }
+        bytes.truncate(length);
+        Ok(Life::Of { user, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> (std::path::PathBuf, Folder) {
+        let path = std::env::temp_dir().join(format!("nonic-sys-folder.{name}.{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
+        let open = Folder::open(&path).unwrap();
+        (path, open)
+    }
+
+    #[test]
+    fn a_socket_in_a_folder_is_found_by_its_name_until_its_owner_ends_however_long_the_path_is() {
+        let (path, outer) = folder("sockets");
+        let deep = "a".repeat(150);
+        let inner = outer.make(&deep).unwrap();
+        let socket = inner.listen("name").unwrap();
+        let near = outer.enter(&deep).unwrap().connect("name").unwrap();
+        let far = socket.accept().unwrap();
+        assert_eq!(far.peer().unwrap().pid, std::process::id() as i32);
+        assert_eq!(inner.listen("name").unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop((socket, near, far));
+        let refused =
+            |name: &str| inner.connect(name).unwrap_err().kind() == io::ErrorKind::ConnectionRefused;
+        assert!(refused("name"), "nobody listens any more");
+        // What is there and is none.
+        inner.remove("name").unwrap();
+        std::fs::write(path.join(&deep).join("name"), "text").unwrap();
+        std::os::unix::fs::symlink("name", path.join(&deep).join("link")).unwrap();
+        assert!(refused("name") && refused("link") && refused("nothing"));
+        assert_eq!(inner.names(100).unwrap().len(), 2);
+        outer.remove_folder(&deep, 100).unwrap();
+        assert!(outer.names(100).unwrap().is_empty());
+        std::fs::remove_dir(path).unwrap();
+    }
+
+    #[test]
+    fn a_life_sign_is_read_while_its_process_lives_and_says_when_it_does_not() {
+        let (path, folder) = folder("signs");
+        let own = crate::effective_user();
+        let sign = folder.show_life("sign", b"words").unwrap();
+        assert_eq!(folder.life("sign", 100).unwrap(), Life::Of { user: own, bytes: b"words".into() });
+        assert_eq!(folder.life("sign", 3).unwrap(), Life::Of { user: own, bytes: b"wor".into() });
+        assert!(folder.show_life("sign", b"").is_err(), "it is taken");
+        drop(sign);
+        assert_eq!(folder.life("sign", 100).unwrap(), Life::Ended { user: own });
+        // What somebody else may have put there is neither waited for nor taken for one.
+        std::fs::create_dir(path.join("folder")).unwrap();
+        rustix::fs::mknodat(&folder.fd, "pipe", FileType::Fifo, ALL_READ, 0).unwrap();
+        assert!(folder.life("folder", 100).is_err() && folder.life("pipe", 100).is_err());
+        std::fs::remove_dir_all(path).unwrap();
+    }
+}
