@@ -84,6 +84,7 @@ pub(crate) fn service_space(space: PortSpace, ip: IpAddr) -> String {
         PortSpace::Tcp => "tcp",
         PortSpace::Udp => "udp",
         PortSpace::InfiniBand => "ib",
+        PortSpace::Scif => "scif",
     };
     name_of_ports(space, ip)
 }
@@ -231,7 +232,10 @@ pub(crate) fn bind(wanted: &Wanted) -> Result<Binding, Error> {
     let port = wanted.address.port();
     let mut table = table();
     if port != 0 {
-        check_privilege(port)?;
+        // SCIF has judged its ports by its own limit.
+        if wanted.space != PortSpace::Scif {
+            check_privilege(port)?;
+        }
         return table.take(wanted, port);
     }
     for _ in 0..TRIES {

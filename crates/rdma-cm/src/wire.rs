@@ -45,6 +45,7 @@ pub(crate) fn roce_space(space: PortSpace) -> Option<Ports> {
         PortSpace::Tcp => Some(Ports::Tcp),
         PortSpace::Udp => Some(Ports::Udp),
         PortSpace::InfiniBand => Some(Ports::Ib),
+        PortSpace::Scif => Some(Ports::Scif),
         PortSpace::Ipoib => None,
     }
 }

@@ -10,7 +10,7 @@ use nonic_roce::PortSpace;
 pub const NUMBERS: &str = "dat";
 
 /// The space in which the ports of an address are called; of a wildcard those of all addresses of its family. `space` is the
-/// short name of the port space: `tcp`, `udp`, `ib`, `ipoib`.
+/// short name of the port space: `tcp`, `udp`, `ib`, `ipoib`, `scif`.
 pub fn name_of_ports(space: &str, ip: IpAddr) -> String {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => format!("rdma-{space}.v4"),
@@ -36,6 +36,7 @@ pub fn offering_user(service_id: u64, at: IpAddr) -> Option<u32> {
         PortSpace::Tcp => "tcp",
         PortSpace::Udp => "udp",
         PortSpace::Ib => "ib",
+        PortSpace::Scif => "scif",
     };
     let port = service_id & 0xffff;
     let user = |ip| nonic_connection::service_user(&name_of_ports(space, ip), port);

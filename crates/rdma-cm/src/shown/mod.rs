@@ -143,7 +143,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_shown_is_what_is_read(
-            space in proptest::sample::select(vec![PortSpace::Ipoib, PortSpace::Tcp, PortSpace::Udp, PortSpace::InfiniBand]),
+            space in proptest::sample::select(vec![PortSpace::Ipoib, PortSpace::Tcp, PortSpace::Udp, PortSpace::InfiniBand, PortSpace::Scif]),
             progress in proptest::sample::select(Progress::ALL.to_vec()),
             source in addresses(),
             destination in addresses(),

@@ -97,6 +97,8 @@ pub enum PortSpace {
     Udp = 0x111,
     /// InfiniBand's own.
     Ib = 0x13f,
+    /// Connections of SCIF: a space of nonic's own.
+    Scif = 0x153,
 }
 
 impl PortSpace {

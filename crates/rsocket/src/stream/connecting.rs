@@ -1,6 +1,6 @@
 //! Making a connection, from both sides.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,16 @@ const RETRIES: u8 = 7;
 impl Stream {
     /// Connects it to a peer; without waiting if it does not block (`EINPROGRESS`), and goes on with what was begun before.
     pub fn connect(self: &Arc<Self>, address: SocketAddr) -> Result<()> {
+        self.connect_from(None, address)
+    }
+
+    /// The same from an address of this host.
+    pub fn connect_from(self: &Arc<Self>, source: Option<IpAddr>, address: SocketAddr) -> Result<()> {
         let mut state = self.lock();
         match state.phase {
             Phase::Idle => {
-                self.id.resolve_address(None, address, PATIENCE)?;
+                let source = source.map(|ip| SocketAddr::new(ip, 0));
+                self.id.resolve_address(source, address, PATIENCE)?;
                 state.phase = Phase::Resolving;
                 state.error = 0;
             }

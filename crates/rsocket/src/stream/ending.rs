@@ -181,6 +181,13 @@ impl Stream {
         Some(period)
     }
 
+    /// From now on a peer that was silent for so many seconds, 1 at least, is asked whether it is there; one that does not answer breaks
+    /// the stream.
+    pub fn keep_alive(self: &Arc<Self>, seconds: u32) -> Result<()> {
+        self.lock().options.ask_after(seconds.max(1));
+        self.start_keep_alive()
+    }
+
     /// Asks from now on.
     pub(super) fn start_keep_alive(self: &Arc<Self>) -> Result<()> {
         let period = self.lock().options.keep_alive_period();

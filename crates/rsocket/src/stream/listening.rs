@@ -1,6 +1,7 @@
 //! Listening, and accepting.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
 use nonic_rdma_cm::{Event, EventKind, Parameters, REJECT_CONSUMER};
@@ -14,10 +15,15 @@ use crate::{Error, Result, service};
 /// Connections that wait to be accepted at most, whatever is asked for.
 const MOST: usize = 1024;
 
+/// Whether an address may ask for connections.
+pub type Admission = fn(IpAddr) -> bool;
+
 /// What a listening stream keeps, and what one knows that a listening stream made.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     most: usize,
+    /// Who may ask; `None`: everybody.
+    admits: Option<Admission>,
     /// Accepted, and not known to the peer yet.
     accepting: Vec<Arc<Stream>>,
     ready: VecDeque<Arc<Stream>>,
@@ -58,6 +64,11 @@ impl Stream {
         state.phase = Phase::Listening;
         drop(state);
         service::watch(self)
+    }
+
+    /// From now on only those may ask whom `admits` admits; others are rejected and cost no memory.
+    pub fn admit(&self, admits: Admission) {
+        self.lock().backlog.admits = Some(admits);
     }
 
     /// The connection that waits longest, once there is one.
@@ -119,7 +130,14 @@ impl Stream {
         // Whoever moves an identifier waits until its events were let go of.
         drop(event);
         let peer = introduction.inspect_err(|_| drop(id.reject(&[], REJECT_CONSUMER)))?;
-        let options = self.lock().options.inherited();
+        let (options, admits) = {
+            let state = self.lock();
+            (state.options.inherited(), state.backlog.admits)
+        };
+        if admits.is_some_and(|admits| !id.destination().is_some_and(|from| admits(from.ip()))) {
+            let _ = id.reject(&[], REJECT_CONSUMER);
+            return Err(Error::new(libc::EACCES));
+        }
         let channel = own_channel(&id)?;
         let stream = Arc::new(Self::of(id, channel, self.unbound, Phase::Accepting, options));
         stream.lock().backlog.listener = Arc::downgrade(self);

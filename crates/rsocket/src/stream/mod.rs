@@ -19,6 +19,7 @@ use nonic_sys::{AsRawFd, POLL_ERROR, POLL_HANG_UP, POLL_IN, POLL_OUT, RawFd};
 
 pub use self::ending::Direction;
 pub use self::held::Standing;
+pub use self::listening::Admission;
 use self::listening::Backlog;
 use self::options::Options;
 pub use self::taken::TakenStream;
@@ -102,8 +103,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Stream {
     /// One that is not bound; `unbound` is what it says of itself then.
     pub fn new(unbound: SocketAddr) -> Result<Arc<Self>> {
+        Self::in_space(PortSpace::Tcp, unbound)
+    }
+
+    /// The same with ports of another space, which is one of connections.
+    pub fn in_space(space: PortSpace, unbound: SocketAddr) -> Result<Arc<Self>> {
         let channel = EventChannel::create()?;
-        let id = Id::create(&channel, PortSpace::Tcp, 0)?;
+        let id = Id::create(&channel, space, 0)?;
         Ok(Arc::new(Self::of(id, channel, unbound, Phase::Idle, Options::default())))
     }
 

@@ -51,6 +51,10 @@ impl Options {
         Self { sizes: self.sizes, ..Self::default() }
     }
 
+    pub(super) fn ask_after(&mut self, seconds: u32) {
+        (self.keep_alive, self.keep_idle_seconds) = (true, seconds);
+    }
+
     pub(super) fn keep_alive_period(&self) -> Option<Duration> {
         self.keep_alive.then(|| Duration::from_secs(self.keep_idle_seconds.into()))
     }

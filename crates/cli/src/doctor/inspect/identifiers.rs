@@ -54,6 +54,7 @@ fn space(space: PortSpace) -> &'static str {
         PortSpace::Tcp => "tcp",
         PortSpace::Udp => "udp",
         PortSpace::InfiniBand => "ib",
+        PortSpace::Scif => "scif",
     }
 }
 

@@ -37,7 +37,8 @@ pub(crate) unsafe extern "C-unwind" fn rdma_create_id(
 
 /// The port space of a number; `EINVAL` if there is none.
 pub(crate) fn space(number: c_int) -> Result<PortSpace, Errno> {
-    u32::try_from(number).ok().and_then(PortSpace::from_number).ok_or(Errno::EINVAL)
+    let space = u32::try_from(number).ok().and_then(PortSpace::from_number);
+    space.filter(|space| space.is_for_programs()).ok_or(Errno::EINVAL)
 }
 
 /// Creates an identifier; without a channel it is synchronous.
