@@ -1,11 +1,15 @@
 //! The settings of SCIF, as flags: each becomes the environment variable that the library reads.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 
 use clap::Args;
 
 /// Lowest port that needs no privilege anywhere: `SCIF_ADMIN_PORT_END`.
 const ADMIN_PORT_END: i64 = 1024;
+
+/// Nodes of a list of hosts at most.
+const HOSTS_MAX: usize = 256;
 
 /// Longest name of a fabric: it is a part of the names of sockets, which have room for 107 bytes.
 const FABRIC_MAX: usize = 32;
@@ -26,6 +30,12 @@ pub(crate) struct ScifOptions {
     #[arg(long, value_name = "LIST", value_parser = parse_nodes)]
     nodes: Option<String>,
 
+    /// The hosts that are SCIF nodes, in order: addresses with commas between them, like 10.0.0.1,10.0.0.2 [NONIC_SCIF_HOSTS, default none]
+    ///
+    /// The same list on all of them: the first address is node 0, the next node 1. A program is on the node whose address is its host's.
+    #[arg(long, value_name = "LIST", value_parser = parse_hosts)]
+    scif_hosts: Option<String>,
+
     /// Lowest port that a program may bind without CAP_SYS_ADMIN, 1 to 1024 [NONIC_SCIF_PORT_MIN, default 1024]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=ADMIN_PORT_END))]
     scif_port_min: Option<u16>,
@@ -42,8 +52,10 @@ impl ScifOptions {
         let mut variables: Vec<(&'static str, OsString)> = Vec::new();
         let mut set = |name, value: Option<String>| variables.extend(value.map(|value| (name, value.into())));
         set("NONIC_SCIF_NODE", self.node.map(|node| node.to_string()));
-        let usual = self.node.filter(|_| !nodes_exported).map(|node| format!("0-{}", node.max(1)));
+        let alone = self.scif_hosts.is_none() && !nodes_exported;
+        let usual = self.node.filter(|_| alone).map(|node| format!("0-{}", node.max(1)));
         set("NONIC_SCIF_NODES", self.nodes.clone().or(usual));
+        set("NONIC_SCIF_HOSTS", self.scif_hosts.clone());
         set("NONIC_SCIF_PORT_MIN", self.scif_port_min.map(|port| port.to_string()));
         variables
     }
@@ -57,6 +69,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
             value.parse::<u16>().err().map(|_| "must be a number from 0 to 65535".to_owned())
         }
         "NONIC_SCIF_NODES" => parse_nodes(value).err(),
+        "NONIC_SCIF_HOSTS" => parse_hosts(value).err(),
         "NONIC_SCIF_FABRIC" => complaint_about_fabric(value),
         "NONIC_SCIF_PORT_MIN" => match value.parse::<i64>() {
             Ok(1..=ADMIN_PORT_END) => None,
@@ -69,7 +82,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
 
 /// Whether a variable is one of SCIF's.
 pub(crate) fn is_variable(name: &str) -> bool {
-    let names = ["NODE", "NODES", "FABRIC", "PORT_MIN", "MEMLOCK"];
+    let names = ["NODE", "NODES", "HOSTS", "FABRIC", "PORT_MIN", "MEMLOCK"];
     name.strip_prefix("NONIC_SCIF_").is_some_and(|rest| names.contains(&rest))
 }
 
@@ -92,6 +105,17 @@ fn parse_nodes(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("must be node numbers from 0 to 65535 and ranges of them, like 0,1 or 0-3".to_owned())
+    }
+}
+
+/// A list of hosts' addresses; returned as it is.
+fn parse_hosts(text: &str) -> Result<String, String> {
+    let address = |word: &str| word.trim().parse::<IpAddr>().is_ok_and(|address| !address.is_unspecified());
+    let count = text.split(',').count();
+    if count <= HOSTS_MAX && text.split(',').all(address) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must be addresses of hosts, {HOSTS_MAX} at most, like 10.0.0.1,10.0.0.2"))
     }
 }
 
@@ -126,6 +150,17 @@ mod tests {
     }
 
     #[test]
+    fn hosts_are_a_list_of_their_own_and_bring_no_other_nodes() {
+        let hosts = ScifOptions { scif_hosts: Some("10.0.0.1,10.0.0.2".to_owned()), ..ScifOptions::default() };
+        assert_eq!(set(&hosts, false), ["NONIC_SCIF_HOSTS=10.0.0.1,10.0.0.2"]);
+        let node = ScifOptions { node: Some(1), ..hosts };
+        assert_eq!(set(&node, false), ["NONIC_SCIF_NODE=1", "NONIC_SCIF_HOSTS=10.0.0.1,10.0.0.2"]);
+        for text in ["", "10.0.0.1,", "0.0.0.0", "host"] {
+            assert!(parse_hosts(text).is_err(), "{text:?} was taken");
+        }
+    }
+
+    #[test]
     fn lists_of_nodes_are_numbers_and_ascending_ranges() {
         for text in ["0", "0,1", "0-3", "0-1,5,7-9", "65535"] {
             assert_eq!(parse_nodes(text), Ok(text.to_owned()));
@@ -140,6 +175,7 @@ mod tests {
         for (name, good, bad) in [
             ("NONIC_SCIF_NODE", "1", "card"),
             ("NONIC_SCIF_NODES", "0-3", "all"),
+            ("NONIC_SCIF_HOSTS", "10.0.0.1,fd00::2", "10.0.0.1,host"),
             ("NONIC_SCIF_FABRIC", "test-1", "a/b"),
             ("NONIC_SCIF_PORT_MIN", "40", "1025"),
             ("NONIC_SCIF_MEMLOCK", "1", "yes"),

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use nonic_sys::{AsFd, BorrowedFd, OwnedFd, POLL_IN, poll_now, send_message, take_bytes, take_signed};
 use nonic_trust::Peer;
 
-use crate::PortId;
 use crate::connection::Connection;
 use crate::kept_descriptor::KeptDescriptor;
 use crate::proof::{Doubt, Kind, Word, may_be_ours, reply_to};
 use crate::registry::Entry;
 use crate::segment::{Decision, Segment};
 use crate::side::Side;
+use crate::wire::Link;
+use crate::{PortId, ScifError};
 
 /// What the program has started.
 #[derive(Debug)]
@@ -32,8 +33,8 @@ pub(crate) enum Attempt {
         /// Whether a thread waits for it.
         blocking: bool,
     },
-    /// It was refused, and the program does not know yet.
-    Refused,
+    /// It was refused, and the program does not know yet: why.
+    Refused(ScifError),
     /// It was accepted, and the program does not know yet.
     Accepted,
 }
@@ -47,6 +48,18 @@ pub(crate) enum Stage {
     Asked(Doubt, KeptDescriptor),
     /// It has the endpoint's other end and the segment, and decides.
     Enclosed,
+    /// A relay asks another host.
+    Elsewhere(Arc<Link>),
+}
+
+impl Stage {
+    /// Why there is no connection.
+    fn refusal(&self) -> ScifError {
+        match self {
+            Self::Elsewhere(link) => link.refusal(),
+            _ => ScifError::Refused,
+        }
+    }
 }
 
 /// Where an endpoint stands in connecting.
@@ -60,7 +73,7 @@ pub(crate) enum Standing {
         blocking: bool,
     },
     /// Refused, to be collected.
-    Refused,
+    Refused(ScifError),
     /// Accepted, to be collected.
     Accepted,
     /// Connected, and known to be.
@@ -70,10 +83,10 @@ pub(crate) enum Standing {
 impl Entry {
     /// Takes note of what has been decided.
     pub(crate) fn standing(&mut self) -> Standing {
-        let (segment, blocking) = match &mut self.attempt {
+        let (segment, blocking, refusal) = match &mut self.attempt {
             None if self.record.connection.get().is_some() => return Standing::Connected,
             None => return Standing::Idle,
-            Some(Attempt::Refused) => return Standing::Refused,
+            Some(Attempt::Refused(why)) => return Standing::Refused(*why),
             Some(Attempt::Accepted) => return Standing::Accepted,
             Some(Attempt::Waiting { segment, notice, stage, blocking }) => {
                 while segment.decision() == Decision::Open && poll_now(notice.number(), POLL_IN) != 0 {
@@ -84,7 +97,7 @@ impl Entry {
                         tracing::debug!(why, "there will be no connection");
                     }
                 }
-                (segment.clone(), *blocking)
+                (segment.clone(), *blocking, stage.refusal())
             }
         };
         match segment.decision() {
@@ -98,9 +111,9 @@ impl Entry {
                 Standing::Accepted
             }
             Decision::Off => {
-                self.attempt = Some(Attempt::Refused);
+                self.attempt = Some(Attempt::Refused(refusal));
                 self.take_bytes_back();
-                Standing::Refused
+                Standing::Refused(refusal)
             }
         }
     }
@@ -138,8 +151,10 @@ fn hear(
     stage: &mut Stage,
     other_end: Option<&KeptDescriptor>,
 ) -> Result<(), &'static str> {
-    if matches!(stage, Stage::Enclosed) {
-        return Err("the listener has hung up");
+    match stage {
+        Stage::Enclosed => return Err("the listener has hung up"),
+        Stage::Elsewhere(_) => return Err("the relay has ended"),
+        Stage::Requested(_) | Stage::Asked(..) => {}
     }
     let mut bytes = [0; Word::LENGTH];
     let (length, sender) = match take_signed(way.number(), &mut bytes) {
@@ -181,6 +196,6 @@ fn hear(
             let enclosed = [other_end.descriptor().as_fd(), file.descriptor().as_fd()];
             send(Word::new(Kind::Enclosed), &enclosed)
         }
-        Stage::Enclosed => Err("nothing more is awaited"),
+        Stage::Enclosed | Stage::Elsewhere(_) => Err("nothing more is awaited"),
     }
 }

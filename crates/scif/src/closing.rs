@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use nonic_sys::{BorrowedFd, RawFd, close_number};
 
-use crate::connecting::system;
+use crate::connecting::{own_port, system};
 use crate::connection::Connection;
 use crate::helper::{self, Next};
 use crate::registry::{self, EndpointRecord};
 use crate::stream_socket::StreamSocket;
-use crate::{ScifError, last_close, lease};
+use crate::{ScifError, door, last_close, lease};
 
 /// How often it is looked whether an endpoint with windows was closed without telling the library.
 const LOOK: Duration = Duration::from_secs(1);
@@ -49,6 +49,15 @@ pub(crate) fn close(number: RawFd) -> Result<(), ScifError> {
     Ok(())
 }
 
+/// Lets other hosts in, as long as any copy of a listener is open.
+pub(crate) fn open_door(descriptor: BorrowedFd<'_>, number: RawFd, backlog: i32) {
+    let Ok(record) = registry::find(number) else { return };
+    let Some(port) = own_port(number) else { return };
+    if door::open(record.identity.cookie, port, backlog) {
+        watch_windows(descriptor, number);
+    }
+}
+
 /// Has windows end with the last copy of the endpoint, also if the program closes it by `close(2)` or another process does.
 pub(crate) fn watch_windows(descriptor: BorrowedFd<'_>, number: RawFd) {
     let Ok(record) = registry::find(number) else { return };
@@ -67,6 +76,7 @@ fn end_if_last(record: &EndpointRecord) -> bool {
     if let Some(memory) = record.connection.get().and_then(Connection::used_memory) {
         memory.close();
     }
+    door::close(record.identity.cookie);
     registry::lock().remove(record.identity.cookie);
     true
 }

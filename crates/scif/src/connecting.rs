@@ -1,11 +1,12 @@
 //! Ports, and the side of connecting that asks.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nonic_sys::{
     AsFd, AsRawFd, OwnedFd, POLL_IN, PollEntry, RawFd, Seldom, bind_name, connect_stream, give_other_end,
-    is_listening, is_nonblocking, listen_for, open_stream, own_name, peer_credentials, poll, poll_now,
+    is_listening, is_nonblocking, listen_for, open_stream, own_name, peer_credentials, pipe, poll, poll_now,
     send_byte, set_send_buffer, socket_cookie, want_senders,
 };
 use nonic_trust::Peer;
@@ -16,7 +17,9 @@ use crate::kept_descriptor::KeptDescriptor;
 use crate::node::fabric;
 use crate::proof::may_be_ours;
 use crate::registry::{self, Entry};
+use crate::relay::{Local, Question, ask};
 use crate::segment::Segment;
+use crate::side::Side;
 use crate::stream_socket::StreamSocket;
 use crate::{PortId, ScifError};
 
@@ -32,7 +35,7 @@ pub(crate) fn system(error: &io::Error) -> ScifError {
 }
 
 /// The port an endpoint has.
-fn own_port(number: RawFd) -> Option<u16> {
+pub(crate) fn own_port(number: RawFd) -> Option<u16> {
     let name = own_name(number).ok().flatten()?;
     fabric().parse(&name).map(|id| id.port)
 }
@@ -57,7 +60,7 @@ pub(crate) fn bind(number: RawFd, port: u16) -> Result<u16, ScifError> {
     }
     let mut registry = registry::lock();
     let standing = registry.entry(record.identity.cookie).map_or(Standing::Idle, Entry::standing);
-    if !matches!(standing, Standing::Idle | Standing::Refused) || is_listening(number) {
+    if !matches!(standing, Standing::Idle | Standing::Refused(_)) || is_listening(number) {
         return Err(ScifError::Connected);
     }
     if own_port(number).is_some() {
@@ -87,7 +90,7 @@ pub(crate) fn listen(number: RawFd, backlog: i32) -> Result<(), ScifError> {
         Standing::Accepted | Standing::Connected if StreamSocket(number).is_hung_up() => {
             return Err(ScifError::Invalid("the endpoint was connected once"));
         }
-        Standing::Idle | Standing::Refused => {}
+        Standing::Idle | Standing::Refused(_) => {}
         _ => return Err(ScifError::Connected),
     }
     if is_listening(number) {
@@ -134,9 +137,9 @@ pub(crate) fn connect(number: RawFd, target: PortId) -> Result<u16, ScifError> {
             return Err(ScifError::Invalid("the endpoint was connected once"));
         }
         Standing::Connected => return Err(ScifError::Connected),
-        Standing::Refused => {
+        Standing::Refused(why) => {
             entry.attempt = None;
-            return Err(ScifError::Refused);
+            return Err(why);
         }
         Standing::Idle if is_listening(number) => return Err(ScifError::Listening),
         Standing::Idle => {}
@@ -146,10 +149,10 @@ pub(crate) fn connect(number: RawFd, target: PortId) -> Result<u16, ScifError> {
         None => choose_port(number)?,
     };
     let blocking = !is_nonblocking(number).map_err(|error| system(&error))?;
-    let notice = match request(number, target, entry, blocking) {
+    let notice = match request_of(number, PortId { node: fabric().own, port }, target, entry, blocking) {
         Ok(notice) => notice,
-        Err(ScifError::Refused) if !blocking => {
-            entry.attempt = Some(Attempt::Refused);
+        Err(why @ ScifError::Refused) if !blocking => {
+            entry.attempt = Some(Attempt::Refused(why));
             return Err(ScifError::InProgress);
         }
         Err(error) => return Err(error),
@@ -162,22 +165,73 @@ pub(crate) fn connect(number: RawFd, target: PortId) -> Result<u16, ScifError> {
     Err(ScifError::InProgress)
 }
 
-/// Sends the request; returns the way to the listener.
-fn request(
-    number: RawFd,
-    target: PortId,
-    entry: &mut Entry,
-    blocking: bool,
-) -> Result<Arc<KeptDescriptor>, ScifError> {
-    if entry.other_end.is_none() {
-        let other_end = give_other_end(number).map_err(|error| system(&error))?;
-        entry.other_end = Some(KeptDescriptor::new(other_end));
-    }
+/// Gives an endpoint another end, and makes it unwritable until it is decided whether it is connected.
+fn begin_request(number: RawFd, entry: &mut Entry) -> Result<&KeptDescriptor, ScifError> {
+    let other_end = match entry.other_end.take() {
+        Some(other_end) => other_end,
+        None => KeptDescriptor::new(give_other_end(number).map_err(|error| system(&error))?),
+    };
     // The kernel makes it its least, which two bytes fill.
     let _ = set_send_buffer(number, 1);
     for _ in 0..2 {
         let _ = send_byte(number);
     }
+    Ok(entry.other_end.insert(other_end))
+}
+
+/// Sends the request to a listener of this host or another; returns what shows that it is decided.
+fn request_of(
+    number: RawFd,
+    own: PortId,
+    target: PortId,
+    entry: &mut Entry,
+    blocking: bool,
+) -> Result<Arc<KeptDescriptor>, ScifError> {
+    let hosts = fabric().hosts.as_ref();
+    let Some(to) = hosts.and_then(|hosts| hosts.elsewhere(target.node)) else {
+        return request(number, target, entry, blocking, 0);
+    };
+    let from = hosts.and_then(|hosts| hosts.address(own.node)).ok_or(ScifError::NoNode)?;
+    let question = Question {
+        from: SocketAddr::new(from, own.port),
+        to: SocketAddr::new(to, target.port),
+        node: target.node,
+        fabric: fabric().word.clone(),
+    };
+    let other_end = begin_request(number, entry)?.descriptor().try_clone();
+    let asked = (|| {
+        let socket = KeptDescriptor::new(other_end?);
+        let (notice, told) = pipe()?;
+        let (segment, _) = Segment::create()?;
+        Ok((Local { socket, segment, side: Side::Acceptor }, notice, told))
+    })();
+    let asked = asked.map_err(|error| system(&error)).and_then(|(local, notice, told)| {
+        let segment = local.segment.clone();
+        let link = ask(question, local, KeptDescriptor::new(told))?;
+        Ok((segment, Arc::new(KeptDescriptor::new(notice)), link))
+    });
+    match asked {
+        Ok((segment, notice, link)) => {
+            let stage = Stage::Elsewhere(link);
+            entry.attempt = Some(Attempt::Waiting { segment, notice: Arc::clone(&notice), stage, blocking });
+            Ok(notice)
+        }
+        Err(why) => {
+            entry.take_bytes_back();
+            Err(why)
+        }
+    }
+}
+
+/// Sends the request to a listener of this host; returns the way to it. `relay`: the number of the relay that asks, 0 if none does.
+pub(crate) fn request(
+    number: RawFd,
+    target: PortId,
+    entry: &mut Entry,
+    blocking: bool,
+    relay: u64,
+) -> Result<Arc<KeptDescriptor>, ScifError> {
+    begin_request(number, entry)?;
     let sent = (|| {
         let way = connect_stream(&fabric().name(target))?;
         // Anybody can take a name. Who has this one says more before it is shown anything.
@@ -187,6 +241,7 @@ fn request(
         }
         want_senders(way.as_raw_fd())?;
         let (segment, file) = Segment::create()?;
+        segment.set_relay(relay);
         send_request(&way, target)?;
         Ok((way, segment, file))
     })();
@@ -229,10 +284,11 @@ fn wait_for_decision(cookie: u64, notice: &KeptDescriptor) -> Result<(), ScifErr
                     return Err(ScifError::Interrupted);
                 }
             }
-            Standing::Refused | Standing::Idle => {
+            Standing::Refused(why) => {
                 entry.attempt = None;
-                return Err(ScifError::Refused);
+                return Err(why);
             }
+            Standing::Idle => return Err(ScifError::Refused),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::outgoing::Outgoing;
 use crate::segment::Segment;
 use crate::side::Side;
 use crate::stream_socket::StreamSocket;
+use crate::wire::{Relayed, find};
 
 /// What two sides have in common once one has accepted the other.
 pub(crate) struct Connection {
@@ -24,6 +25,8 @@ pub(crate) struct Connection {
     incoming: Incoming,
     identity: Arc<Identity>,
     memory: OnceLock<Arc<RegisteredMemory>>,
+    /// The relay that its peer is, if that stands for an endpoint of another host.
+    relayed: Option<Relayed>,
     /// How many forks there had been when it was made: children of later ones have it, too.
     forks: u32,
 }
@@ -49,12 +52,24 @@ impl Connection {
         Self {
             outgoing: Outgoing::new(segment.direction(side)),
             incoming: Incoming::new(segment.direction(other), fences),
+            relayed: segment.relay().map(find),
             segment,
             side,
             identity,
             memory: OnceLock::new(),
             forks: forks(),
         }
+    }
+
+    /// What both sides share.
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// The relay that its peer is, if that stands for an endpoint of another host.
+    #[inline]
+    pub(crate) fn relayed(&self) -> Option<&Relayed> {
+        self.relayed.as_ref()
     }
 
     /// Sends bytes; the caller has looked that they can be read.

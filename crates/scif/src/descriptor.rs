@@ -50,7 +50,9 @@ impl Descriptor {
     /// Lets others connect; at most `backlog` requests wait to be accepted, and never more than 1024.
     pub fn listen(self, backlog: i32) -> Result<(), ScifError> {
         let _errno = ErrnoKept::new();
-        connecting::listen(self.0, backlog)
+        connecting::listen(self.0, backlog)?;
+        closing::open_door(open_number(self.0), self.0, backlog);
+        Ok(())
     }
 
     /// Connects, binding itself to a free port first if it has none; returns its own port. Waits until the other side

@@ -210,10 +210,22 @@ impl Direction {
         signals: &impl Signals,
         fence_all: impl Fn(),
     ) -> Result<bool, Nonsense> {
+        self.close_until_taken(tail, tail.wrapping_sub(WINDOW), signals, fence_all)
+    }
+
+    /// The same until the receiver has taken anything behind `head`, full or not.
+    pub(crate) fn close_until_taken(
+        &self,
+        tail: u64,
+        head: u64,
+        signals: &impl Signals,
+        fence_all: impl Fn(),
+    ) -> Result<bool, Nonsense> {
+        let is_taken = || Self::unread(self.head(), tail).map(|unread| unread < tail.wrapping_sub(head));
         if self.word(FULL).load(Ordering::SeqCst) != FILLED {
             self.word(FULL).store(FILLING, Ordering::SeqCst);
             fence_all();
-            if Self::unread(self.head(), tail)? < WINDOW {
+            if is_taken()? {
                 self.word(FULL).store(NOT_FULL, Ordering::SeqCst);
                 return Ok(false);
             }
@@ -229,7 +241,7 @@ impl Direction {
         }
         self.word(FULL).store(FILLED, Ordering::SeqCst);
         full_fence();
-        if Self::unread(self.head(), tail)? == WINDOW {
+        if !is_taken()? {
             return Ok(true);
         }
         self.reopen_slowly(signals);
@@ -287,6 +299,23 @@ impl Direction {
     }
 
     fn take_tokens(&self, head: u64, signals: &impl Signals) -> u64 {
+        self.take_tokens_but(signals, || match self.tail().wrapping_sub(head) {
+            0 => 0,
+            WINDOW => TOKENS_WHEN_FULL,
+            _ => 1,
+        })
+    }
+
+    /// For a receiver that looks at bytes and leaves them unread for now, those before `head` taken: takes all tokens, so that the next
+    /// one tells of bytes that it has not seen. While the ring is full they stay, and so does the sender's end unwritable.
+    pub(crate) fn take_tokens_of_seen(&self, head: u64, signals: &impl Signals) {
+        self.take_tokens_but(signals, || match self.tail().wrapping_sub(head) {
+            WINDOW => TOKENS_WHEN_FULL,
+            _ => 0,
+        });
+    }
+
+    fn take_tokens_but(&self, signals: &impl Signals, needed: impl Fn() -> u64) -> u64 {
         let sent = self.word(SENT).load(Ordering::Acquire);
         let taken = self.word(TAKEN).load(Ordering::Relaxed);
         let count = sent.wrapping_sub(taken);
@@ -296,11 +325,7 @@ impl Direction {
         // Said before it is done: a sender that publishes from here on sends a token, one that published before is seen.
         self.word(TAKEN).store(sent, Ordering::Relaxed);
         full_fence();
-        let needed = match self.tail().wrapping_sub(head) {
-            0 => 0,
-            WINDOW => TOKENS_WHEN_FULL,
-            _ => 1,
-        };
+        let needed = needed();
         let got = if count > needed { signals.take(count - needed) } else { 0 };
         self.word(TAKEN).store(taken.wrapping_add(got), Ordering::Release);
         got

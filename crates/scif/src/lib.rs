@@ -14,7 +14,9 @@ mod error;
 mod fork;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod door;
 mod helper;
+mod hosts;
 mod identity;
 mod incoming;
 mod kept_descriptor;
@@ -31,9 +33,11 @@ mod port_id;
 mod program_memory;
 mod proof;
 mod registry;
+mod relay;
 mod segment;
 mod side;
 mod stream_socket;
+mod wire;
 
 pub use descriptor::{Descriptor, Endpoint, unmap};
 pub use error::ScifError;

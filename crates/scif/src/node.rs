@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use nonic_sys::{effective_user, may_administer};
 
 use crate::PortId;
+use crate::hosts::Hosts;
 
 /// First port that is chosen for an endpoint without one.
 const FIRST_CHOSEN: u16 = 1089;
@@ -24,8 +25,12 @@ pub fn node_ids() -> (Vec<u16>, u16) {
 pub(crate) struct Fabric {
     /// What all its names begin with.
     prefix: String,
+    /// The word that tells it from others.
+    pub(crate) word: String,
     /// The node this process belongs to.
     pub(crate) own: u16,
+    /// The hosts that are nodes, if there is a list.
+    pub(crate) hosts: Option<Hosts>,
     /// Nodes that exist whether or not anybody is there.
     named: Vec<u16>,
     /// The lowest port that needs no privilege.
@@ -51,15 +56,23 @@ impl Fabric {
             }
             number
         };
-        let own = number("NONIC_SCIF_NODE").unwrap_or(0);
+        let hosts = variable("NONIC_SCIF_HOSTS").and_then(|text| {
+            let hosts = Hosts::parse(&text);
+            let wrong = |why| tracing::warn!("NONIC_SCIF_HOSTS={text} is ignored: {why}");
+            hosts.map_err(wrong).ok()
+        });
+        let own = own_node(number("NONIC_SCIF_NODE"), hosts.as_ref());
         let mut named = variable("NONIC_SCIF_NODES").map(|text| parse_nodes(&text)).unwrap_or_default();
         named.push(own);
+        named.extend(hosts.iter().flat_map(Hosts::nodes));
         named.sort_unstable();
         named.dedup();
         let fabric = variable("NONIC_SCIF_FABRIC").unwrap_or_else(|| "0".into());
         Self {
             prefix: format!("nonic-scif/{user}/{fabric}/"),
+            word: fabric,
             own,
+            hosts,
             named,
             lowest_port: number("NONIC_SCIF_PORT_MIN").unwrap_or(FIRST_FREE),
         }
@@ -70,9 +83,15 @@ impl Fabric {
         format!("{}{}/{}", self.prefix, id.node, id.port)
     }
 
+    /// The name of a relay's end that stands for an endpoint of another host.
+    pub(crate) fn name_of_relay(&self, id: PortId, relay: u64) -> String {
+        format!("{}/{relay:x}", self.name(id))
+    }
+
     /// Which port a name stands for, if it is one of this fabric.
     pub(crate) fn parse(&self, name: &str) -> Option<PortId> {
-        let (node, port) = name.strip_prefix(&self.prefix)?.split_once('/')?;
+        let (node, rest) = name.strip_prefix(&self.prefix)?.split_once('/')?;
+        let port = rest.split_once('/').map_or(rest, |(port, _)| port);
         Some(PortId { node: node.parse().ok()?, port: port.parse().ok()? })
     }
 
@@ -105,6 +124,20 @@ impl Fabric {
         // The kernel shows the zero byte of an abstract name as `@`.
         let names = text.lines().filter_map(|line| line.split_once('@').map(|(_, name)| name));
         names.filter_map(|name| self.parse(name).map(|id| id.node)).collect()
+    }
+}
+
+/// The node of this process: the one that was asked for, if that can be, or the first that is this host.
+fn own_node(asked: Option<u16>, hosts: Option<&Hosts>) -> u16 {
+    let Some(hosts) = hosts else { return asked.unwrap_or(0) };
+    let first = hosts.first_own().unwrap_or(0);
+    match asked {
+        Some(node) if hosts.is_own(node) => node,
+        Some(node) => {
+            tracing::warn!("NONIC_SCIF_NODE={node} is ignored: in NONIC_SCIF_HOSTS that node is not this host, and node {first} is");
+            first
+        }
+        None => first,
     }
 }
 
@@ -148,7 +181,21 @@ mod tests {
         for other in ["nonic-scif/7/0/1/2050", "nonic-scif/8/lab/1/2050", "nonic-scif/7/lab/1", "x"] {
             assert_eq!(fabric.parse(other), None);
         }
+        let relay = fabric.name_of_relay(id, 0xabc);
+        assert_eq!((&relay[..], fabric.parse(&relay)), ("nonic-scif/7/lab/1/2050/abc", Some(id)));
         assert!(fabric.may_bind(40) && fabric.knows(6) && !fabric.knows(7));
+        let of = |node: &'static str, hosts: &'static str| {
+            let fabric = Fabric::new(7, |name| match name {
+                "NONIC_SCIF_NODE" => Some(node.to_owned()).filter(|node| !node.is_empty()),
+                "NONIC_SCIF_HOSTS" => Some(hosts.to_owned()),
+                _ => None,
+            });
+            (fabric.own, fabric.named, fabric.hosts.is_some())
+        };
+        assert_eq!(of("", "192.0.2.1,127.0.0.1,127.0.0.2"), (1, vec![0, 1, 2], true));
+        assert_eq!(of("2", "192.0.2.1,127.0.0.1,127.0.0.2").0, 2);
+        assert_eq!(of("0", "192.0.2.1,127.0.0.1,127.0.0.2").0, 1, "that node is another host");
+        assert_eq!(of("3", "192.0.2.1"), (3, vec![3], false));
         let plain = Fabric::new(7, |_| None);
         assert_eq!((plain.own, &plain.named[..], plain.lowest_port), (0, &[0][..], 1024));
     }

@@ -136,6 +136,18 @@ impl Outgoing {
         self.direction.close_when_full(tail, &socket, || heavy_fence(FenceReach::Machine))
     }
 
+    /// Has the end become writable when the receiver takes bytes behind `head`; false if it has taken some already.
+    pub(crate) fn ask_for_taking(&self, head: u64, socket: StreamSocket) -> Result<bool, Nonsense> {
+        let fence_all = || heavy_fence(FenceReach::Machine);
+        self.direction.close_until_taken(self.direction.tail(), head, &socket, fence_all)
+    }
+
+    /// How far it has sent, and how far the receiver is, which is checked.
+    pub(crate) fn positions(&self) -> Result<(u64, u64), Nonsense> {
+        let (tail, head) = (self.direction.tail(), self.direction.head());
+        Direction::unread(head, tail).map(|_| (tail, head))
+    }
+
     pub(crate) fn lock(&self) -> (&CallLock, i64) {
         (&self.lock, RECORD)
     }

@@ -23,6 +23,8 @@ const DECISION_AT: usize = 8;
 const FORKED_AT: usize = 16;
 /// One word for each side, not 0 if its heavy fences reach others.
 const FENCES_AT: usize = 32;
+/// Which relay one side is ([`Segment::relay`]); 0: none.
+const RELAY_AT: usize = 48;
 const DIRECTIONS_AT: usize = 256;
 const DIRECTION_LENGTH: usize = 512;
 const RINGS_AT: usize = PAGE;
@@ -113,6 +115,16 @@ impl Segment {
     pub(crate) fn decide(&self, decision: Decision) -> bool {
         let word = self.mapping.word(DECISION_AT);
         word.compare_exchange(0, decision as u64, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// One of its sides is a relay of this number: the peer is on another host.
+    pub(crate) fn set_relay(&self, number: u64) {
+        self.mapping.word(RELAY_AT).store(number, Ordering::Release);
+    }
+
+    /// The number of the relay that one of its sides is.
+    pub(crate) fn relay(&self) -> Option<u64> {
+        Some(self.mapping.word(RELAY_AT).load(Ordering::Acquire)).filter(|number| *number != 0)
     }
 
     /// Whether several processes may act for `side`.
