@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn hosts_are_a_list_of_their_own_and_bring_no_other_nodes() {
-        let hosts = ScifOptions { scif_hosts: Some("10.0.0.1,10.0.0.2".to_owned()), ..ScifOptions::default() };
+        let hosts =
+            ScifOptions { scif_hosts: Some("10.0.0.1,10.0.0.2".to_owned()), ..ScifOptions::default() };
         assert_eq!(set(&hosts, false), ["NONIC_SCIF_HOSTS=10.0.0.1,10.0.0.2"]);
         let node = ScifOptions { node: Some(1), ..hosts };
         assert_eq!(set(&node, false), ["NONIC_SCIF_NODE=1", "NONIC_SCIF_HOSTS=10.0.0.1,10.0.0.2"]);

@@ -8,11 +8,13 @@ use nonic_sys::{AsRawFd, BorrowedFd, ErrnoKept, RawFd, open_stream};
 
 use crate::accepting;
 use crate::connecting::{self, system};
+use crate::far_memory::{FarMemory, Near};
 use crate::identity::cookie_of;
 use crate::lease::with_connection;
 use crate::memory::RegisteredMemory;
 use crate::program_memory::checked_bytes;
 use crate::stream_socket::StreamSocket;
+use crate::wire::Relayed;
 use crate::{Initiator, PortId, Protection, RmaFlags, ScifError};
 use crate::{closing, memory, registry};
 
@@ -114,6 +116,23 @@ impl Descriptor {
         with_connection(self.0, true, |connection| act(connection.memory()))
     }
 
+    /// Calls `near` with the registered memory of both sides, or `far` if the peer is on another host.
+    #[inline]
+    fn with_both<R>(
+        self,
+        near: impl FnOnce(&Arc<RegisteredMemory>) -> Result<R, ScifError>,
+        far: impl FnOnce(FarMemory<'_>) -> Result<R, ScifError>,
+    ) -> Result<R, ScifError> {
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| match connection.relayed() {
+            None => near(connection.memory()),
+            Some(Relayed::Here(link)) if link.is_here() => {
+                far(FarMemory { memory: connection.memory(), link })
+            }
+            Some(_) => Err(ScifError::RelayElsewhere),
+        })
+    }
+
     /// Opens a window on `length` bytes at `address`; returns its offset in the registered address space, which is `offset`
     /// if `fixed`.
     pub fn register(
@@ -152,17 +171,27 @@ impl Descriptor {
         fixed: bool,
         offset: i64,
     ) -> Result<usize, ScifError> {
-        self.with_memory(|memory| memory.map(address, length, protection, fixed, offset))
+        let _errno = ErrnoKept::new();
+        with_connection(self.0, true, |connection| match connection.relayed() {
+            None => connection.memory().map(address, length, protection, fixed, offset),
+            Some(_) => Err(ScifError::NotMappable),
+        })
     }
 
     /// Copies from the peer's windows at `remote` to own windows at `local`.
     pub fn read_from(self, local: i64, length: usize, remote: i64, flags: RmaFlags) -> Result<(), ScifError> {
-        self.with_memory(|memory| memory.read_from(local, length, remote, flags))
+        self.with_both(
+            |memory| memory.read_from(local, length, remote, flags),
+            |far| far.read(Near::Windows(local), length, remote, flags),
+        )
     }
 
     /// Copies from own windows at `local` to the peer's windows at `remote`.
     pub fn write_to(self, local: i64, length: usize, remote: i64, flags: RmaFlags) -> Result<(), ScifError> {
-        self.with_memory(|memory| memory.write_to(local, length, remote, flags))
+        self.with_both(
+            |memory| memory.write_to(local, length, remote, flags),
+            |far| far.write(Near::Windows(local), length, remote, flags),
+        )
     }
 
     /// Copies from the peer's windows at `remote` to memory of the program.
@@ -173,7 +202,10 @@ impl Descriptor {
         remote: i64,
         flags: RmaFlags,
     ) -> Result<(), ScifError> {
-        self.with_memory(|memory| memory.read_into(address, length, remote, flags))
+        self.with_both(
+            |memory| memory.read_into(address, length, remote, flags),
+            |far| far.read(Near::Program(address), length, remote, flags),
+        )
     }
 
     /// Copies from memory of the program to the peer's windows at `remote`.
@@ -184,17 +216,20 @@ impl Descriptor {
         remote: i64,
         flags: RmaFlags,
     ) -> Result<(), ScifError> {
-        self.with_memory(|memory| memory.write_out(address, length, remote, flags))
+        self.with_both(
+            |memory| memory.write_out(address, length, remote, flags),
+            |far| far.write(Near::Program(address), length, remote, flags),
+        )
     }
 
     /// Marks the remote reads and writes that a side has started so far.
     pub fn fence_mark(self, initiator: Initiator) -> Result<i32, ScifError> {
-        self.with_memory(|memory| memory.fence_mark(initiator))
+        self.with_both(|memory| memory.fence_mark(initiator), |far| far.fence_mark(initiator))
     }
 
     /// Waits until all that was marked is complete.
     pub fn fence_wait(self, mark: i32) -> Result<(), ScifError> {
-        self.with_memory(|memory| memory.fence_wait(mark))
+        self.with_both(|memory| memory.fence_wait(mark), |far| far.fence_wait(mark))
     }
 
     /// Stores 8 bytes into own windows, then into the peer's (each an offset and the value), when all remote reads and writes
@@ -205,7 +240,10 @@ impl Descriptor {
         remote: Option<(i64, u64)>,
         initiator: Initiator,
     ) -> Result<(), ScifError> {
-        self.with_memory(|memory| memory.fence_signal(local, remote, initiator))
+        self.with_both(
+            |memory| memory.fence_signal(local, remote, initiator),
+            |far| far.fence_signal(local, remote, initiator),
+        )
     }
 }
 

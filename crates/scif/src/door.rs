@@ -236,7 +236,9 @@ impl<'a> Visitor<'a> {
             match entry.standing() {
                 Standing::Accepted | Standing::Connected => {
                     let connection = entry.record.connection.get();
-                    return connection.map(|connection| connection.segment().clone()).ok_or(ScifError::Refused);
+                    return connection
+                        .map(|connection| connection.segment().clone())
+                        .ok_or(ScifError::Refused);
                 }
                 Standing::Refused(why) => return Err(why),
                 Standing::Idle => return Err(ScifError::Refused),

@@ -50,6 +50,12 @@ pub enum ScifError {
     /// `ENODEV`.
     #[error("no such node, or it is lost")]
     NoNode,
+    /// `ENODEV`: the peer is on another host.
+    #[error("memory of another host cannot be mapped")]
+    NotMappable,
+    /// `EOPNOTSUPP`: the peer is on another host, and another process has the relay.
+    #[error("copies to and from another host are made only by the process that connected, or that listened")]
+    RelayElsewhere,
     /// `ENXIO`.
     #[error("some of the range is in no window")]
     NoWindow,

@@ -10,11 +10,12 @@ mod connecting;
 mod connection;
 mod descriptor;
 mod direction;
+mod door;
 mod error;
+mod far_memory;
 mod fork;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod door;
 mod helper;
 mod hosts;
 mod identity;

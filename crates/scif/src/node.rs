@@ -134,7 +134,9 @@ fn own_node(asked: Option<u16>, hosts: Option<&Hosts>) -> u16 {
     match asked {
         Some(node) if hosts.is_own(node) => node,
         Some(node) => {
-            tracing::warn!("NONIC_SCIF_NODE={node} is ignored: in NONIC_SCIF_HOSTS that node is not this host, and node {first} is");
+            tracing::warn!(
+                "NONIC_SCIF_NODE={node} is ignored: in NONIC_SCIF_HOSTS that node is not this host, and node {first} is"
+            );
             first
         }
         None => first,

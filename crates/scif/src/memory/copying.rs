@@ -70,6 +70,19 @@ impl Part {
         }
     }
 
+    /// Up to `most` bytes of it, from `skip` on, which lies inside.
+    pub(super) fn piece(&self, skip: usize, most: usize) -> Self {
+        let rest = most.min(self.length() - skip);
+        let mut piece = self.clone();
+        match &mut piece {
+            Self::File { offset, length, .. } => (*offset, *length) = (*offset + skip as u64, rest),
+            Self::Process { address, length, .. } | Self::Program { address, length } => {
+                (*address, *length) = (*address + skip, rest);
+            }
+        }
+        piece
+    }
+
     /// Has all of it mapped now, so that whoever copies later need not.
     pub(super) fn prepare(&self, write: bool) -> Result<(), ScifError> {
         let mut done = 0;
@@ -104,9 +117,14 @@ impl Part {
     }
 }
 
-/// A value of the caller's, which outlives the copy.
-pub(super) fn value(bytes: &[u8; 8]) -> Part {
+/// Bytes of the caller's, which outlive the copy that takes them.
+pub(super) fn bytes_out(bytes: &[u8]) -> Part {
     Part::Program { address: bytes.as_ptr() as usize, length: bytes.len() }
+}
+
+/// A buffer of the caller's, which outlives the copy that fills it.
+pub(super) fn bytes_in(buffer: &mut [u8]) -> Part {
+    Part::Program { address: buffer.as_mut_ptr() as usize, length: buffer.len() }
 }
 
 /// Memory of the program, if all of it is mapped and allows what is wanted.

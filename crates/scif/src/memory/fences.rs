@@ -47,7 +47,7 @@ impl Store {
     pub(super) fn run(self) -> Result<(), ScifError> {
         // The value is this function's own and stands as long as the copy runs.
         let value = self.value.to_ne_bytes();
-        Transfer::new(self.destination, vec![copying::value(&value)], false, 0).run()
+        Transfer::new(self.destination, vec![copying::bytes_out(&value)], false, 0).run()
     }
 }
 

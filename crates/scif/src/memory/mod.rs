@@ -17,6 +17,7 @@ pub(crate) mod fuzzing;
 mod mapped;
 mod mirror;
 mod owner;
+mod range;
 mod record;
 mod rma;
 mod slots;
@@ -38,6 +39,8 @@ use self::owner::Owner;
 pub(crate) use self::area::AREA_LENGTH;
 pub(crate) use self::checks::check_registration;
 pub(crate) use self::mapped::unmap;
+pub(crate) use self::range::{FoundRange, Windows};
+pub(crate) use self::rma::check as check_range;
 use crate::side::Side;
 
 /// The registered memory of a connected endpoint, and the way to the peer's. A child uses its parent's windows through the same

@@ -38,7 +38,8 @@ enum Near {
     Program(usize),
 }
 
-fn check(offset: i64, length: usize) -> Result<u64, ScifError> {
+/// Refuses a range of the registered address space that cannot be one; its first byte.
+pub(crate) fn check(offset: i64, length: usize) -> Result<u64, ScifError> {
     if length == 0 {
         return Err(ScifError::Invalid("there is some length"));
     }

@@ -117,7 +117,9 @@ impl Asking {
                 Standing::Connected => break,
                 Standing::Opening if Instant::now() < until => self.wait()?,
                 Standing::Opening => return Err(ScifError::Refused),
-                Standing::Refused(error) if REFUSALS.contains(&error.errno()) => return Err(ScifError::Refused),
+                Standing::Refused(error) if REFUSALS.contains(&error.errno()) => {
+                    return Err(ScifError::Refused);
+                }
                 Standing::Refused(_) | Standing::Unconnected => return Err(ScifError::NoNode),
             }
         }

@@ -12,6 +12,7 @@ mod exit;
 mod feed;
 mod line;
 mod running;
+mod serving;
 mod tap;
 
 pub(crate) use asking::{Question, ask};

@@ -5,19 +5,24 @@ use std::time::{Duration, Instant};
 
 use nonic_sys::{POLL_HANG_UP, POLL_IN, POLL_OUT, PollEntry, nap, poll_now};
 
+use super::Why;
 use super::exit::{self, Living};
 use super::feed::Feed;
 use super::line::Line;
+use super::serving::{Serving, answer};
 use super::tap::Tap;
-use super::Why;
 use crate::kept_descriptor::KeptDescriptor;
 use crate::segment::Segment;
 use crate::side::Side;
 use crate::stream_socket::StreamSocket;
-use crate::wire::{Header, Kind, Link};
+use crate::wire::{ASKS, Header, Kind, Link, READ_MOST, error_of};
 
-/// A peer that was silent for so many seconds is asked whether it is there.
-pub(crate) const SILENCE_SECONDS: u32 = 2;
+/// While it is not decided whether there will be a connection, a peer that was silent for so many seconds is asked whether it is there.
+pub(crate) const SILENCE_SECONDS: u32 = 10;
+/// A relay that was silent for so long is asked whether it is there; after so many times that it did not answer it is not: in 10 seconds,
+/// as with the drivers of the cards. Times are counted, for this process may have been stopped itself.
+const SILENCE: Duration = Duration::from_secs(2);
+const ASKED_MOST: u32 = 4;
 /// How long what was sent may take to go once the program has closed its endpoint.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// Frames that are handled before what they caused is sent.
@@ -46,6 +51,10 @@ struct Relay {
     local: Local,
     tap: Tap,
     feed: Feed,
+    serving: Serving,
+    /// When something came last or was asked, and how often it was asked since something came.
+    heard: Instant,
+    asked: u32,
     /// The program has closed, and was heard.
     closing: bool,
     /// The socket is writable when the program has taken something.
@@ -61,17 +70,26 @@ pub(crate) fn start(line: Line, link: Arc<Link>, local: Local) {
         Side::Acceptor => Side::Connector,
     };
     let (tap, feed) = (Tap::new(segment.direction(program)), Feed::new(segment.direction(*side)));
+    let serving = Serving::new(&local);
     let relay = Relay {
         line,
         link,
         local,
         tap,
         feed,
+        serving,
+        heard: Instant::now(),
+        asked: 0,
         closing: false,
         armed: false,
         _living: Living::new(),
     };
     relay.run();
+}
+
+/// Refuses an answer to nothing that was asked.
+fn expected(was_asked: bool) -> Result<(), Why> {
+    if was_asked { Ok(()) } else { Err("the other host answers what it was not asked") }
 }
 
 impl Relay {
@@ -84,10 +102,10 @@ impl Relay {
             }
         };
         tracing::debug!(why, "a connection to another host ends");
-        self.link.end();
-        let Self { line, local, .. } = self;
-        // The program sees the end now; what it has not read stays where it is.
-        drop(local);
+        let Self { line, link, local, serving, .. } = self;
+        // The program sees the end now; what it has not read stays where it is. Then its calls that wait hear of it.
+        drop((serving, local));
+        link.end();
         line.stream.close_until(Instant::now() + LAST_PATIENCE);
     }
 
@@ -98,10 +116,13 @@ impl Relay {
         for _ in 0..TURN {
             let Some((header, payload)) = self.line.take()? else { break };
             busy = true;
+            (self.heard, self.asked) = (Instant::now(), 0);
             self.handle(header, payload)?;
         }
         busy |= self.forward()?;
         busy |= self.report()?;
+        busy |= self.serving.go_on(&self.link);
+        busy |= self.ask_if_silent()?;
         busy |= self.line.flush(&self.link)?;
         if self.closing && !busy && self.line.is_flushed() {
             return Err("the program has closed its endpoint");
@@ -114,7 +135,27 @@ impl Relay {
             Kind::Bytes => self.feed.put(header.number, &mut payload, self.local.socket()),
             Kind::Taken => self.tap.is_taken(header.number, self.local.socket()),
             Kind::Close => Err("the other program has closed its endpoint"),
-            _ => Err("the other host says what it may not say now"),
+            Kind::Write => self.serving.write(&self.link, &header, &payload),
+            Kind::Read => self.serving.read(&self.link, &header, &payload),
+            Kind::Check => self.serving.check(&self.link, &header),
+            Kind::Store => self.serving.store(&self.link, &header),
+            Kind::Mark => {
+                answer(&self.link, header.number, Ok(()), self.link.mark());
+                Ok(())
+            }
+            Kind::Wait => self.serving.wait(&self.link, &header),
+            Kind::Piece => expected(self.link.has_come(header.number, payload, READ_MOST)),
+            Kind::Done => {
+                let outcome = error_of(header.value).map(|()| header.offset as u64);
+                expected(self.link.is_answered(header.number, outcome))
+            }
+            Kind::Alive => {
+                if header.flags & ASKS != 0 {
+                    self.link.push(Header::new(Kind::Alive).alone());
+                }
+                Ok(())
+            }
+            Kind::Hello | Kind::Welcome | Kind::Refusal => Err("the other host says what it may not say now"),
         }
     }
 
@@ -153,6 +194,19 @@ impl Relay {
         }
     }
 
+    /// Asks a relay that was silent whether it is there.
+    fn ask_if_silent(&mut self) -> Result<bool, Why> {
+        if self.heard.elapsed() < SILENCE {
+            return Ok(false);
+        }
+        if self.asked == ASKED_MOST {
+            return Err("the other host is silent");
+        }
+        (self.heard, self.asked) = (Instant::now(), self.asked + 1);
+        self.link.push(Header { flags: ASKS, ..Header::new(Kind::Alive) }.alone());
+        Ok(true)
+    }
+
     fn wait(&mut self) {
         let input = if self.tap.has_room() && !self.closing { POLL_IN } else { 0 };
         let output = if self.armed { POLL_OUT } else { 0 };
@@ -160,7 +214,7 @@ impl Relay {
         // Once it has hung up it would be ready for ever.
         let number = if self.closing { -1 } else { number };
         let mut entries = vec![PollEntry { number, events: input | output, revents: 0 }];
-        self.line.wait(&mut entries, None);
+        self.line.wait(&mut entries, Some(self.heard + SILENCE));
         if entries.first().is_some_and(|entry| entry.revents & POLL_IN != 0) && !self.tap.has_news() {
             let _ = nap(PAUSE);
         }

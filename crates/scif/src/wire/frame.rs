@@ -19,6 +19,9 @@ pub(crate) const HEADER: usize = 32;
 /// Bytes behind a header at most.
 pub(crate) const PAYLOAD_MOST: usize = 64 << 10;
 
+/// Bytes that one read asks for at most.
+pub(crate) const READ_MOST: usize = 1 << 20;
+
 /// What a frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -35,10 +38,52 @@ pub(crate) enum Kind {
     Taken = 5,
     /// The program has closed its endpoint; the last frame.
     Close = 6,
+    /// What became of a request (value), and the mark that was asked for (offset).
+    Done = 7,
+    /// Bytes for windows from an offset on, of a write of so many (value): [`FIRST`] to [`LAST`], in order.
+    Write = 8,
+    /// Bytes that a read asked for, in order.
+    Piece = 9,
+    /// Bytes of windows are wanted (value), the first of a copy of so many (in 8 bytes behind the header).
+    Read = 10,
+    /// Is a range (of so many bytes, value) in windows, which may be written to if [`WRITES`] says so?
+    Check = 11,
+    /// 8 bytes (value) for one window.
+    Store = 12,
+    /// How many copies has the other program begun?
+    Mark = 13,
+    /// To be answered when those up to a mark (value) are complete.
+    Wait = 14,
+    /// Whoever says it is there; with [`ASKS`] whoever hears it is to say so, too.
+    Alive = 15,
 }
 
+/// Flags: of a write the first and the last piece, and that the last line of each comes last; of a check, that it is about writing; of
+/// who is there, that it asks.
+pub(crate) const FIRST: u8 = 1;
+pub(crate) const LAST: u8 = 2;
+pub(crate) const ORDERED: u8 = 4;
+pub(crate) const WRITES: u8 = 8;
+pub(crate) const ASKS: u8 = 16;
+
 impl Kind {
-    const ALL: [Self; 6] = [Self::Hello, Self::Welcome, Self::Refusal, Self::Bytes, Self::Taken, Self::Close];
+    const ALL: [Self; 15] = [
+        Self::Hello,
+        Self::Welcome,
+        Self::Refusal,
+        Self::Bytes,
+        Self::Taken,
+        Self::Close,
+        Self::Done,
+        Self::Write,
+        Self::Piece,
+        Self::Read,
+        Self::Check,
+        Self::Store,
+        Self::Mark,
+        Self::Wait,
+        Self::Alive,
+    ];
 }
 
 /// The header of a frame.

@@ -2,6 +2,10 @@
 
 mod frame;
 mod link;
+mod operations;
 
-pub(crate) use frame::{Frame, HEADER, Header, Kind, PAYLOAD_MOST, VERSION, code_of, error_of};
-pub(crate) use link::{Link, Relayed, find, tell_all};
+pub(crate) use frame::{
+    ASKS, FIRST, Frame, HEADER, Header, Kind, LAST, ORDERED, PAYLOAD_MOST, READ_MOST, VERSION, WRITES,
+    code_of, error_of,
+};
+pub(crate) use link::{Link, REQUESTS_MOST, Relayed, find, tell_all};

@@ -1,5 +1,6 @@
 // A connection whose far end is told what to do, step by step: by another process, or, with the argument "alone", by this
-// one. So one program reads from top to bottom and proves the same between processes and within one.
+// one. So one program reads from top to bottom and proves the same between processes and within one. Between hosts, too: with
+// "serve ADDRESS PORT" it is only the far end, which a TCP connection tells what to do, and with "to ADDRESS PORT NODE" the other.
 //
 // Sentences are checked and counted as in harness.h. A refusal is followed by a proof that nothing moved.
 
@@ -10,6 +11,8 @@
 #include "../asleep.h"
 #include "../bytes.h"
 
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
@@ -92,6 +95,8 @@ struct far_result {
 
 static struct {
     bool alone;
+    bool elsewhere; // on another host, node `node`
+    uint16_t node;
     // of the far end
     scif_epd_t listener, epd;
     unsigned char *room;
@@ -238,6 +243,25 @@ static UNUSED void be_far(void)
     }
 }
 
+static UNUSED int tcp(const char *address, const char *port, bool serves)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    REQUIRE(s >= 0 && inet_pton(AF_INET, address, &at.sin_addr) == 1);
+    if (serves) {
+        REQUIRE(setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
+        REQUIRE(bind(s, (void *)&at, sizeof at) == 0 && listen(s, 1) == 0);
+        printf("serving\n");
+        int listener = s;
+        REQUIRE((s = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0);
+        close(listener);
+    } else {
+        REQUIRE(connect(s, (void *)&at, sizeof at) == 0);
+    }
+    REQUIRE(setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0);
+    return s;
+}
+
 // Both ends have their rooms; the far end is another process unless the program was told otherwise.
 static UNUSED void begin(int argc, char **argv)
 {
@@ -245,7 +269,16 @@ static UNUSED void begin(int argc, char **argv)
     far.alone = argc > 1 && strcmp(argv[1], "alone") == 0;
     far.room = fresh_pages(NULL, ROOM);
     self.active = true;
-    if (!far.alone) {
+    if (argc > 3 && strcmp(argv[1], "serve") == 0) {
+        self.active = false;
+        self.peer = tcp(argv[2], argv[3], true);
+        be_far();
+    }
+    if (argc > 4 && strcmp(argv[1], "to") == 0) {
+        far.elsewhere = true;
+        far.node = (uint16_t)atoi(argv[4]);
+        self.peer = tcp(argv[2], argv[3], false);
+    } else if (!far.alone) {
         split();
         if (!self.active)
             be_far();
@@ -264,7 +297,7 @@ static UNUSED uint16_t own_node(void)
 
 static UNUSED struct scif_portID at_port(int64_t port)
 {
-    return (struct scif_portID){.node = own_node(), .port = (uint16_t)port};
+    return (struct scif_portID){.node = far.elsewhere ? far.node : own_node(), .port = (uint16_t)port};
 }
 
 static UNUSED void set_nonblocking(scif_epd_t e, bool on)
@@ -311,7 +344,9 @@ static UNUSED void part(void)
 // Ends the far process and prints the summary.
 static UNUSED int end(void)
 {
-    if (!far.alone && self.other > 0) {
+    if (far.elsewhere)
+        far_begins(FAR_EXIT);
+    else if (!far.alone && self.other > 0) {
         far_begins(FAR_EXIT);
         int status;
         REQUIRE(waitpid(self.other, &status, 0) == self.other);
