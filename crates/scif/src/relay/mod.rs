@@ -14,6 +14,8 @@ mod line;
 mod running;
 mod serving;
 mod tap;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use asking::{Question, ask};
 pub(crate) use line::Line;
