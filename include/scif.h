@@ -269,7 +269,7 @@ MICACCESSAPI int scif_listen(scif_epd_t epd, int backlog);
  * With O_NONBLOCK set on the descriptor (fcntl(2)) the first call fails with EINPROGRESS; the descriptor becomes
  * writable when the request is decided, and the next call collects the result.
  *   EINVAL        dst is NULL or its port 0; the endpoint's peer is gone
- *   ENODEV        the node is unknown (tested before the endpoint's state)
+ *   ENODEV        the node is unknown (tested before the endpoint's state), or no way leads to its host
  *   EOPNOTSUPP    the endpoint is listening
  *   EISCONN       it is connected, or another thread is connecting it
  *   ENOSPC        it has no port and none is free
@@ -371,6 +371,7 @@ MICACCESSAPI int scif_unregister(scif_epd_t epd, off_t offset, size_t len);
  *   ENXIO   some of the range is in no window of the peer
  *   EACCES  a window does not allow what prot_flags ask for
  *   ENOMEM  no memory or address space; or the window is on memory that cannot be shared, see scif(7)
+ *   ENODEV  the peer is on another host
  */
 MICACCESSAPI void *scif_mmap(void *addr, size_t len, int prot_flags, int map_flags, scif_epd_t epd, off_t offset);
 
@@ -389,6 +390,7 @@ MICACCESSAPI int scif_munmap(void *addr, size_t len);
  *   EINVAL  rma_flags unknown; len is 0
  *   ENXIO   some of a range is in no window
  *   EACCES  the source window lacks SCIF_PROT_READ or the destination window SCIF_PROT_WRITE
+ *   EOPNOTSUPP  the peer is on another host, and another process than this one connected or listened
  */
 MICACCESSAPI int scif_readfrom(scif_epd_t epd, off_t loffset, size_t len, off_t roffset, int rma_flags);
 
@@ -399,14 +401,14 @@ MICACCESSAPI int scif_writeto(scif_epd_t epd, off_t loffset, size_t len, off_t r
  * Copies len bytes from the peer's window at roffset to the memory at addr, which need not be registered. Without
  * SCIF_RMA_SYNC the memory must be left alone until a fence.
  *   EFAULT  some of the memory is not mapped, or not writable
- *   EINVAL, ENXIO, EACCES as scif_readfrom()
+ *   EINVAL, ENXIO, EACCES, EOPNOTSUPP as scif_readfrom()
  */
 MICACCESSAPI int scif_vreadfrom(scif_epd_t epd, void *addr, size_t len, off_t roffset, int rma_flags);
 
 /*
  * Copies len bytes from the memory at addr to the peer's window at roffset.
  *   EFAULT  some of the memory is not mapped
- *   EINVAL, ENXIO, EACCES as scif_writeto()
+ *   EINVAL, ENXIO, EACCES, EOPNOTSUPP as scif_writeto()
  */
 MICACCESSAPI int scif_vwriteto(scif_epd_t epd, void *addr, size_t len, off_t roffset, int rma_flags);
 
@@ -419,6 +421,7 @@ MICACCESSAPI int scif_vwriteto(scif_epd_t epd, void *addr, size_t len, off_t rof
  *   EINVAL  flags are not exactly one of the two
  *   EFAULT  mark is not writable memory
  *   ENOMEM  no memory
+ *   EOPNOTSUPP  the peer is on another host, and another process than this one connected or listened
  */
 MICACCESSAPI int scif_fence_mark(scif_epd_t epd, int flags, int *mark);
 
@@ -426,6 +429,7 @@ MICACCESSAPI int scif_fence_mark(scif_epd_t epd, int flags, int *mark);
  * Returns when all RMAs that were marked are complete: their bytes are visible at their targets.
  *   EINVAL  scif_fence_mark() never gave this mark
  *   EINTR   a signal came first
+ *   EOPNOTSUPP  the peer is on another host, and another process than this one connected or listened
  */
 MICACCESSAPI int scif_fence_wait(scif_epd_t epd, int mark);
 
@@ -437,6 +441,7 @@ MICACCESSAPI int scif_fence_wait(scif_epd_t epd, int mark);
  *   ENXIO   the 8 bytes are not in one window
  *   EACCES  the window lacks SCIF_PROT_WRITE
  *   ENOMEM  no memory
+ *   EOPNOTSUPP  the peer is on another host, and another process than this one connected or listened
  */
 MICACCESSAPI int scif_fence_signal(scif_epd_t epd, off_t loff, uint64_t lval, off_t roff, uint64_t rval, int flags);
 

@@ -201,7 +201,7 @@ impl<'a> Visitor<'a> {
 
     fn refuse(&mut self, why: ScifError) {
         self.link.push(Header { value: code_of(Err(why)), ..Header::new(Kind::Refusal) }.alone());
-        let _ = self.line.flush(&self.link);
+        self.line.flush(&self.link);
         self.link.end();
         self.line.stream.close_until(Instant::now() + PATIENCE);
     }

@@ -173,7 +173,7 @@ impl FarMemory<'_> {
         let request = self.link.ask()?;
         let header = Header { number: request.number(), ..Header::new(Kind::Mark) };
         self.link.push_in_turn(header.alone())?;
-        request.wait(true)
+        request.wait(false)
     }
 
     /// Waits until what was marked is complete.

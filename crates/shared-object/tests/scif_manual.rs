@@ -109,7 +109,7 @@ fn the_overview_leads_to_every_call_and_names_every_variable() {
     for call in calls() {
         assert!(overview.matches(&format!(".Xr {} 3", call.name)).count() >= 2, "no {}", call.name);
     }
-    for variable in ["NODE", "NODES", "FABRIC", "PORT_MIN", "MEMLOCK"] {
+    for variable in ["NODE", "NODES", "HOSTS", "FABRIC", "PORT_MIN", "MEMLOCK"] {
         assert!(overview.contains(&format!(".It Ev NONIC_SCIF_{variable}\n")), "no {variable}");
     }
 }

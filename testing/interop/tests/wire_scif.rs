@@ -65,11 +65,7 @@ fn main() -> ExitCode {
     for (sentence, program) in PROMISES {
         suite.test(*sentence, || promises(program));
     }
-    for call in ["receive", "copy", "poll"] {
-        suite.test(format!("a peer that is killed while this side is in a {call} ends it"), move || {
-            killed(call)
-        });
-    }
+    suite.test("a peer that is killed ends a receive, a copy and a poll of this side", killed);
     suite.test("two processes of a node listen, and each gets its own clients", two_listeners);
     suite.test("a node of the same host is reached within it, and mapped", same_host);
     suite.test("a host that is not in the list is refused, and the listener goes on", stranger);
@@ -172,12 +168,11 @@ fn promises(program: &'static str) -> Verdict {
     }
 }
 
-fn killed(call: &str) -> Verdict {
+fn killed() -> Verdict {
     let hosts = Hosts::join(0)?;
     let case = Case { program: "host_ends", ..CONNECT };
     let (accepting, port) = hosts.accepting(&case)?;
-    let words = ["connect".into(), format!("1:{port}"), "1".into(), call.into()];
-    let mut connecting = hosts.program(0, &hosts.list, &case, &words)?.start()?;
+    let mut connecting = hosts.connecting(&case, port, 1)?.start()?;
     connecting.prints(|line| line == "connected")?;
     accepting.kill();
     let since = Instant::now();

@@ -103,6 +103,7 @@ Environment, each set by the flag that names it, else passed on as it is:
                        default on
   NONIC_SCIF_NODE      the program's SCIF node; default 0
   NONIC_SCIF_NODES     nodes that count as online, like 0,1 or 0-3; default: those with programs
+  NONIC_SCIF_HOSTS     addresses of the hosts that are nodes 0, 1 and up; default none
   NONIC_SCIF_PORT_MIN  lowest SCIF port that needs no CAP_SYS_ADMIN; default 1024
   NONIC_NONCOHERENT    1: all uDAPL adapters need dat_lmr_sync_rdma_write and _read; default 0
   NONIC_CACHE_SEED     their cache, where a call is missing, does the same for the same number; default 0

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nonic_rsocket::{PortSpace, Standing, Stream};
-use nonic_sys::{POLL_HANG_UP, PollEntry, poll_now, send_byte, spawn_without_signals, take_bytes};
+use nonic_sys::{POLL_HANG_UP, PollEntry, poll_now, spawn_without_signals, take_bytes};
 
 use super::line::Line;
 use super::running::{Local, SILENCE_SECONDS, start};
@@ -18,8 +18,15 @@ use crate::wire::{Frame, Header, Kind, Link, VERSION, error_of};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is looked whether the program still wants the connection.
 const LOOK: Duration = Duration::from_millis(50);
-/// The errors of a stream by which another host refuses: refused, timed out.
-const REFUSALS: [i32; 2] = [111, 110];
+/// The errors of a stream that say that no way leads to the other host: ENODEV, ENETUNREACH, EHOSTUNREACH.
+const NO_WAY: [i32; 3] = [19, 101, 113];
+/// The error of a stream that is on its way.
+const EINPROGRESS: i32 = 115;
+
+/// What the program is told of a stream that is not connected.
+fn refusal(errno: i32) -> ScifError {
+    if NO_WAY.contains(&errno) { ScifError::NoNode } else { ScifError::Refused }
+}
 
 /// Whom a program asks, and who asks.
 #[derive(Clone, Debug)]
@@ -54,8 +61,8 @@ pub(crate) fn ask(question: Question, local: Local, notice: KeptDescriptor) -> R
     let (line, link) = Line::new(stream).map_err(|error| ScifError::System(error.errno()))?;
     local.segment.set_relay(link.number());
     let own = Arc::clone(&link);
-    spawn_without_signals("nonic-scif-far", move || Asking { question, local, line, link: own }.run(notice))
-        .map_err(|_| ScifError::NoMemory)?;
+    let asking = Asking { question, local, line, link: own, notice };
+    spawn_without_signals("nonic-scif-far", move || asking.run()).map_err(|_| ScifError::NoMemory)?;
     Ok(link)
 }
 
@@ -64,16 +71,17 @@ struct Asking {
     local: Local,
     line: Line,
     link: Arc<Link>,
+    /// The writing end of a pipe, whose other end goes when the program gives up.
+    notice: KeptDescriptor,
 }
 
 impl Asking {
-    fn run(mut self, notice: KeptDescriptor) {
+    fn run(mut self) {
         if let Err(why) = self.connect().and_then(|()| self.hear()) {
             tracing::debug!(question = ?self.question, %why, "there will be no connection to another host");
             self.link.refuse(why);
             self.link.end();
             self.local.segment.decide(Decision::Off);
-            drop(notice);
             return;
         }
         if !self.local.segment.decide(Decision::Accepted) {
@@ -82,9 +90,8 @@ impl Asking {
         }
         // The endpoint becomes writable.
         let _ = take_bytes(self.local.socket.number(), 64);
-        let _ = send_byte(notice.number());
+        let Self { local, line, link, notice, .. } = self;
         drop(notice);
-        let Self { local, line, link, .. } = self;
         start(line, link, local);
     }
 
@@ -99,7 +106,8 @@ impl Asking {
         if self.is_given_up() {
             return Err(ScifError::Interrupted);
         }
-        let mut entries = vec![PollEntry { number: self.local.socket.number(), events: 0, revents: 0 }];
+        let watched = [self.local.socket.number(), self.notice.number()];
+        let mut entries = watched.map(|number| PollEntry { number, events: 0, revents: 0 }).to_vec();
         self.line.wait(&mut entries, Some(Instant::now() + LOOK));
         Ok(())
     }
@@ -109,18 +117,19 @@ impl Asking {
         let Question { from, to, .. } = self.question;
         let stream = Arc::clone(&self.line.stream);
         self.line.look(&self.link);
-        // Without waiting: what comes of it is looked at.
-        let _ = stream.connect_from(Some(from.ip()), to);
+        if let Err(error) = stream.connect_from(Some(from.ip()), to)
+            && error.errno() != EINPROGRESS
+        {
+            return Err(refusal(error.errno()));
+        }
         loop {
             self.line.look(&self.link);
             match stream.standing() {
                 Standing::Connected => break,
                 Standing::Opening if Instant::now() < until => self.wait()?,
                 Standing::Opening => return Err(ScifError::Refused),
-                Standing::Refused(error) if REFUSALS.contains(&error.errno()) => {
-                    return Err(ScifError::Refused);
-                }
-                Standing::Refused(_) | Standing::Unconnected => return Err(ScifError::NoNode),
+                Standing::Refused(error) => return Err(refusal(error.errno())),
+                Standing::Unconnected => return Err(ScifError::NoNode),
             }
         }
         self.line.is_connected();
@@ -133,7 +142,7 @@ impl Asking {
     fn hear(&mut self) -> Result<(), ScifError> {
         loop {
             self.line.look(&self.link);
-            self.line.flush(&self.link).map_err(|_| ScifError::Refused)?;
+            self.line.flush(&self.link);
             match self.line.take() {
                 Ok(Some((Header { kind: Kind::Welcome, .. }, _))) => return Ok(()),
                 Ok(Some((Header { kind: Kind::Refusal, value, .. }, _))) => {

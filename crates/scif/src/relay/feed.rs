@@ -4,7 +4,7 @@ use nonic_memory::SharedSlice;
 
 use super::Why;
 use crate::ScifError;
-use crate::direction::Direction;
+use crate::direction::{Direction, WINDOW};
 use crate::outgoing::Outgoing;
 use crate::stream_socket::StreamSocket;
 
@@ -22,16 +22,19 @@ impl Feed {
 
     /// Puts bytes into the ring, from a position on. There is room: the other relay does not send more than this one said was taken.
     pub(super) fn put(&self, position: u64, bytes: &mut [u8], socket: StreamSocket) -> Result<(), Why> {
-        let (tail, _) = self.outgoing.positions().map_err(|_| "the program's ring makes no sense")?;
+        let (tail, head) = self.outgoing.positions().map_err(|_| "the program's ring makes no sense")?;
         if position != tail {
             return Err("bytes of the other host come in another order");
         }
         let length = bytes.len();
+        if length as u64 > WINDOW - tail.wrapping_sub(head) {
+            return Err("the other host sends more than there is room for");
+        }
         match self.outgoing.send(socket, SharedSlice::of_private(bytes), false, || false) {
             Ok(sent) if sent == length => Ok(()),
             // The program is gone, which shows at the socket.
             Err(ScifError::Reset) => Ok(()),
-            _ => Err("the other host sends more than there is room for"),
+            _ => Err("the program's ring makes no sense"),
         }
     }
 

@@ -91,8 +91,9 @@ impl Line {
         }
     }
 
-    /// Sends what is to go, as far as there is room; whether anything went.
-    pub(crate) fn flush(&mut self, link: &Link) -> Result<bool, Why> {
+    /// Sends what is to go, as far as there is room; whether anything went. A stream that takes no more has ended, or broken: that shows
+    /// when all has been taken that came before, and until then what would go is dropped.
+    pub(crate) fn flush(&mut self, link: &Link) -> bool {
         let mut any = false;
         while let Some((Frame(mut bytes), done)) =
             self.going.take().or_else(|| link.next().map(|frame| (frame, 0)))
@@ -102,15 +103,15 @@ impl Line {
             let sent = match self.stream.send(&[rest], 0) {
                 Ok(sent) => sent,
                 Err(error) if error.errno() == EAGAIN => 0,
-                Err(_) => return Err("the stream to the other host takes no more"),
+                Err(_) => left,
             };
             any |= sent > 0;
             if sent < left {
                 self.going = Some((Frame(bytes), done + sent));
-                return Ok(any);
+                return any;
             }
         }
-        Ok(any)
+        any
     }
 
     /// Whether everything has gone.

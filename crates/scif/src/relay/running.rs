@@ -123,7 +123,7 @@ impl Relay {
         busy |= self.report()?;
         busy |= self.serving.go_on(&self.link);
         busy |= self.ask_if_silent()?;
-        busy |= self.line.flush(&self.link)?;
+        busy |= self.line.flush(&self.link);
         if self.closing && !busy && self.line.is_flushed() {
             return Err("the program has closed its endpoint");
         }
