@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nonic_rsocket::{Entry, Inbox, PortSpace, Stream};
 use nonic_sys::{
-    AsRawFd, OwnedFd, POLL_IN, PerProcess, PollEntry, bind_name, open_stream, poll_now, random_u64,
+    AsRawFd, OwnedFd, POLL_IN, PerProcess, PollEntry, Seldom, bind_name, open_stream, poll_now, random_u64,
     socket_cookie, spawn_without_signals,
 };
 
@@ -276,9 +276,27 @@ impl<'a> Visitor<'a> {
         let hosts = fabric().hosts.as_ref();
         let node = hosts.and_then(|hosts| hosts.node_elsewhere(address)).ok_or(ScifError::Refused)?;
         let is_hello = hello.kind == Kind::Hello && hello.value == VERSION && hello.small > 0;
-        if !is_hello || hello.offset != i64::from(fabric().own) || word != fabric().word.as_bytes() {
+        if is_hello && hello.offset != i64::from(fabric().own) {
+            name_other_list(node, hello.offset);
+            return Err(ScifError::Refused);
+        }
+        if !is_hello || word != fabric().word.as_bytes() {
             return Err(ScifError::Refused);
         }
         Ok(PortId { node, port: hello.small })
+    }
+}
+
+/// Says that another host has another list than this one.
+fn name_other_list(node: u16, meant: i64) {
+    static OTHERS: Seldom = Seldom::new();
+    if let Some(unsaid) = OTHERS.turn() {
+        tracing::warn!(
+            node,
+            meant,
+            own = fabric().own,
+            unsaid,
+            "another host means this one by another node: give all hosts the same NONIC_SCIF_HOSTS"
+        );
     }
 }

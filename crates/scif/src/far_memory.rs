@@ -219,7 +219,7 @@ impl FarMemory<'_> {
             }
         }
         if let Some((range, value)) = own {
-            range.write(0, &value.to_le_bytes(), None)?;
+            range.write(0, &value.to_ne_bytes(), None)?;
         }
         let Some((offset, value)) = remote else { return Ok(()) };
         let request = self.link.ask()?;

@@ -65,6 +65,7 @@ fn main() -> ExitCode {
     for (sentence, program) in PROMISES {
         suite.test(*sentence, || promises(program));
     }
+    suite.test("the example of a window runs between hosts as between nodes", example);
     suite.test("a peer that is killed ends a receive, a copy and a poll of this side", killed);
     suite.test("two processes of a node listen, and each gets its own clients", two_listeners);
     suite.test("a node of the same host is reached within it, and mapped", same_host);
@@ -166,6 +167,21 @@ fn promises(program: &'static str) -> Verdict {
         Ok(_) => ended_well(&[serving.finish()?]),
         Err(why) => failed(format!("{why:?}\nthe far end:\n{}", serving.report("then"))),
     }
+}
+
+/// `examples/c/scif_window.c`, as it stands.
+fn example() -> Verdict {
+    let hosts = Hosts::join(0)?;
+    let case = Case { program: "../../../../examples/c/scif_window", ..CONNECT };
+    let port = PORT.to_string();
+    let mut card = hosts.program(1, &hosts.list, &case, &["card".into(), port.clone()])?.start()?;
+    card.offers("scif", PORT)?;
+    let host = hosts.program(0, &hosts.list, &case, &["host".into(), "1".into(), port])?.run()?;
+    let card = if host.succeeded() { card.finish()? } else { card.kill() };
+    if !host.printed().contains("has seen every number") {
+        return failed(format!("{}{}", host.report(), card.report()));
+    }
+    ended_well(&[host, card])
 }
 
 fn killed() -> Verdict {

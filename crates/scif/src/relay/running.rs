@@ -27,6 +27,8 @@ const ASKED_MOST: u32 = 4;
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// Frames that are handled before what they caused is sent.
 const TURN: usize = 32;
+/// Bytes that wait to go to a host that takes none: more than one that obeys ever lets wait. Nothing more of its is handled then.
+const UNTAKEN_MOST: usize = 1 << 20;
 /// Pause where the socket shows what is not there: a sender that was stopped has not counted its token.
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -114,6 +116,9 @@ impl Relay {
         self.line.look(&self.link);
         let mut busy = false;
         for _ in 0..TURN {
+            if self.link.queued() >= UNTAKEN_MOST {
+                break;
+            }
             let Some((header, payload)) = self.line.take()? else { break };
             busy = true;
             (self.heard, self.asked) = (Instant::now(), 0);

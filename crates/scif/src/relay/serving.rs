@@ -126,7 +126,7 @@ impl Serving {
     /// The store of a signal.
     pub(super) fn store(&self, link: &Link, header: &Header) -> Result<(), Why> {
         let range = self.memory.find_range(Windows::Peers, header.offset, VALUE, Protection::WRITE, true);
-        let stored = range.and_then(|range| range.write(0, &header.value.to_le_bytes(), None));
+        let stored = range.and_then(|range| range.write(0, &header.value.to_ne_bytes(), None));
         answer(link, header.number, stored, 0);
         Ok(())
     }

@@ -263,3 +263,23 @@ fn a_read_is_answered_piece_by_piece_and_a_copy_asks_for_no_more_than_it_has_roo
     assert_eq!(first, [0], "nothing of it was copied");
     bench.close();
 }
+
+#[test]
+fn a_host_that_asks_and_takes_no_answers_costs_bounded_memory() {
+    let bench = Bench::new();
+    bench.peer.set_nonblocking(true);
+    // Questions that are answered at once; the answers are left where they are, and at last nothing more is taken.
+    let Frame(question) = asks(Kind::Check, 1).alone();
+    let mut many = question.repeat(1 << 10);
+    let (mut said, mut since) = (0, Instant::now());
+    while since.elapsed() < Duration::from_millis(300) {
+        let begun = said % many.len();
+        if let Ok(count) = bench.peer.send(&[SharedSlice::of_private(&mut many[begun..])], 0) {
+            (said, since) = (said + count, Instant::now());
+        }
+        assert!(said < 64 << 20, "it takes whatever comes");
+    }
+    // And the program's endpoint is as usable as before.
+    assert_eq!(bench.program.send(bench.memory.as_ptr() as usize, 8, false), Ok(8));
+    bench.close();
+}
