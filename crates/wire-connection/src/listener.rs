@@ -134,8 +134,11 @@ impl Wire {
                 continue;
             }
             self.with(|machine, _| {
-                // It may have gone meanwhile.
-                let Some(listened) = machine.listened.get_mut(&number) else { return Ok(()) };
+                // Another thread may have ended it meanwhile, or have done the same.
+                let listened = machine.listened.get_mut(&number);
+                let Some(listened) = listened.filter(|listened| !listened.at.contains(&address)) else {
+                    return Ok(());
+                };
                 machine.manager.listen(listened.service_id, Some(address), listened.accepts)?;
                 listened.at.push(address);
                 machine.takers.insert((listened.service_id, address), Arc::clone(&listened.taker));
