@@ -61,8 +61,13 @@ pub fn is_listening(pid: u32, port: u16) -> bool {
     })
 }
 
-/// Whether somebody has this port of UDP in the network namespace of process `pid`.
+/// Whether somebody has this port of UDP in the network namespace of process `pid`, which is to have another one than the test: until it is
+/// there, nobody has.
 pub fn is_bound(pid: u32, port: u16) -> bool {
+    let network = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    if network("self") == network(&pid.to_string()) {
+        return false;
+    }
     let has = |line: &str| {
         line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&format!(":{port:04X}")))
     };

@@ -248,6 +248,9 @@ fn killed(address: &str) -> Verdict {
     let number = NUMBER.to_string();
     let server = vec![program.clone(), "hold".into(), ADAPTER.into(), number.clone()];
     let server = start(&cable.server, server, Some(NUMBER))?;
+    if !is_bound(server.id(), ROCE) {
+        return failed(format!("other hosts do not find the server\n{}", server.report("then")));
+    }
     let client = vec![program, "miss".into(), ADAPTER.into(), number, address.into()];
     let mut client = start(&cable.client, client, None)?;
     client.prints(|line| line == "connected")?;
