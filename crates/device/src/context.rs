@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nonic_protocol::{AddressVector, GlobalRoute};
-use nonic_sys::{AsFd, BorrowedFd, FileIdentity, InterfaceAddress, SharedMemory, file_identity};
+use nonic_sys::{AsFd, BorrowedFd, FileIdentity, InterfaceAddress, SharedMemory, file_identity, random_u64};
 use nonic_transport::{Change, Counters, Tier, read_segment_counters};
 
 use crate::async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
@@ -18,10 +18,8 @@ use crate::event_wait::EventWait;
 use crate::events::EventQueue;
 use crate::gid_table::GidEntry;
 use crate::limits::Limits;
+use crate::origin::{Command, Origin};
 use crate::port::{Port, PortAttributes};
-
-/// What stands in the file that a command descriptor is of.
-const COMMAND_TEXT: &[u8] = b"nonic context\n";
 
 /// An open device (`ibv_open_device(3)`). It keeps its engine running, which all contexts of a process share that were not opened on
 /// another one ([`crate::EngineHandle`]).
@@ -36,6 +34,10 @@ pub struct Context {
     /// An anonymous file that nobody can change, so that its number tells it from every other.
     command: SharedMemory,
     command_identity: FileIdentity,
+    /// By which other processes ask for what is made on it.
+    number: u64,
+    /// The process that opened it, if it was imported.
+    origin: OnceLock<Arc<Origin>>,
     /// How often it must be closed.
     names: AtomicU32,
     pub(crate) events: EventQueue<AsyncEvent>,
@@ -47,7 +49,13 @@ impl Context {
     pub(crate) fn open(device: &Device, owner: Arc<EngineOwner>) -> Result<Arc<Self>, OpenError> {
         let config = device.config();
         let device_memory = owner.arena(device.index()).capacity();
-        let command = asked("a descriptor (memfd_create)", command_file())?;
+        if let Err(error) = owner.ensure_agent() {
+            // Queue pairs will need it, and say so.
+            tracing::debug!(%error, "no thread for the device");
+        }
+        let number = random_u64();
+        let command = Command { token: owner.changing_token(), context: number }.file();
+        let command = asked("a descriptor (memfd_create)", command)?;
         let context = Arc::new(Self {
             device: device.clone(),
             port: Port::new(config, device.index(), owner.changes.port(device.index())),
@@ -55,15 +63,13 @@ impl Context {
             zones: AtomicU32::new(0),
             command_identity: asked("the number of a file (fstat)", file_identity(command.as_fd()))?,
             command,
+            number,
+            origin: OnceLock::new(),
             names: AtomicU32::new(1),
             events: asked("a descriptor (eventfd)", EventQueue::new())?,
             ignored: AtomicBool::new(false),
             owner,
         });
-        if let Err(error) = context.owner.ensure_agent() {
-            // Queue pairs will need it, and say so.
-            tracing::debug!(%error, "no thread for the device");
-        }
         let opened: Arc<dyn OpenDevice> = Arc::clone(&context) as _;
         context.owner.has_opened(Arc::downgrade(&opened));
         Ok(context)
@@ -137,6 +143,20 @@ impl Context {
     /// Whether a descriptor is a copy of this device's.
     pub fn is_commanded_by(&self, descriptor: BorrowedFd<'_>) -> bool {
         file_identity(descriptor).is_ok_and(|identity| identity == self.command_identity)
+    }
+
+    /// By which other processes ask for what is made on it ([`crate::set_exporter`]).
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn origin(&self) -> Option<&Arc<Origin>> {
+        self.origin.get()
+    }
+
+    /// Another process opened it, and this one imported it just now.
+    pub(crate) fn set_origin(&self, origin: Arc<Origin>) {
+        let _ = self.origin.set(origin);
     }
 
     /// Opens it once more under another name (`ibv_import_device(3)`): it is closed when it was closed as often as it was opened.
@@ -247,22 +267,6 @@ impl Context {
     pub fn is_usable(&self) -> bool {
         self.owner.is_usable()
     }
-}
-
-fn command_file() -> io::Result<SharedMemory> {
-    let file = SharedMemory::create("nonic-context", COMMAND_TEXT.len())?;
-    file.write_first(COMMAND_TEXT)?;
-    file.seal_writes()?;
-    Ok(file)
-}
-
-/// Whether a descriptor is that of an open device of some process ([`Context::command_fd`]).
-pub fn is_command_file(descriptor: BorrowedFd<'_>) -> bool {
-    let Ok(copy) = descriptor.try_clone_to_owned() else { return false };
-    let mut text = [0; COMMAND_TEXT.len()];
-    SharedMemory::from_peer_whole(copy).is_ok_and(|file| {
-        file.length() == text.len() && file.read_first(&mut text).is_ok() && text == COMMAND_TEXT
-    })
 }
 
 impl OpenDevice for Context {

@@ -131,6 +131,37 @@ pub enum RegisterError {
     Gone,
 }
 
+/// Why nothing of another process can be used as this one's own.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// It has nothing with this handle, or has closed the device.
+    #[error("the process that opened the device has no such thing (any more)")]
+    NotThere,
+    /// It has ended, or is in another network namespace.
+    #[error("the process that opened the device has ended, or is in another network namespace")]
+    Gone,
+    /// It does not answer: it is stopped.
+    #[error("the process that opened the device does not answer; is it stopped?")]
+    Silent,
+    /// The two have not proved that the kernel lets them at each other.
+    #[error(
+        "this process and the one that opened the device may not reach each other's memory; nonic doctor says why"
+    )]
+    Untrusted,
+    /// This process may not go there, or has no way to such memory.
+    #[error("there is no way to memory of this kind from here, or none is allowed (NONIC_TIER)")]
+    Unreachable,
+    /// The device could not be opened here.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Nothing could be created for it.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// It could not be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+}
+
 /// Error returned by the device memory calls.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceMemoryError {
@@ -162,6 +193,9 @@ pub enum DeviceMemoryError {
     /// Freed already.
     #[error("the device memory was freed already")]
     Freed,
+    /// It is another process's, which has freed it or has ended.
+    #[error("the process that allocated the device memory has freed it, or has ended")]
+    TakenBack,
     /// A child that takes some has a device of its own for it, which could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),

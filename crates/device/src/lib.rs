@@ -20,11 +20,13 @@ mod engine_handle;
 mod error;
 mod event_wait;
 mod events;
+mod exports;
 mod exposed;
 mod faults;
 mod gid_table;
 mod group_membership;
 mod happening;
+mod importing;
 mod known_memory;
 mod limits;
 mod logging;
@@ -34,6 +36,7 @@ mod management_port;
 mod memory_window;
 mod multicast;
 mod open_files;
+mod origin;
 mod own_thread;
 mod pair_table;
 mod peer_address;
@@ -61,20 +64,24 @@ pub use completion_queue::{
     BatchError, CompletionObserver, CompletionQueue, CompletionQueueOptions, Moderation, Stamp, raw_clock_ns,
 };
 pub use config::{Config, RestPolicy, WirePolicy};
-pub use context::{Context, is_command_file};
+pub use context::Context;
 pub use counted::counters_of_user;
 pub use device::{Device, devices, devices_with};
 pub use device_memory::DeviceMemory;
 pub use engine::{Observer, changes_made, observe_changes};
 pub use engine_handle::EngineHandle;
-pub use error::{Busy, CqOverrun, CreateError, DeviceMemoryError, ModifyError, OpenError, RegisterError};
+pub use error::{
+    Busy, CqOverrun, CreateError, DeviceMemoryError, ImportError, ModifyError, OpenError, RegisterError,
+};
 pub use event_wait::{AsyncWait, ChannelWait, EventWait, Step};
 pub use events::{EventAccount, EventQueue};
+pub use exports::{Exported, Exporter, set_exporter};
 pub use exposed::{
     ExposeError, Exposed, ExposedPlace, ExposedRun, expose, forget_own_pages, map_own_pages, own_pages,
 };
 pub use gid_table::{GidEntry, GidKind};
 pub use group_membership::GroupMembership;
+pub use importing::import_device;
 pub use known_memory::SharedPlace;
 pub use limits::Limits;
 pub use logging::log_to_standard_error;
@@ -89,7 +96,8 @@ pub use nonic_protocol::{
     RemoteRange, ScatterGather, SendFlags, SendRequest, SrqNumber, Status, TransitionError, WindowId,
     check_transition,
 };
-pub use nonic_transport::{Change, Counter, Counters, NoChange, Tier};
+pub use nonic_transport::{Change, Counter, Counters, NoChange, Tier, Wanted};
+pub use origin::Command;
 pub use own_thread::{OwnThread, Starter};
 pub use port::PortAttributes;
 pub use process::{fork_init, is_fork_initialized};

@@ -8,6 +8,7 @@ mod adopted_pages;
 mod adoption;
 #[cfg(not(loom))]
 mod arena;
+mod foreign;
 mod gate;
 mod key_table;
 #[cfg(not(loom))]
@@ -30,6 +31,7 @@ pub use adopted_pages::{AdoptedPages, LAYER_BITS, PlainReason};
 pub use adoption::{AdoptedMemory, Adopter, Adoption, AdoptionPolicy, Purpose, Shield, watch_offspring};
 #[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
+pub use foreign::{ForeignMemory, ForeignPlace, is_foreign};
 pub use gate::{AccessError, KeyUse, Place, admit, resolve};
 pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};
 #[cfg(not(loom))]

@@ -7,6 +7,8 @@ use std::cell::Cell;
 
 use nonic_sys::{read_own_memory, write_own_memory};
 
+use crate::foreign;
+
 std::thread_local! {
     /// How often bytes were missing that this thread copied.
     static COUNT: Cell<u64> = const { Cell::new(0) };
@@ -40,7 +42,7 @@ impl Faults {
 /// What bytes are that do not simply stand mapped for as long as an operation lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paging {
-    /// Memory of the program that is there if it is there (on-demand paging).
+    /// Memory of the program that is there if it is there (on-demand paging), or of another process ([`foreign`]).
     OnDemand,
     /// What is written vanishes, and what is read is zero.
     Null,
@@ -50,6 +52,10 @@ impl Paging {
     /// Copies bytes out; false, and counted, if not all are there.
     pub(crate) fn read(self, address: usize, bytes: &mut [u8]) -> bool {
         match self {
+            Self::OnDemand if foreign::is_foreign(address) => note(
+                foreign::find(address, bytes.len())
+                    .is_some_and(|(memory, offset)| memory.read(offset, bytes)),
+            ),
             Self::OnDemand => note(read_own_memory(address, bytes).is_ok()),
             Self::Null => {
                 bytes.fill(0);
@@ -65,6 +71,10 @@ impl Paging {
     #[allow(unsafe_code)]
     pub(crate) unsafe fn write(self, address: usize, bytes: &[u8]) -> bool {
         match self {
+            Self::OnDemand if foreign::is_foreign(address) => note(
+                foreign::find(address, bytes.len())
+                    .is_some_and(|(memory, offset)| memory.write(offset, bytes)),
+            ),
             // SAFETY: the caller's promise is the same.
             Self::OnDemand => note(unsafe { write_own_memory(address, bytes) }.is_ok()),
             Self::Null => true,

@@ -1,4 +1,4 @@
-//! How a process is asked to change its device: over a socket whose name is in its segment, which its user and root can read. The name is
+//! How a process is asked to change its device, or what it made on it: over a socket whose name is in its segment, which its user and root can read. The name is
 //! drawn by chance, and both sides look at who is at the other end: whoever else finds it is hung up on.
 //!
 //! One message asks and one answers; both are words.
@@ -10,6 +10,7 @@ use std::str::FromStr;
 use nonic_sys::{PacketSocket, listen_abstract};
 
 use crate::change::{Change, NoChange};
+use crate::importing::Wanted;
 use crate::layout::VERSION;
 
 /// Bytes of a question, and of an answer, at most.
@@ -39,6 +40,8 @@ pub enum Asked {
     Change(Option<String>, Change),
     /// What was changed, and by whom.
     History,
+    /// What something is that was made on the open device of this number.
+    Import(u64, Wanted),
 }
 
 impl fmt::Display for Asked {
@@ -48,6 +51,7 @@ impl fmt::Display for Asked {
                 write!(formatter, "change {} {change}", device.as_deref().unwrap_or("*"))
             }
             Self::History => formatter.write_str("history"),
+            Self::Import(context, wanted) => write!(formatter, "import {context} {wanted}"),
         }
     }
 }
@@ -60,6 +64,10 @@ impl FromStr for Asked {
             return Ok(Self::History);
         }
         let wrong = || NoChange::Words(text.escape_debug().to_string());
+        if let Some(rest) = text.strip_prefix("import ") {
+            let (context, wanted) = rest.split_once(' ').ok_or_else(wrong)?;
+            return Ok(Self::Import(context.parse().map_err(|_| wrong())?, wanted.parse()?));
+        }
         let (device, change) =
             text.strip_prefix("change ").and_then(|rest| rest.split_once(' ')).ok_or_else(wrong)?;
         let device = Some(device).filter(|device| *device != "*").map(str::to_owned);
@@ -77,10 +85,12 @@ mod tests {
             Asked::History,
             Asked::Change(None, Change::PortDown),
             Asked::Change(Some("mlx5_1".to_owned()), Change::Lid(7)),
+            Asked::Import(u64::MAX, Wanted::Region(7)),
         ] {
             assert_eq!(asked.to_string().parse(), Ok(asked));
         }
-        for nonsense in ["", "change", "change *", "change * dance", "histories"] {
+        for nonsense in ["", "change", "change *", "change * dance", "histories", "import", "import x device"]
+        {
             assert!(nonsense.parse::<Asked>().is_err(), "{nonsense}");
         }
     }

@@ -15,6 +15,7 @@ mod faults;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod group;
+mod importing;
 mod layout;
 mod link;
 mod link_record;
@@ -40,13 +41,14 @@ pub use directory::{
 };
 pub use faults::{parse_faults, read_faults};
 pub use group::{GROUP_MAX, GroupAddress, GroupName, Membership, group_members};
+pub use importing::{Granted, Wanted};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
 pub use link::{Attention, Link, LinkEvent};
 pub use link_record::{Answered, LinkFacts, Probe, Standing};
 pub use nonic_trust::{Route, TrustedUsers, UnknownUser};
 pub use party::Party;
 pub use qp_slot::QpSlot;
-pub use reach::{DirectAccess, DirectRequest, PeerView, PullError, PullPiece};
+pub use reach::{DirectAccess, DirectRequest, NamedMemory, NotNamed, PeerView, PullError, PullPiece};
 pub use ring::{Consumer, Incoming, IncomingShort, Producer, RingCorrupt, RingFull, Sleeper};
 pub use segment::{SEGMENT_NAME, Segment, SegmentView, SlotPlace};
 pub use segment_copy::{

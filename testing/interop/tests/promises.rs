@@ -32,9 +32,14 @@ const CASES: &[Case] = &[
         one_tier: true,
     },
     Case {
-        sentence: "objects are used under another name within a process, and by nobody else",
+        sentence: "objects are used under another name within a process",
         program: "import",
         one_tier: true,
+    },
+    Case {
+        sentence: "what one process made another uses that was given a descriptor and handles, until its owner takes it back",
+        program: "imports",
+        one_tier: false,
     },
     Case {
         sentence: "parent domains are protection domains by another name, and kept as long as they are used",

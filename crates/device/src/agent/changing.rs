@@ -1,4 +1,5 @@
-//! Those who ask to change the device: processes of this process's user, and of root. Everybody else is hung up on.
+//! Those who ask to change the device, or to use what was made on it: processes of this process's user, and of root. Everybody else is
+//! hung up on.
 
 use std::time::{Duration, Instant};
 
@@ -93,6 +94,7 @@ fn may_ask(engine: &Engine, user: u32) -> bool {
 fn answer(engine: &Engine, question: &str, changer: Changer) -> String {
     match question.parse() {
         Ok(Asked::History) => format!("ok {}", engine.changes.history().join("\n")),
+        Ok(Asked::Import(context, wanted)) => format!("ok {}", engine.grant(context, wanted)),
         Ok(Asked::Change(device, change)) => match engine.change(device.as_deref(), change, changer) {
             Ok(done) => format!("ok {done}"),
             Err(why) => format!("refused {why}"),

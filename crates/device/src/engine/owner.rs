@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Deref;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -72,11 +72,19 @@ impl EngineOwner {
             self.0.agent.epoll.add_once(socket.as_fd(), agent::CHANGING)?;
             *lock(&self.0.agent.changing) = Some(Arc::new(socket));
             self.0.party.segment.publish_changing(token);
+            self.0.agent.changing_token.store(token, Ordering::Release);
             Ok(())
         });
         if let Err(error) = listening {
             tracing::debug!(%error, "the device cannot be changed from outside (nonic ctl)");
         }
+    }
+}
+
+impl EngineOwner {
+    /// By which other processes of this user ask this one; 0 if they cannot.
+    pub(crate) fn changing_token(&self) -> u64 {
+        self.0.agent.changing_token.load(Ordering::Acquire)
     }
 }
 
@@ -115,6 +123,8 @@ pub(crate) struct AgentThread {
     pub(crate) epoll: Epoll,
     /// Where changes of the device are asked for.
     pub(crate) changing: Mutex<Option<Arc<PacketSocket>>>,
+    /// The name of that.
+    changing_token: AtomicU64,
     pub(crate) stop: AtomicBool,
     /// It waits with a time limit and without its bell.
     pub(crate) timed: AtomicBool,
@@ -130,6 +140,7 @@ impl AgentThread {
             handle: Mutex::new(None),
             epoll: asked("a descriptor to wait on (epoll_create)", Epoll::new())?,
             changing: Mutex::default(),
+            changing_token: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             timed: AtomicBool::new(false),
             at_work,

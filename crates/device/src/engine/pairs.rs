@@ -59,7 +59,7 @@ impl Engine {
             return Err(CreateError::TooMany { what: "queue pairs", limit: u64::from(QUEUE_PAIRS_MAX) });
         }
         if pairs.is_full() {
-            let Block { number, socket } = claim_block().inspect_err(|error| {
+            let block = claim_block().inspect_err(|error| {
                 if let Some(unsaid) = NO_BLOCK.turn() {
                     tracing::error!(%error, unsaid, "a queue pair cannot be created");
                 }
@@ -74,25 +74,39 @@ impl Engine {
                     );
                 }
             })?;
-            let limit = (BLOCKS_MAX as u64) * u64::from(BLOCK_SIZE);
-            let Some(ordinal) = self.party.segment.add_block(number) else {
-                return Err(CreateError::TooMany { what: "queue pair numbers", limit });
-            };
-            pairs.add_block(number, ordinal as u32);
-            self.claim_on_wire(number);
-            let mut listeners = lock(&self.links.listeners);
-            let for_others = self.listen_for_others(number);
-            let here = BlockListener { socket, is_for_others: false };
-            for listener in iter::once(here).chain(for_others) {
-                self.agent
-                    .epoll
-                    .add_once(listener.socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
-                listeners.push(Arc::new(listener));
-            }
+            self.answer_to(block, &mut pairs)?;
         }
         pairs
             .insert(make)
             .ok_or(CreateError::TooMany { what: "queue pairs", limit: u64::from(QUEUE_PAIRS_MAX) })
+    }
+
+    /// Takes in a block of numbers.
+    fn answer_to(&self, block: Block, pairs: &mut PairTable) -> Result<(), CreateError> {
+        let Block { number, socket } = block;
+        let limit = (BLOCKS_MAX as u64) * u64::from(BLOCK_SIZE);
+        let Some(ordinal) = self.party.segment.add_block(number) else {
+            return Err(CreateError::TooMany { what: "queue pair numbers", limit });
+        };
+        pairs.add_block(number, ordinal as u32);
+        self.claim_on_wire(number);
+        let mut listeners = lock(&self.links.listeners);
+        let for_others = self.listen_for_others(number);
+        let here = BlockListener { socket, is_for_others: false };
+        for listener in iter::once(here).chain(for_others) {
+            self.agent.epoll.add_once(listener.socket.as_fd(), agent::LISTENERS + listeners.len() as u64)?;
+            listeners.push(Arc::new(listener));
+        }
+        Ok(())
+    }
+
+    /// A block of numbers that leads to this process, claimed if there is none. Called by the agent.
+    pub(crate) fn any_block(&self) -> Result<u32, CreateError> {
+        let mut pairs = self.pairs.table.write().unwrap_or_else(PoisonError::into_inner);
+        if pairs.blocks().is_empty() {
+            self.answer_to(claim_block()?, &mut pairs)?;
+        }
+        Ok(pairs.blocks()[0])
     }
 
     pub(crate) fn remove_pair(&self, number: QpNumber) {

@@ -16,6 +16,7 @@ use nonic_sys::UseCount;
 use crate::device_memory::DeviceMemory;
 use crate::error::{Busy, RegisterError, WindowError};
 use crate::memory_window::Binding;
+use crate::origin::ForeignBytes;
 use crate::program_memory::ProgramAddress;
 use crate::zone::Zone;
 
@@ -97,6 +98,17 @@ impl Zone {
         let (base, access) = (request.base, request.access);
         let (placed, length) = self.place(request)?;
         self.enter(placed, base, length, access)
+    }
+
+    /// Registers memory of another process, which the keys lead to as long as that has it.
+    pub(crate) fn register_foreign(
+        self: &Arc<Self>,
+        bytes: Arc<ForeignBytes>,
+        base: u64,
+        length: u64,
+        access: Access,
+    ) -> Result<Arc<Region>, RegisterError> {
+        self.enter(Arc::new(Placed::foreign(bytes, 0)), base, length, access)
     }
 
     /// Finds the memory of a request, and how long it is.
@@ -301,6 +313,24 @@ impl Region {
     /// Length in bytes.
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// Its rights.
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Its key and first address as another process names them that uses it as its own; `None` if it is of a kind that only its owner
+    /// finds.
+    pub(crate) fn as_named(&self) -> Option<(Key, u64)> {
+        let found = matches!(
+            self.placed()?.translation,
+            Translation::Plain { .. }
+                | Translation::Adopted { .. }
+                | Translation::SharedFile { .. }
+                | Translation::Device { .. }
+        );
+        found.then_some((self.keys.local, self.base))
     }
 
     /// Its zone.

@@ -4,13 +4,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nonic_memory::{Access, Adoption, PlainReason, Purpose, Translation};
+use nonic_memory::{Access, Adoption, PlainReason, Purpose, Translation, is_foreign};
 use nonic_sys::{Backing, MemoryArea, find_area, touch_pages};
 use nonic_transport::Tier;
 
 use crate::device_memory::DeviceMemory;
 use crate::engine::Engine;
 use crate::error::RegisterError;
+use crate::origin::ForeignBytes;
 use crate::program_memory::ProgramAddress;
 use crate::shadow::Shadowed;
 use crate::zone::Zone;
@@ -27,12 +28,29 @@ pub(crate) struct Placed {
     adoption: Option<Adoption>,
     pub(super) device_memory: Option<Arc<DeviceMemory>>,
     pub(crate) shadow: Option<Shadowed>,
+    /// Another process has the bytes.
+    _foreign: Option<Arc<ForeignBytes>>,
 }
 
 impl Placed {
     pub(crate) fn new(translation: Translation, reason: PlainReason) -> Self {
         let (writable, held) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { translation, reason, writable, held, adoption: None, device_memory: None, shadow: None }
+        Self {
+            translation,
+            reason,
+            writable,
+            held,
+            adoption: None,
+            device_memory: None,
+            shadow: None,
+            _foreign: None,
+        }
+    }
+
+    /// Memory of another process, from this offset on: paged, so that only this process looks for it.
+    pub(super) fn foreign(bytes: Arc<ForeignBytes>, offset: u64) -> Self {
+        let translation = Translation::OnDemand { address: bytes.start() + offset as usize };
+        Self { _foreign: Some(bytes), ..Self::new(translation, PlainReason::None) }
     }
 
     fn plain(address: usize, reason: PlainReason) -> Self {
@@ -54,8 +72,11 @@ impl Placed {
             Translation::Plain { address }
             | Translation::Adopted { address, .. }
             | Translation::SharedFile { address, .. } => (address, false),
-            Translation::OnDemand { address } => (address, true),
-            Translation::Device { .. } | Translation::Shadow { .. } | Translation::Null => return None,
+            Translation::OnDemand { address } if !is_foreign(address) => (address, true),
+            Translation::Device { .. }
+            | Translation::Shadow { .. }
+            | Translation::OnDemand { .. }
+            | Translation::Null => return None,
         };
         Some((ProgramAddress::again(address), on_demand))
     }
@@ -173,6 +194,10 @@ impl Zone {
         }
         if !memory.users.acquire() {
             return Err(RegisterError::Closed);
+        }
+        if let Some(bytes) = memory.foreign() {
+            let placed = Placed::foreign(Arc::clone(bytes), offset);
+            return Ok(Placed { device_memory: Some(memory), ..placed });
         }
         let device = self.context().device().index();
         let translation = Translation::Device { device, offset: memory.offset() + offset };

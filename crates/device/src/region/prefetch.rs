@@ -1,6 +1,6 @@
 //! Having the pages of registered memory be there before they are used.
 
-use nonic_memory::{Access, AccessError, AddressRange, KeyUse};
+use nonic_memory::{Access, AccessError, AddressRange, KeyUse, is_foreign};
 use nonic_protocol::ScatterGather;
 use nonic_sys::{PAGE, touch_pages};
 
@@ -32,7 +32,7 @@ impl Zone {
         let own = self.context().engine().party().memory.enter();
         let bytes = own.resolve(self.id(), piece.key, KeyUse::Local, range, want)?;
         let (address, length) = (bytes.address(), bytes.length());
-        let on_demand = bytes.is_on_demand();
+        let on_demand = bytes.is_on_demand() && !is_foreign(address);
         // Paging may take long, and nobody who takes memory back waits for it: pages that are there too many harm nobody.
         drop(own);
         if access.is_none() || length == 0 || !on_demand {

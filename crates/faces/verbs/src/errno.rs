@@ -5,7 +5,7 @@ use std::io;
 
 use nonic_device::{
     AccessError, ArenaError, BatchError, Busy, CqOverrun, CreateError, DeviceMemoryError, DomainError,
-    ModifyError, OpenError, PostError, PrefetchError, RegisterError,
+    ImportError, ModifyError, OpenError, PostError, PrefetchError, RegisterError,
 };
 
 /// An errno, positive.
@@ -102,6 +102,21 @@ impl From<CreateError> for Errno {
     }
 }
 
+impl From<ImportError> for Errno {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::NotThere => Self::ENOENT,
+            ImportError::Gone => Self::ENODEV,
+            ImportError::Silent => Self::EAGAIN,
+            ImportError::Untrusted => Self::EPERM,
+            ImportError::Unreachable => Self::EOPNOTSUPP,
+            ImportError::Open(error) => error.into(),
+            ImportError::Create(error) => error.into(),
+            ImportError::Register(error) => error.into(),
+        }
+    }
+}
+
 impl From<DomainError> for Errno {
     fn from(error: DomainError) -> Self {
         match error {
@@ -152,6 +167,7 @@ impl From<DeviceMemoryError> for Errno {
             )
             | DeviceMemoryError::NotGranules { .. }
             | DeviceMemoryError::Freed => Self::EINVAL,
+            DeviceMemoryError::TakenBack => Self::ENOENT,
             DeviceMemoryError::Arena(ArenaError::NoRoom { .. }) => Self::ENOMEM,
             DeviceMemoryError::OutOfRange { .. } => Self::EFAULT,
             DeviceMemoryError::Open(error) => error.into(),

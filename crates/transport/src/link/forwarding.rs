@@ -1,6 +1,6 @@
 //! What the parts of a link do for those who hold the link.
 
-use nonic_memory::{OwnOperation, SharedSlice};
+use nonic_memory::{Access, AddressRange, OwnOperation, SharedSlice};
 use nonic_protocol::{BaseHeader, Message, QpNumber};
 use nonic_sys::{BiasedGuard, BorrowedFd, Credentials, PacketSocket};
 
@@ -9,7 +9,7 @@ use crate::calls::CallNumber;
 use crate::channel::{BeginsRest, Stalled};
 use crate::codec::ShortSend;
 use crate::control::ControlMessage;
-use crate::reach::{DirectAccess, DirectRequest, PeerView, PullError, PullPiece};
+use crate::reach::{DirectAccess, DirectRequest, NamedMemory, NotNamed, PeerView, PullError, PullPiece};
 use crate::ring::{Consumer, RingFull, Sleeper};
 use crate::segment::SlotPlace;
 
@@ -144,6 +144,17 @@ impl Link {
     /// The peer's bytes, if the operation is allowed beyond doubt and they can be reached from here.
     pub fn direct(&self, request: &DirectRequest) -> Option<DirectAccess<'_>> {
         self.reach.direct(&self.session, request)
+    }
+
+    /// The bytes of memory that the peer has let this process use as its own, for writing if that is `want`ed, if the peer has it
+    /// still and they can be reached from here.
+    pub fn named(
+        &self,
+        memory: NamedMemory,
+        range: AddressRange,
+        want: Access,
+    ) -> Result<DirectAccess<'_>, NotNamed> {
+        self.reach.named(&self.session, memory, range, want)
     }
 
     /// Runs `act` on the peer's bytes if the operation is allowed beyond doubt and they are all mapped here: what

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, SharedSlice, admit, resolve};
+use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, SharedSlice, ZoneId, admit, resolve};
 use nonic_protocol::{QpNumber, QpType};
 
 use super::kernel_copy::Way;
@@ -28,6 +28,29 @@ pub struct DirectRequest {
     pub range: AddressRange,
     /// The right that is needed.
     pub want: Access,
+}
+
+/// Registered memory of a peer, as the peer itself names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedMemory {
+    /// The peer's zone.
+    pub zone: ZoneId,
+    /// The peer's local key.
+    pub key: Key,
+}
+
+/// Why named memory cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotNamed {
+    /// The peer has taken it back, or never had such memory, or is gone.
+    #[error("the owner has taken the memory back")]
+    TakenBack,
+    /// This process has no way to the bytes.
+    #[error("this process has no way to the bytes")]
+    Unreachable,
+    /// So many threads of this process are inside operations that the peer could not see this one. Another time.
+    #[error("too many operations are under way")]
+    Crowded,
 }
 
 /// The peer's bytes, held so that revocation waits.
@@ -55,6 +78,25 @@ impl Reach {
         let way = if request.want == Access::REMOTE_WRITE { Way::Out } else { Way::In };
         let target = self.target(control, way, &place)?;
         Some(DirectAccess { entered, target })
+    }
+
+    /// The bytes of memory that the peer has let this process use as its own, for writing if that is `want`ed, if the peer has it
+    /// still and they can be reached from here.
+    pub(crate) fn named(
+        &self,
+        control: &impl ControlPath,
+        memory: NamedMemory,
+        range: AddressRange,
+        want: Access,
+    ) -> Result<DirectAccess<'_>, NotNamed> {
+        let view = self.view().ok_or(NotNamed::Unreachable)?;
+        let not_entered = || if control.is_dead() { NotNamed::TakenBack } else { NotNamed::Crowded };
+        let entered = self.enter(control, view).ok_or_else(not_entered)?;
+        let place = resolve(view.segment.keys(), memory.zone, memory.key, KeyUse::Local, range, want)
+            .map_err(|_| NotNamed::TakenBack)?;
+        let way = if want == Access::LOCAL_WRITE { Way::Out } else { Way::In };
+        let target = self.target(control, way, &place).ok_or(NotNamed::Unreachable)?;
+        Ok(DirectAccess { entered, target })
     }
 
     /// Runs `act` on the peer's bytes if the operation is allowed beyond doubt and they are all mapped here: what
@@ -109,9 +151,7 @@ mod tests {
     use std::sync::{Arc, OnceLock};
     use std::time::{Duration, Instant};
 
-    use nonic_memory::{
-        AdoptedPages, AdoptionPolicy, Arena, Entry, PlainReason, RegionAddress, Translation, ZoneId,
-    };
+    use nonic_memory::{AdoptedPages, AdoptionPolicy, Arena, Entry, PlainReason, RegionAddress, Translation};
     use nonic_trust::TrustedUsers;
     use proptest::prelude::*;
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use nonic_memory::{Inside, OperationGuard, OperationSlots, OwnOperation};
 use nonic_sys::{PeerMemory, SharedMapping};
 
-pub use self::direct::{DirectAccess, DirectRequest};
+pub use self::direct::{DirectAccess, DirectRequest, NamedMemory, NotNamed};
 use self::files::PeerFiles;
 pub use self::pull::{PullError, PullPiece};
 pub use self::view::PeerView;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
-use nonic_device::{Context, Device, is_command_file};
+use nonic_device::{Command, Context, Device, import_device, set_exporter};
 
 use super::device::{device_of, pointer_to};
 use crate::abi::{ibv_context, ibv_device, verbs_context};
@@ -36,6 +36,7 @@ pub unsafe extern "C" fn nonic_ibv_open_device(device: *mut ibv_device) -> *mut 
 
 /// Opens a device; as [`nonic_ibv_open_device`].
 pub fn open(device: &Device) -> Result<*mut ibv_context, Errno> {
+    set_exporter(super::import::find_exported);
     let engine = device.open()?;
     let reservation = CONTEXTS.reserve();
     let face = face_of(&engine);
@@ -88,8 +89,12 @@ fn close_descriptor(context: *const ibv_context) {
 /// library's, and is closed with the name; only `cmd_fd` itself stays with its context. Asynchronous events are told once, whatever
 /// name they are asked for by.
 ///
-/// NULL with `EINVAL` (no device has this descriptor), `EIO` (the device has failed), `EOPNOTSUPP` (a device that another process
-/// opened, also one that forked this): the descriptor stays the program's.
+/// A device that another process opened, also one that forked this, is opened here, too, for what is made on it in either process; what
+/// is imported through it is the other's.
+///
+/// NULL with `EINVAL` (no device has this descriptor), `EIO` (the device has failed); of another process `ENODEV` (it has ended), `ENOENT`
+/// (it has closed the device), `EPERM` (the kernel does not let the two at each other's memory), `EAGAIN` (it does not answer),
+/// `EOPNOTSUPP` (`NONIC_TIER` allows no way there), or what opening a device says. The descriptor then stays the program's.
 ///
 /// # Safety
 /// The descriptor is the caller's to give away.
@@ -105,10 +110,12 @@ pub unsafe extern "C" fn nonic_ibv_import_device(cmd_fd: c_int) -> *mut ibv_cont
         let engine = match open.find(|engine| engine.is_commanded_by(descriptor)) {
             Some(engine) if engine.is_usable() => engine,
             Some(engine) if engine.has_failed() => return Err(Errno::EIO),
-            None if !is_command_file(descriptor) => return Err(Errno::EINVAL),
-            _ => return Err(Errno::EOPNOTSUPP),
+            _ => {
+                set_exporter(super::import::find_exported);
+                import_device(Command::of(descriptor).ok_or(Errno::EINVAL)?)?
+            }
         };
-        if !engine.reopen() {
+        if !engine.is_imported() && !engine.reopen() {
             return Err(Errno::EINVAL);
         }
         let reservation = CONTEXTS.reserve();
