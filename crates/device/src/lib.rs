@@ -18,6 +18,7 @@ mod device_memory;
 mod engine;
 mod engine_handle;
 mod error;
+mod ethernet;
 mod event_wait;
 mod events;
 mod exports;
@@ -73,6 +74,7 @@ pub use engine_handle::EngineHandle;
 pub use error::{
     Busy, CqOverrun, CreateError, DeviceMemoryError, ImportError, ModifyError, OpenError, RegisterError,
 };
+pub use ethernet::EthernetError;
 pub use event_wait::{AsyncWait, ChannelWait, EventWait, Step};
 pub use events::{EventAccount, EventQueue};
 pub use exports::{Exported, Exporter, set_exporter};

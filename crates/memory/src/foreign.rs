@@ -23,8 +23,10 @@ pub trait ForeignMemory: Debug + Send + Sync {
     fn write(&self, offset: u64, bytes: &[u8]) -> bool;
 }
 
-/// What has addresses, by the first.
-static PLACES: RwLock<BTreeMap<usize, (usize, Arc<dyn ForeignMemory>)>> = RwLock::new(BTreeMap::new());
+/// By the first address, how many there are, and where they lead.
+type Places = BTreeMap<usize, (usize, Arc<dyn ForeignMemory>)>;
+
+static PLACES: RwLock<Places> = RwLock::new(Places::new());
 
 /// Addresses that lead to memory of another process, until this is dropped. Whoever drops it has waited for all operations that use
 /// them.
@@ -59,7 +61,7 @@ impl Drop for ForeignPlace {
 }
 
 /// Where `room` addresses are free, the first such place.
-fn gap(places: &BTreeMap<usize, (usize, Arc<dyn ForeignMemory>)>, room: usize) -> Option<usize> {
+fn gap(places: &Places, room: usize) -> Option<usize> {
     let mut at = FIRST;
     for (start, (length, _)) in places {
         if start - at >= room {

@@ -12,8 +12,6 @@ static const union ibv_gid group = {.raw = {0xff, 0x12, 0x40, 0x01, 0xff, 0xff, 
 
 static void families_that_are_not_there_say_so(struct node *n)
 {
-    struct ibv_counters_init_attr counters = {0};
-    CHECK_NULL("4", "there are no counters", ibv_create_counters(n->context, &counters), EOPNOTSUPP);
     struct ibv_wq_init_attr wq = {.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = n->pd, .cq = n->recv_cq};
     CHECK_NULL("4", "no work queues", ibv_create_wq(n->context, &wq), EOPNOTSUPP);
     struct ibv_rwq_ind_table_init_attr table = {0};
@@ -36,16 +34,79 @@ static void families_that_are_not_there_say_so(struct node *n)
     CHECK_EQ("4", "no enhanced connection options are told", ibv_query_ece(qp, &ece), EOPNOTSUPP);
     CHECK_EQ("4", "and none are taken", ibv_set_ece(qp, &ece), EOPNOTSUPP);
     CHECK_NULL("4", "no memory of other devices", ibv_reg_dmabuf_mr(n->pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE), EOPNOTSUPP);
-    struct ibv_ah_attr path = {.port_num = PORT};
-    uint8_t mac[6];
-    uint16_t vlan;
-    errno = 0;
-    CHECK("4", "no Ethernet address is resolved", ibv_resolve_eth_l2_from_gid(n->context, &path, mac, &vlan) == -1 && errno == EOPNOTSUPP);
     CHECK_EQ("4", "children need no preparation", ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
     CHECK_EQ("4", "a queue pair that was refused much is destroyed", ibv_destroy_qp(qp), 0);
 }
 
-// What a header of release 60 has; this one has it not.
+static bool resolves(struct node *n, struct ibv_ah_attr *path, uint8_t *mac, uint16_t *vlan, int error)
+{
+    memset(mac, 0x77, 6);
+    *vlan = 7;
+    errno = 0;
+    int answer = ibv_resolve_eth_l2_from_gid(n->context, path, mac, vlan);
+    return error ? answer == -1 && errno == error && all_bytes(mac, 6, 0x77) && *vlan == 7 : answer == 0 && *vlan == 0xffff;
+}
+
+static void ethernet_addresses_are_what_the_system_knows(struct node *n)
+{
+    struct ibv_port_attr port;
+    struct ibv_ah_attr path = {.port_num = PORT, .is_global = 1, .grh = {.dgid = group, .sgid_index = GID_INDEX}};
+    uint8_t mac[6];
+    uint16_t vlan;
+    REQUIRE(ibv_query_port(n->context, PORT, &port) == 0);
+    if (port.link_layer != IBV_LINK_LAYER_ETHERNET) {
+        CHECK("4", "an InfiniBand port has no Ethernet addresses", resolves(n, &path, mac, &vlan, EOPNOTSUPP));
+        return;
+    }
+    static const uint8_t of_group[6] = {0x33, 0x33, 0x0e, 7, 7, 7};
+    CHECK("4", "a group has the address of its standard", resolves(n, &path, mac, &vlan, 0) && memcmp(mac, of_group, 6) == 0);
+    static const union ibv_gid neighbour = {.raw = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56}};
+    static const uint8_t inside[6] = {0x52, 0x54, 0, 0x12, 0x34, 0x56};
+    path.grh.dgid = neighbour;
+    CHECK("4", "a link-local address the one in it", resolves(n, &path, mac, &vlan, 0) && memcmp(mac, inside, 6) == 0);
+    static const union ibv_gid loopback = {.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1}}, nobody = {.raw = {[10] = 0xff, 0xff, 192, 0, 2, 77}};
+    path.grh.dgid = loopback;
+    CHECK("4", "an interface of the host its own", resolves(n, &path, mac, &vlan, 0) && all_bytes(mac, 6, 0));
+    path.grh.dgid = nobody;
+    CHECK("4", "of who is no neighbour none is known", resolves(n, &path, mac, &vlan, EHOSTUNREACH));
+    path.grh.dgid = group, path.port_num = PORT + 1;
+    CHECK("4", "nor through a port that is not there", resolves(n, &path, mac, &vlan, EINVAL));
+    path.port_num = PORT, path.grh.sgid_index = 200;
+    CHECK("4", "nor from an address that is not there", resolves(n, &path, mac, &vlan, EINVAL));
+    path.grh.sgid_index = GID_INDEX, path.is_global = 0;
+    CHECK("4", "nor without a global route", resolves(n, &path, mac, &vlan, EINVAL));
+}
+
+static void counters_count_what_no_rule_sees(struct node *n)
+{
+    struct ibv_counters_init_attr init = {.comp_mask = 1};
+    CHECK_NULL("4", "counters with unknown attributes are refused", ibv_create_counters(n->context, &init), EINVAL);
+    init.comp_mask = 0;
+    struct ibv_counters *counters = ibv_create_counters(n->context, &init);
+    REQUIRE(counters && counters->context == n->context);
+    uint64_t values[4] = {7, 7, 7, 7};
+    CHECK_EQ("4", "a place that was not set up is not read", ibv_read_counters(counters, values, 1, 0), EINVAL);
+    struct ibv_counter_attach_attr attach = {.counter_desc = IBV_COUNTER_PACKETS, .index = 0};
+    CHECK_EQ("4", "a place counts packets", ibv_attach_counters_point_flow(counters, &attach, NULL), 0);
+    attach = (struct ibv_counter_attach_attr){.counter_desc = IBV_COUNTER_BYTES, .index = 2};
+    CHECK_EQ("4", "another counts bytes", ibv_attach_counters_point_flow(counters, &attach, NULL), 0);
+    attach.counter_desc = IBV_COUNTER_BYTES + 1;
+    CHECK_EQ("4", "there is nothing else to count", ibv_attach_counters_point_flow(counters, &attach, NULL), ENOTSUP);
+    attach = (struct ibv_counter_attach_attr){.index = 64};
+    CHECK_EQ("4", "there are 64 places", ibv_attach_counters_point_flow(counters, &attach, NULL), EINVAL);
+    attach.index = 0;
+    struct ibv_flow *flow = (struct ibv_flow *)counters;
+    CHECK_EQ("4", "there is no rule that could be given", ibv_attach_counters_point_flow(counters, &attach, flow), EINVAL);
+    CHECK_EQ("4", "unknown flags are refused", ibv_read_counters(counters, values, 1, 2), EINVAL);
+    CHECK_EQ("4", "and more places than there are", ibv_read_counters(counters, values, 4, 0), EINVAL);
+    CHECK("4", "and nothing is written then", values[0] == 7 && values[3] == 7);
+    CHECK_EQ("4", "they are read", ibv_read_counters(counters, values, 3, IBV_READ_COUNTERS_ATTR_PREFER_CACHED), 0);
+    CHECK("4", "and no rule saw anything", values[0] == 0 && values[1] == 0 && values[2] == 0 && values[3] == 7);
+    CHECK_EQ("4", "they are destroyed", ibv_destroy_counters(counters), 0);
+    CHECK_EQ("4", "once", ibv_destroy_counters(counters), ENOENT);
+}
+
+// What a header of release 64 has; this one has it not.
 struct mr_init_attr {
     size_t length;
     int access;
@@ -55,6 +116,12 @@ struct mr_init_attr {
     int fd;
     uint64_t fd_offset;
     void *dmah;
+    void *buf;
+};
+
+struct dmah_init_attr {
+    uint32_t comp_mask, cpu_id;
+    uint8_t ph, tph_mem_type;
 };
 
 static void *symbol(const char *name, const char *version)
@@ -94,8 +161,8 @@ static void calls_of_later_releases_do_what_they_can(struct node *n)
     CHECK("5.1", "and deregistered", ibv_dereg_mr(plain) == 0 && ibv_dereg_mr(named) == 0);
     const struct { const char *sentence; uint64_t mask; int error; } wrong[] = {
         {"no address is refused", IOVA, EINVAL}, {"so are bits that nobody knows", ADDR | 1ull << 40, EINVAL},
-        {"memory of others is not there", FD | IOVA | OFFSET, EOPNOTSUPP}, {"nor are hints", ADDR | HINTS, EOPNOTSUPP},
-        {"nor buffers of a provider", ADDR | BUFFER_HANDLE, EOPNOTSUPP},
+        {"memory of others is not there", FD | IOVA | OFFSET, EOPNOTSUPP}, {"hints that nobody made are refused", ADDR | HINTS, EINVAL},
+        {"and buffers that nobody made", ADDR | BUFFER_HANDLE, EINVAL}, {"and a buffer of others' memory", ADDR | BUFFER_HANDLE | FD, EINVAL},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         attr.comp_mask = wrong[i].mask;
@@ -105,6 +172,71 @@ static void calls_of_later_releases_do_what_they_can(struct node *n)
     attr.access = IBV_ACCESS_REMOTE_WRITE;
     CHECK_NULL("5.1", "rights are judged as ever", reg_mr_ex(n->pd, &attr), EINVAL);
     CHECK_NULL("5.1", "and so are domains", reg_mr_ex(NULL, &attr), EINVAL);
+}
+
+static void buffers_and_hints_of_later_releases(struct node *n)
+{
+    enum { IOVA = 1, ADDR = 2, HINTS = 16, BUFFER_HANDLE = 32, CPU = 1, HINT = 2, KIND = 4 };
+    struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *, struct mr_init_attr *) = symbol("ibv_reg_mr_ex", "IBVERBS_1.15");
+    void *(*alloc_buf)(struct ibv_pd *, size_t, void **) = symbol("ibv_alloc_buf", "IBVERBS_1.17");
+    void (*free_buf)(void *) = symbol("ibv_free_buf", "IBVERBS_1.17");
+    struct ibv_mr *(*reg_buf_mr)(struct ibv_pd *, void *, void *, size_t, int) = symbol("ibv_reg_buf_mr", "IBVERBS_1.17");
+    void *(*alloc_dmah)(struct ibv_context *, struct dmah_init_attr *) = symbol("ibv_alloc_dmah", "IBVERBS_1.15");
+    int (*dealloc_dmah)(void *) = symbol("ibv_dealloc_dmah", "IBVERBS_1.15");
+    struct ibv_pd *other = ibv_alloc_pd(n->context);
+    void *buffer = NULL;
+    unsigned char *bytes = alloc_buf(n->pd, 10000, &buffer);
+    REQUIRE(bytes && buffer && other);
+    CHECK("5.1", "a buffer is memory that is zero", all_bytes(bytes, 10000, 0) && (uintptr_t)bytes % 4096 == 0);
+    void *none = NULL;
+    CHECK_NULL("5.1", "one of no bytes is refused", alloc_buf(n->pd, 0, &none), EINVAL);
+    CHECK_NULL("5.1", "and one of no domain", alloc_buf(NULL, 64, &none), EINVAL);
+    CHECK_NULL("5.1", "and one of more bytes than there are", alloc_buf(n->pd, (size_t)1 << 60, &none), ENOMEM);
+    CHECK("5.1", "and none is told", none == NULL);
+    CHECK_NULL("5.1", "a region of it is in the domain that it was allocated from", reg_buf_mr(other, buffer, bytes, 64, 0), EINVAL);
+    CHECK_NULL("5.1", "and not beyond its end", reg_buf_mr(n->pd, buffer, bytes + 1, 10000, 0), EINVAL);
+    CHECK_NULL("5.1", "nor before its beginning", reg_buf_mr(n->pd, buffer, bytes - 1, 10, 0), EINVAL);
+    CHECK_NULL("5.1", "nor of what is no buffer", reg_buf_mr(n->pd, bytes, bytes, 10, 0), EINVAL);
+    struct ibv_mr *region = reg_buf_mr(n->pd, buffer, bytes + 100, 9900, ALL_REMOTE);
+    struct mr_init_attr attr = {.length = 10000, .access = ALL_REMOTE, .comp_mask = ADDR | IOVA | BUFFER_HANDLE, .iova = 0x40000, .addr = bytes, .fd = -1, .buf = buffer};
+    struct ibv_mr *named = reg_mr_ex(n->pd, &attr);
+    REQUIRE(region && named);
+    CHECK("5.1", "a region of a buffer is one of its memory", region->addr == bytes + 100 && region->length == 9900);
+    struct ibv_qp_init_attr init = {.send_cq = n->send_cq, .recv_cq = n->recv_cq, .cap = n->cap, .qp_type = IBV_QPT_RC};
+    REQUIRE(n->qp = ibv_create_qp(n->pd, &init));
+    struct card here = card_of(n);
+    REQUIRE(to_init(n) == 0 && to_rtr(n, &here) == 0 && to_rts(n, here.psn) == 0);
+    fill(n->buffer, 4096, 4);
+    REQUIRE(post(n->qp, 1, WRITE, piece(n->buffer, 4096, n->mr->lkey), (uintptr_t)bytes + 100, region->rkey) == 0);
+    CHECK("5.1", "that peers write to", next_completion(n->send_cq).status == IBV_WC_SUCCESS && filled(bytes + 100, 4096, 4));
+    REQUIRE(post(n->qp, 2, READ, piece(n->buffer + 8192, 4096, n->mr->lkey), 0x40000 + 100, named->rkey) == 0);
+    CHECK("5.1", "and read by the name they know", next_completion(n->send_cq).status == IBV_WC_SUCCESS && filled(n->buffer + 8192, 4096, 4));
+    drop_qp(n);
+    REQUIRE(ibv_dereg_mr(region) == 0 && ibv_dereg_mr(named) == 0);
+    free_buf(buffer);
+    free_buf(buffer);
+    CHECK_NULL("5.1", "a buffer that was freed has no memory", reg_buf_mr(n->pd, buffer, bytes, 10, 0), EINVAL);
+    REQUIRE(ibv_dealloc_pd(other) == 0);
+
+    struct dmah_init_attr hints = {.comp_mask = CPU | HINT | KIND, .cpu_id = 0, .ph = 3, .tph_mem_type = 1};
+    void *dmah = alloc_dmah(n->context, &hints);
+    REQUIRE(dmah);
+    attr = (struct mr_init_attr){.length = 4096, .access = ALL_REMOTE, .comp_mask = ADDR | HINTS, .addr = n->buffer, .fd = -1, .dmah = dmah};
+    struct ibv_mr *hinted = reg_mr_ex(n->pd, &attr);
+    CHECK("5.1", "hints change nothing", hinted && hinted->addr == n->buffer && ibv_dereg_mr(hinted) == 0);
+    struct ibv_context *foreign = open_device();
+    void *theirs = alloc_dmah(foreign, &(struct dmah_init_attr){0});
+    REQUIRE(theirs);
+    attr.dmah = theirs;
+    CHECK_NULL("5.1", "those of another context are refused", reg_mr_ex(n->pd, &attr), EINVAL);
+    REQUIRE(dealloc_dmah(theirs) == 0 && ibv_close_device(foreign) == 0);
+    CHECK_EQ("5.1", "hints go", dealloc_dmah(dmah), 0);
+    CHECK_EQ("5.1", "once", dealloc_dmah(dmah), ENOENT);
+    const struct dmah_init_attr wrong[] = {{.comp_mask = 8}, {.comp_mask = CPU, .cpu_id = 1 << 20}, {.comp_mask = HINT, .ph = 4}, {.comp_mask = KIND, .tph_mem_type = 2}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        hints = wrong[i];
+        CHECK_NULL("5.1", "hints that mean nothing are refused", alloc_dmah(n->context, &hints), EINVAL);
+    }
 }
 
 // A queue pair of datagrams that can send and receive.
@@ -222,7 +354,10 @@ int main(void)
     self.active = true;
     struct node n = open_node();
     families_that_are_not_there_say_so(&n);
+    ethernet_addresses_are_what_the_system_knows(&n);
+    counters_count_what_no_rule_sees(&n);
     calls_of_later_releases_do_what_they_can(&n);
+    buffers_and_hints_of_later_releases(&n);
     keys_keep_datagrams_apart(&n);
     a_sender_need_not_hear_itself(&n);
     close_node(&n);

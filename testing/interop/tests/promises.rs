@@ -133,6 +133,11 @@ fn main() -> ExitCode {
         "device memory keeps every promise of its manual page where it is copied in whole words",
         || device_memory(AS_IT_COMES, &["--device-memory", DEVICE_MEMORY, GRANULE]),
     );
+    suite.test("what is imported is used and taken back with the express ways off", || {
+        let words = [compile("imports")?.display().to_string()];
+        judge(&Place::prepare(AS_IT_COMES)?.variable("NONIC_EXPRESS", "off").nonic_run(words)?.run()?)
+            .map(drop)
+    });
     for (example, last_words) in EXAMPLES {
         let sentence = format!("the example {example} does what it says");
         suite.test(sentence, move || runs(example, last_words));

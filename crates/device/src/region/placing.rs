@@ -195,11 +195,11 @@ impl Zone {
         if !memory.users.acquire() {
             return Err(RegisterError::Closed);
         }
+        let device = self.context().device().index();
         if let Some(bytes) = memory.foreign() {
             let placed = Placed::foreign(Arc::clone(bytes), offset);
             return Ok(Placed { device_memory: Some(memory), ..placed });
         }
-        let device = self.context().device().index();
         let translation = Translation::Device { device, offset: memory.offset() + offset };
         Ok(Placed { device_memory: Some(memory), ..Placed::new(translation, PlainReason::None) })
     }

@@ -5,7 +5,7 @@ use std::io;
 
 use nonic_device::{
     AccessError, ArenaError, BatchError, Busy, CqOverrun, CreateError, DeviceMemoryError, DomainError,
-    ImportError, ModifyError, OpenError, PostError, PrefetchError, RegisterError,
+    EthernetError, ImportError, ModifyError, OpenError, PostError, PrefetchError, RegisterError,
 };
 
 /// An errno, positive.
@@ -19,7 +19,7 @@ macro_rules! named {
 }
 
 named! {
-    EACCES, EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBUSY, ECONNREFUSED, EFAULT, EFBIG, EINTR, EINVAL, EIO, ENETUNREACH, ENODATA,
+    EACCES, EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBUSY, ECONNREFUSED, EFAULT, EFBIG, EHOSTUNREACH, EINTR, EINVAL, EIO, ENETUNREACH, ENODATA,
     ENODEV, ENOENT, ENOMEM, ENOSYS, ENXIO, EOPNOTSUPP, EPERM,
 }
 
@@ -113,6 +113,15 @@ impl From<ImportError> for Errno {
             ImportError::Open(error) => error.into(),
             ImportError::Create(error) => error.into(),
             ImportError::Register(error) => error.into(),
+        }
+    }
+}
+
+impl From<EthernetError> for Errno {
+    fn from(error: EthernetError) -> Self {
+        match error {
+            EthernetError::NotEthernet => Self::EOPNOTSUPP,
+            EthernetError::Unknown => Self::EHOSTUNREACH,
         }
     }
 }

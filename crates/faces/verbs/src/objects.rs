@@ -9,10 +9,12 @@ use nonic_device::{
 };
 
 use crate::abi::{
-    ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_dm, ibv_mr, ibv_mw, ibv_pd, ibv_qp,
-    ibv_qp_ex, ibv_srq, ibv_td, ibv_xrcd, verbs_context,
+    ibv_ah, ibv_comp_channel, ibv_context, ibv_counters, ibv_cq, ibv_cq_ex, ibv_dm, ibv_dmah, ibv_mr, ibv_mw,
+    ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq, ibv_td, ibv_xrcd, verbs_context,
 };
 use crate::builder::Builder;
+use crate::entry::buffer::{Buffer, ibv_buf};
+use crate::entry::counters::Counted;
 use crate::errno::Errno;
 use crate::reader::Reader;
 use crate::registry::{Face, Registry};
@@ -102,6 +104,9 @@ pub(crate) struct AddressHandleParts {
 pub(crate) static CONTEXTS: Registry<verbs_context, Arc<Context>> = Registry::new();
 pub(crate) static ZONES: Registry<ibv_pd, Arc<Zone>> = Registry::new();
 pub(crate) static THREAD_DOMAINS: Registry<ibv_td, Arc<ThreadDomain>> = Registry::new();
+pub(crate) static COUNTERS: Registry<ibv_counters, Arc<Counted>> = Registry::new();
+pub(crate) static BUFFERS: Registry<ibv_buf, Arc<Buffer>> = Registry::new();
+pub(crate) static HINTS: Registry<ibv_dmah, ()> = Registry::new();
 pub(crate) static REGIONS: Registry<ibv_mr, Arc<Region>> = Registry::new();
 pub(crate) static WINDOWS: Registry<ibv_mw, Arc<MemoryWindow>> = Registry::new();
 pub(crate) static DEVICE_MEMORIES: Registry<ibv_dm, Arc<DeviceMemory>> = Registry::new();
@@ -167,7 +172,7 @@ macro_rules! faces_without_handle {
     )*};
 }
 
-crate::faces_without_handle!(ibv_comp_channel, ibv_td, ibv_xrcd);
+crate::faces_without_handle!(ibv_comp_channel, ibv_td, ibv_xrcd, ibv_counters, ibv_buf, ibv_dmah);
 
 // SAFETY: the program's pointer is to the `context` at the end of the larger structure; there is no handle.
 unsafe impl Face for verbs_context {

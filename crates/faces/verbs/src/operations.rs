@@ -5,8 +5,8 @@ use core::ptr;
 
 use crate::abi::{ibv_context, ibv_context_ops, verbs_context};
 use crate::entry::{
-    completion_queue, device_memory, extended_completion_queue, extended_domain, memory_window, paging,
-    parent_domain, posting, query, queue_pair, shared_receive_queue,
+    completion_queue, counters, device_memory, extended_completion_queue, extended_domain, memory_window,
+    paging, parent_domain, posting, query, queue_pair, shared_receive_queue,
 };
 use crate::errno::Errno;
 use crate::guard;
@@ -58,10 +58,10 @@ pub(crate) fn verbs(context: ibv_context) -> verbs_context {
         query_port: Some(query::query_port),
         advise_mr: Some(paging::advise_mr),
         alloc_null_mr: Some(paging::alloc_null_mr),
-        read_counters: None,
-        attach_counters_point_flow: None,
-        create_counters: None,
-        destroy_counters: None,
+        read_counters: Some(counters::read_counters),
+        attach_counters_point_flow: Some(counters::attach_counters_point_flow),
+        create_counters: Some(counters::create_counters),
+        destroy_counters: Some(counters::destroy_counters),
         reg_dm_mr: Some(device_memory::reg_dm_mr),
         alloc_dm: Some(device_memory::alloc_dm),
         free_dm: Some(device_memory::free_dm),

@@ -57,6 +57,9 @@ fn ours() -> Vec<Layout> {
             supported_qpts, max_rwq_indirection_tables, max_rwq_indirection_table_size, rx_hash_fields_mask,
             rx_hash_function,
         }
+        ibv_counters_init_attr { comp_mask }
+        ibv_counters { context }
+        ibv_counter_attach_attr { counter_desc, index, comp_mask }
         ibv_packet_pacing_caps { qp_rate_limit_min, qp_rate_limit_max, supported_qpts }
         ibv_tm_caps { max_rndv_hdr_size, max_num_tags, flags, max_ops, max_sge }
         ibv_cq_moderation_caps { max_cq_count, max_cq_period }

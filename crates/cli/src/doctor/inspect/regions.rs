@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nonic_memory::{Entry, PlainReason, Translation};
+use nonic_memory::{Entry, PlainReason, Translation, is_foreign};
 use nonic_transport::SegmentRegions;
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ pub(super) enum Lie {
     Shadow,
     /// In the owner's private memory, looked for when it is used.
     OnDemand,
+    /// In the memory of another process.
+    Imported,
     /// Nowhere.
     Null,
 }
@@ -44,6 +46,7 @@ impl Lie {
             Translation::Device { .. } => Self::Device,
             Translation::SharedFile { .. } => Self::SharedFile,
             Translation::Shadow { .. } => Self::Shadow,
+            Translation::OnDemand { address } if is_foreign(address) => Self::Imported,
             Translation::OnDemand { .. } => Self::OnDemand,
             Translation::Null => Self::Null,
             Translation::Adopted { address, pages } if pages.contain(address, entry.length as usize) => {
@@ -63,6 +66,7 @@ impl Lie {
             Self::SharedFile => "shared file",
             Self::Shadow => "shadow of non-coherent memory",
             Self::OnDemand => "paged on demand",
+            Self::Imported => "imported from another process",
             Self::Null => "no memory",
         }
     }
@@ -157,6 +161,7 @@ fn group_line(group: &Group) -> Line {
 fn region_line(entry: &Entry) -> Line {
     let lie = Lie::of(entry);
     let place = match entry.translation {
+        Translation::OnDemand { address } if is_foreign(address) => "elsewhere".to_owned(),
         Translation::Plain { address }
         | Translation::Adopted { address, .. }
         | Translation::SharedFile { address, .. }

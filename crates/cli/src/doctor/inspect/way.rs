@@ -74,7 +74,7 @@ impl Way {
         match lie {
             Lie::Adopted | Lie::PartlyAdopted if self.tier == Tier::Mapped => Tier::Mapped,
             Lie::Device if self.shared_memory => Tier::Mapped,
-            Lie::Device | Lie::Shadow | Lie::OnDemand | Lie::Null => Tier::Ring,
+            Lie::Device | Lie::Shadow | Lie::OnDemand | Lie::Imported | Lie::Null => Tier::Ring,
             Lie::SharedFile if self.shared_memory => Tier::Mapped,
             Lie::Adopted | Lie::PartlyAdopted | Lie::Plain | Lie::SharedFile => below,
         }

@@ -6,11 +6,12 @@ use core::ffi::{c_int, c_void};
 use libc::pthread_mutex_t;
 
 use super::{
-    Opaque, ibv_alloc_dm_attr, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr,
-    ibv_device_attr_ex, ibv_dm, ibv_modify_cq_attr, ibv_mr, ibv_mw, ibv_mw_bind, ibv_parent_domain_init_attr,
-    ibv_pd, ibv_port_attr, ibv_port_attr_short, ibv_qp, ibv_qp_init_attr_ex, ibv_qp_open_attr,
-    ibv_query_device_ex_input, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq, ibv_srq_init_attr_ex, ibv_td,
-    ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
+    Opaque, ibv_alloc_dm_attr, ibv_counter_attach_attr, ibv_counters, ibv_counters_init_attr, ibv_cq,
+    ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr, ibv_device_attr_ex, ibv_dm,
+    ibv_modify_cq_attr, ibv_mr, ibv_mw, ibv_mw_bind, ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr,
+    ibv_port_attr_short, ibv_qp, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_query_device_ex_input,
+    ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq, ibv_srq_init_attr_ex, ibv_td, ibv_td_init_attr,
+    ibv_values_ex, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
 };
 
 /// A function pointer whose arguments do not matter here: the slot is empty, or filled by a stub that looks
@@ -78,10 +79,12 @@ pub struct verbs_context {
     pub query_port: Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int>,
     pub advise_mr: Option<unsafe extern "C" fn(*mut ibv_pd, c_int, u32, *const ibv_sge, u32) -> c_int>,
     pub alloc_null_mr: Option<unsafe extern "C" fn(*mut ibv_pd) -> *mut ibv_mr>,
-    pub read_counters: Slot,
-    pub attach_counters_point_flow: Slot,
-    pub create_counters: Slot,
-    pub destroy_counters: Slot,
+    pub read_counters: Option<unsafe extern "C" fn(*mut ibv_counters, *mut u64, u32, u32) -> c_int>,
+    pub attach_counters_point_flow:
+        Option<unsafe extern "C" fn(*mut ibv_counters, *mut ibv_counter_attach_attr, *mut Opaque) -> c_int>,
+    pub create_counters:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_counters_init_attr) -> *mut ibv_counters>,
+    pub destroy_counters: Option<unsafe extern "C" fn(*mut ibv_counters) -> c_int>,
     pub reg_dm_mr: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_dm, u64, usize, u32) -> *mut ibv_mr>,
     pub alloc_dm: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_alloc_dm_attr) -> *mut ibv_dm>,
     pub free_dm: Option<unsafe extern "C" fn(*mut ibv_dm) -> c_int>,

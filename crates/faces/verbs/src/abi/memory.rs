@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use super::ibv_context;
+use super::{ibv_context, ibv_dmah};
 
 #[repr(C)]
 pub struct ibv_pd {
@@ -52,7 +52,9 @@ pub struct ibv_mr_init_attr {
     pub addr: *mut c_void,
     pub fd: c_int,
     pub fd_offset: u64,
-    pub dmah: *mut c_void,
+    pub dmah: *mut ibv_dmah,
+    /// Of release 64.
+    pub buf: *mut c_void,
 }
 
 #[repr(C)]
@@ -102,8 +104,8 @@ layout! {
     ibv_td: 8 { context @ 0 }
     ibv_parent_domain_init_attr: 48 { pd @ 0, td @ 8, comp_mask @ 16, alloc @ 24, free @ 32, pd_context @ 40 }
     ibv_mr: 48 { context @ 0, pd @ 8, addr @ 16, length @ 24, handle @ 32, lkey @ 36, rkey @ 40 }
-    ibv_mr_init_attr: 64 {
-        length @ 0, access @ 8, comp_mask @ 16, iova @ 24, addr @ 32, fd @ 40, fd_offset @ 48, dmah @ 56,
+    ibv_mr_init_attr: 72 {
+        length @ 0, access @ 8, comp_mask @ 16, iova @ 24, addr @ 32, fd @ 40, fd_offset @ 48, dmah @ 56, buf @ 64,
     }
     ibv_mw: 32 { context @ 0, pd @ 8, rkey @ 16, handle @ 20, r#type @ 24 }
     ibv_mw_bind_info: 32 { mr @ 0, addr @ 8, length @ 16, mw_access_flags @ 24 }

@@ -25,6 +25,7 @@ macro_rules! layout {
 mod address;
 mod completion;
 mod context;
+mod counters;
 mod device;
 mod event;
 mod extended_domain;
@@ -43,6 +44,9 @@ pub use completion::{
     ibv_poll_cq_attr, ibv_wc, ibv_wc_tm_info,
 };
 pub use context::{Slot, ibv_context, ibv_context_ops, verbs_context};
+pub use counters::{
+    ibv_counter_attach_attr, ibv_counters, ibv_counters_init_attr, ibv_dmah, ibv_dmah_init_attr,
+};
 pub use device::{
     ibv_cq_moderation_caps, ibv_device, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps,
     ibv_packet_pacing_caps, ibv_pci_atomic_caps, ibv_query_device_ex_input, ibv_rss_caps, ibv_tm_caps,

@@ -52,6 +52,12 @@ numbers! {
         IBV_CQ_ATTR_MODERATE = 1, IBV_VALUES_MASK_RAW_CLOCK = 1,
     }
     // enum ibv_parent_domain_init_attr_mask
+    c_int { IBV_COUNTER_BYTES = 1 }
+    u32 { IBV_READ_COUNTERS_ATTR_PREFER_CACHED = 1 }
+    u32 {
+        IBV_DMAH_INIT_ATTR_MASK_CPU_ID = 1, IBV_DMAH_INIT_ATTR_MASK_PH = 1 << 1,
+        IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE = 1 << 2,
+    }
     u32 { IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS = 1, IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1 }
     // enum ibv_access_flags
     u32 {

@@ -11,7 +11,7 @@ use crate::abi::{
 use crate::convert;
 use crate::errno::Errno;
 use crate::guard;
-use crate::objects::{ADDRESS_HANDLES, AddressHandleParts, CONTEXTS, ZONES};
+use crate::objects::{ADDRESS_HANDLES, AddressHandleParts, CONTEXTS, ZONES, working};
 
 versions! {
     nonic_ibv_create_ah => "ibv_create_ah@@IBVERBS_1.1";
@@ -174,20 +174,41 @@ impl Route {
     }
 }
 
-/// Ethernet addresses of peers, which only drivers of Ethernet devices ask for. There are none here: -1 with
-/// `EOPNOTSUPP`.
+/// `ibv_resolve_eth_l2_from_gid(3)`: 0, the Ethernet address of who has the path's destination GID, and no VLAN (0xffff). -1 with
+/// `EINVAL` (not an open device, no such port or source GID, no global route), `EOPNOTSUPP` (an InfiniBand port), `EHOSTUNREACH` (the system
+/// knows no neighbour of that address).
 ///
 /// # Safety
-/// None.
+/// `attr` is readable; `mac` is writable for 6 bytes; `vlan` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_resolve_eth_l2_from_gid(
-    _context: *mut ibv_context,
-    _attr: *mut ibv_ah_attr,
-    _mac: *mut u8,
-    _vlan: *mut u16,
+    context: *mut ibv_context,
+    attr: *mut ibv_ah_attr,
+    mac: *mut u8,
+    vlan: *mut u16,
 ) -> c_int {
-    guard::or_minus_one(|| Err(Errno::EOPNOTSUPP))
+    guard::or_minus_one(|| {
+        let engine = working(context)?;
+        // SAFETY: the caller's attributes are readable.
+        let vector = convert::to_vector(unsafe { &*attr });
+        let gids = engine.gid_table();
+        let route = vector.global.filter(|route| {
+            vector.port == 1 && gids.iter().any(|own| own.index == u32::from(route.source_index))
+        });
+        let address = engine.ethernet_address(route.ok_or(Errno::EINVAL)?.destination)?;
+        // SAFETY: the caller's places are writable.
+        unsafe {
+            mac.cast::<[u8; 6]>().write(address);
+            if !vlan.is_null() {
+                vlan.write(NO_VLAN);
+            }
+        }
+        Ok(0)
+    })
 }
+
+/// What stands for a frame without a VLAN.
+const NO_VLAN: u16 = 0xffff;
 
 #[cfg(test)]
 mod tests {

@@ -6,9 +6,11 @@
 
 pub mod address_handle;
 pub mod async_event;
+pub mod buffer;
 pub mod completion_channel;
 pub mod completion_queue;
 pub mod context;
+pub(crate) mod counters;
 pub mod device;
 pub mod device_memory;
 pub mod extended_completion_queue;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nonic_device::{ProgramAddress, Region, RegionChange, RegionMemory, RegionRequest};
 
+use super::buffer::{check_buffer, check_hints};
 use crate::abi::{
     IBV_REG_MR_MASK_ADDR, IBV_REG_MR_MASK_BUF, IBV_REG_MR_MASK_DMAH, IBV_REG_MR_MASK_FD,
     IBV_REG_MR_MASK_FD_OFFSET, IBV_REG_MR_MASK_IOVA, IBV_REREG_MR_CHANGE_ACCESS, IBV_REREG_MR_CHANGE_PD,
@@ -79,8 +80,9 @@ pub unsafe extern "C" fn nonic_ibv_reg_mr_iova2(
 }
 
 /// `ibv_reg_mr_ex(3)` of release 60: as [`nonic_ibv_reg_mr_iova2`], with the address that `IBV_REG_MR_MASK_ADDR` announces, named by
-/// `iova` if `IBV_REG_MR_MASK_IOVA` does. Besides what that refuses: `EINVAL` (no address, unknown bits), `EOPNOTSUPP` (memory of
-/// other devices, hints, buffers of a provider).
+/// `iova` if `IBV_REG_MR_MASK_IOVA` does; with `IBV_REG_MR_MASK_BUF` as [`super::buffer::nonic_ibv_reg_buf_mr`]. Hints
+/// (`IBV_REG_MR_MASK_DMAH`) change nothing. Besides what those refuse: `EINVAL` (no address, unknown bits, unknown hints or those of
+/// another context, a buffer and a descriptor), `EOPNOTSUPP` (memory of other devices).
 ///
 /// # Safety
 /// As for [`nonic_ibv_reg_mr`]; `attr` is readable, as far as its mask says.
@@ -91,24 +93,32 @@ pub unsafe extern "C" fn nonic_ibv_reg_mr_ex(pd: *mut ibv_pd, attr: *const ibv_m
         // SAFETY: the caller says that they are readable, and members count only where the mask names them.
         let (mask, length, access, iova, address) =
             unsafe { ((*attr).comp_mask, (*attr).length, (*attr).access, (*attr).iova, (*attr).addr) };
-        let lacking =
-            IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_DMAH | IBV_REG_MR_MASK_BUF;
+        let of_others = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET;
+        let given = IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_DMAH | IBV_REG_MR_MASK_BUF;
         let has = |bit| mask & bit != 0;
-        if mask & !(lacking | IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_IOVA) != 0 {
+        if mask & !(of_others | given) != 0 || (has(of_others) && has(IBV_REG_MR_MASK_BUF)) {
             return Err(Errno::EINVAL);
         }
-        if has(lacking) {
+        if has(of_others) {
             return Err(Errno::EOPNOTSUPP);
         }
         if !has(IBV_REG_MR_MASK_ADDR) {
             return Err(Errno::EINVAL);
+        }
+        if has(IBV_REG_MR_MASK_DMAH) {
+            // SAFETY: the mask says that it is there.
+            check_hints(pd, unsafe { (*attr).dmah })?;
+        }
+        if has(IBV_REG_MR_MASK_BUF) {
+            // SAFETY: as above.
+            check_buffer(pd, unsafe { (*attr).buf }, address, length)?;
         }
         let iova = if has(IBV_REG_MR_MASK_IOVA) { iova } else { address.addr() as u64 };
         register(pd, address, length, iova, access as u32)
     })
 }
 
-fn register(
+pub(super) fn register(
     pd: *mut ibv_pd,
     address: *mut c_void,
     length: usize,
