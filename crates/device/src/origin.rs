@@ -19,7 +19,9 @@ use crate::peer_address::PeerAddress;
 
 /// How long the other process may take to answer, and again to prove who it is.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks whether it has.
+/// Between two questions, if it hangs up.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(5);
+/// Between two looks whether it has proved it.
 const NAP: Duration = Duration::from_micros(100);
 /// Looks for a free operation slot before an operation fails: others hold theirs for as long as a copy takes.
 const LOOKS: u32 = 10_000;
@@ -62,31 +64,45 @@ impl Command {
         Some(Self { token: number(token)?, context: number(context)? })
     }
 
-    /// Asks the process.
+    /// Asks the process. The answer comes with the number of the process.
     pub(crate) fn ask(self, wanted: Wanted) -> Result<(Granted, i32), ImportError> {
         if self.token == 0 {
             return Err(ImportError::Unreachable);
         }
-        let socket = connect_to_change(self.token).map_err(|_| ImportError::Gone)?;
-        let owner = socket.peer().map_err(|_| ImportError::Gone)?;
-        let asked = Asked::Import(self.context, wanted).to_string();
-        socket.send(asked.as_bytes(), &[]).map_err(|_| ImportError::Gone)?;
-        let answer = receive(&socket)?;
-        // A process of another release answers that it does not understand; it hangs up on other users.
-        let granted = answer.strip_prefix("ok ").and_then(|words| words.parse().ok());
-        Ok((granted.ok_or(ImportError::Unreachable)?, owner.pid))
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let socket = connect_to_change(self.token).map_err(|_| ImportError::Gone)?;
+            let owner = socket.peer().map_err(|_| ImportError::Gone)?;
+            let asked = Asked::Import(self.context, wanted).to_string();
+            let answer = match socket.send(asked.as_bytes(), &[]) {
+                Ok(()) => receive(&socket, end)?,
+                Err(_) => None,
+            };
+            let Some(answer) = answer else {
+                // It hangs up on other users, and on anybody while too many ask.
+                if Instant::now() >= end {
+                    return Err(ImportError::Untrusted);
+                }
+                nap(BETWEEN_QUESTIONS);
+                continue;
+            };
+            // A process of another release answers that it does not understand.
+            let granted = answer.strip_prefix("ok ").and_then(|words| words.parse().ok());
+            return Ok((granted.ok_or(ImportError::Unreachable)?, owner.pid));
+        }
     }
 }
 
-fn receive(socket: &PacketSocket) -> Result<String, ImportError> {
+/// The answer; `None` if the other side hangs up.
+fn receive(socket: &PacketSocket, end: Instant) -> Result<Option<String>, ImportError> {
     let mut bytes = [0; CHANGING_MESSAGE_MAX];
-    if !wait_readable(socket.as_fd(), Some(PATIENCE)) {
+    if !wait_readable(socket.as_fd(), Some(end.saturating_duration_since(Instant::now()))) {
         return Err(ImportError::Silent);
     }
-    match socket.receive_bytes(&mut bytes) {
-        Received::Message(length, _) => Ok(String::from_utf8_lossy(&bytes[..length]).into_owned()),
-        Received::Nothing | Received::HungUp => Err(ImportError::Untrusted),
-    }
+    Ok(match socket.receive_bytes(&mut bytes) {
+        Received::Message(length, _) => Some(String::from_utf8_lossy(&bytes[..length]).into_owned()),
+        Received::Nothing | Received::HungUp => None,
+    })
 }
 
 /// The process behind an imported device.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use nonic_sys::PAGE;
+use nonic_sys::{PAGE, PerProcess};
 
 /// The first such address. No process of this architecture has memory at or above it.
 const FIRST: usize = 1 << 62;
@@ -26,13 +26,15 @@ pub trait ForeignMemory: Debug + Send + Sync {
 /// By the first address, how many there are, and where they lead.
 type Places = BTreeMap<usize, (usize, Arc<dyn ForeignMemory>)>;
 
-static PLACES: RwLock<Places> = RwLock::new(Places::new());
+/// A child has none of its parent's.
+static PLACES: PerProcess<RwLock<Places>> = PerProcess::new();
 
 /// Addresses that lead to memory of another process, until this is dropped. Whoever drops it has waited for all operations that use
 /// them.
 #[derive(Debug)]
 pub struct ForeignPlace {
     start: usize,
+    memory: Arc<dyn ForeignMemory>,
 }
 
 impl ForeignPlace {
@@ -40,10 +42,11 @@ impl ForeignPlace {
     pub fn of(memory: Arc<dyn ForeignMemory>, length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok()?;
         let room = length.checked_next_multiple_of(PAGE)?.max(PAGE);
-        let mut places = PLACES.write().unwrap_or_else(PoisonError::into_inner);
+        let places = PLACES.get_or_make(RwLock::default);
+        let mut places = places.write().unwrap_or_else(PoisonError::into_inner);
         let start = gap(&places, room)?;
-        places.insert(start, (length, memory));
-        Some(Self { start })
+        places.insert(start, (length, Arc::clone(&memory)));
+        Some(Self { start, memory })
     }
 
     /// The first address.
@@ -54,9 +57,12 @@ impl ForeignPlace {
 
 impl Drop for ForeignPlace {
     fn drop(&mut self) {
-        let gone = PLACES.write().unwrap_or_else(PoisonError::into_inner).remove(&self.start);
-        // Outside the lock: whatever goes with it may take a while.
-        drop(gone);
+        let Some(places) = PLACES.get() else { return };
+        let mut places = places.write().unwrap_or_else(PoisonError::into_inner);
+        // In a child the addresses may be of something else.
+        if places.get(&self.start).is_some_and(|(_, memory)| Arc::ptr_eq(memory, &self.memory)) {
+            places.remove(&self.start);
+        }
     }
 }
 
@@ -80,7 +86,7 @@ pub fn is_foreign(address: usize) -> bool {
 
 /// The memory behind such an address, and the offset there, if `length` bytes from it on belong to one.
 pub(crate) fn find(address: usize, length: usize) -> Option<(Arc<dyn ForeignMemory>, u64)> {
-    let places = PLACES.read().unwrap_or_else(PoisonError::into_inner);
+    let places = PLACES.get()?.read().unwrap_or_else(PoisonError::into_inner);
     let (start, (size, memory)) = places.range(..=address).next_back()?;
     let offset = address - start;
     (length <= size.checked_sub(offset)?).then(|| (Arc::clone(memory), offset as u64))

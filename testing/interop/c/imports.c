@@ -357,6 +357,29 @@ static void what_is_taken_back(struct node *n)
         ibv_unimport_mr(region);
 }
 
+// More processes than an owner listens to at a time.
+static void a_crowd_imports(int descriptor, const struct names *names)
+{
+    enum { CROWD = 24 };
+    pid_t children[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            struct ibv_context *context = ibv_import_device(dup(descriptor));
+            struct ibv_pd *pd = context ? ibv_import_pd(context, names->pd) : NULL;
+            _exit(pd && ibv_import_mr(pd, names->mr) ? 0 : 1);
+        }
+        REQUIRE(children[i] > 0);
+    }
+    int done = 0;
+    for (int i = 0; i < CROWD; i++) {
+        int status = 1;
+        REQUIRE(waitpid(children[i], &status, 0) == children[i]);
+        done += status == 0;
+    }
+    CHECK_EQ("4", "many processes import the same at once", done, CROWD);
+}
+
 // A third process, which makes everything, tells its names and stays until it is killed.
 static int owner(int socket, const char *how)
 {
@@ -464,8 +487,11 @@ int main(int count, char **words)
             CHECK_NULL("4", "where no process goes to another's memory nothing is imported", ibv_import_device(descriptor), EOPNOTSUPP);
             CHECK("4", "and the descriptor stays the program's", close(descriptor) == 0);
             meet();
+            meet();
             return finish();
         }
+        if (tier_is("auto"))
+            a_crowd_imports(descriptor, &names);
         struct ibv_context *context = ibv_import_device(descriptor);
         REQUIRE(context);
         CHECK("4", "a device that another process opened is imported", context->cmd_fd == descriptor && context->device);
@@ -486,13 +512,19 @@ int main(int count, char **words)
     }
     if (self.active) {
         close_node(&n);
+        meet();
         return finish();
     }
+    int copy = dup(n.context->cmd_fd);
+    REQUIRE(copy >= 0);
     drop_qp(&n);
     REQUIRE(ibv_destroy_cq(n.send_cq) == 0 && ibv_destroy_cq(n.recv_cq) == 0);
     ibv_unimport_mr(n.mr);
     ibv_unimport_pd(n.pd);
     CHECK_EQ("4", "an imported device is closed", ibv_close_device(n.context), 0);
+    meet();
+    CHECK("4", "one that its owner has closed is not imported", !ibv_import_device(copy) && (errno == ENODEV || errno == ENOENT));
+    REQUIRE(close(copy) == 0);
     owners_that_end(words[0]);
     return finish();
 }
