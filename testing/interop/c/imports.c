@@ -14,7 +14,7 @@
 
 // What the importer is told, beside the descriptor.
 struct names {
-    uint32_t pd, mr, dm, lkey, rkey;
+    uint32_t pd, mr, dm, lkey, rkey, zero;
     uint64_t address, length;
 };
 

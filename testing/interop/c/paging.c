@@ -38,7 +38,7 @@ static void find_hole(void)
 
 struct target {
     uint64_t address;
-    uint32_t rkey;
+    uint32_t rkey, zero;
 };
 
 static struct target theirs_for(const void *address, uint32_t rkey)

@@ -13,7 +13,7 @@ static unsigned char *other;
 // What the active side reaches for next.
 struct target {
     uint64_t address;
-    uint32_t rkey;
+    uint32_t rkey, zero;
 };
 
 // The active side writes to where the passive one says, and is told how that has to end; bytes are looked at afterwards.

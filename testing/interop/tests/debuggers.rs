@@ -15,6 +15,10 @@ use nonic_interop::toolbox::{program, scratch};
 const ADOPTED: Environment = Environment { pages: Some(Pages::Adopted), ..AS_IT_COMES };
 const ADDRESS_SANITIZER: &[&str] = &["-fsanitize=address"];
 
+/// A program for each family of calls beside the ordinary ones.
+const FAMILIES: [&str; 8] =
+    ["import", "imports", "beyond", "domains", "reregistration", "paging", "extended", "extended_queues"];
+
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     suite.test("gdb reads and writes registered memory of a live process, and dumps its core", debugged);
@@ -25,6 +29,17 @@ fn main() -> ExitCode {
     {
         suite.test(format!("valgrind finds an {mode} in registered memory"), move || {
             valgrind_finds(mode, finding)
+        });
+    }
+    for family in FAMILIES {
+        suite.test(format!("valgrind finds nothing wrong in the calls of {family}.c"), move || {
+            let words = [program("valgrind")?, compile(family)?].map(|word| word.display().to_string());
+            let [valgrind, program] = words;
+            let words = [valgrind, "--quiet".into(), "--error-exitcode=9".into(), program];
+            judge(&Place::prepare(AS_IT_COMES)?.nonic_run(words)?.run()?).map(drop)
+        });
+        suite.test(format!("the calls of {family}.c run under AddressSanitizer"), move || {
+            judge(&under_address_sanitizer(family, &[])?).map(drop)
         });
     }
     suite.test("a sound program runs under AddressSanitizer", || {
