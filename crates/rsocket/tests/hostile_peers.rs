@@ -152,3 +152,17 @@ fn targets_that_lead_nowhere_end_the_stream_when_it_writes_there() {
     let _ = near.send(b"hello");
     assert_eq!(near.receive(10), Err(libc::EIO));
 }
+
+#[test]
+fn a_listener_that_admits_other_hosts_admits_nobody_of_this_one() {
+    let here: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let listener = nonic_rsocket::Stream::in_space(PortSpace::Scif, here).unwrap();
+    listener.bind(here).unwrap();
+    // Whatever a process of this host says of itself.
+    listener.admit(|_| true);
+    listener.listen(4).unwrap();
+    let asks = nonic_rsocket::Stream::in_space(PortSpace::Scif, here).unwrap();
+    let refused = asks.connect(listener.name()).unwrap_err();
+    assert_eq!(refused.errno(), libc::ECONNREFUSED);
+    assert!(listener.try_accept().unwrap().is_none());
+}

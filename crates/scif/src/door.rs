@@ -272,7 +272,8 @@ impl<'a> Visitor<'a> {
                 Ok(None) | Err(_) => return Err(ScifError::Reset),
             }
         };
-        let address = self.line.stream.peer_name().map_err(|_| ScifError::Reset)?.ip();
+        // By the address that its packets come from: what it says of itself, or a process of this host says, is nobody's word.
+        let address = self.line.stream.peer_host().ok_or(ScifError::Refused)?;
         let hosts = fabric().hosts.as_ref();
         let node = hosts.and_then(|hosts| hosts.node_elsewhere(address)).ok_or(ScifError::Refused)?;
         let is_hello = hello.kind == Kind::Hello && hello.value == VERSION && hello.small > 0;

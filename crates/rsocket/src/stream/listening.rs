@@ -1,10 +1,10 @@
 //! Listening, and accepting.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 
-use nonic_rdma_cm::{Event, EventKind, Parameters, REJECT_CONSUMER};
+use nonic_rdma_cm::{Event, EventKind, Id, Parameters, REJECT_CONSUMER};
 use nonic_sys::{POLL_IN, PollEntry};
 
 use super::connecting::{introduction_of, own_channel};
@@ -15,7 +15,7 @@ use crate::{Error, Result, service};
 /// Connections that wait to be accepted at most, whatever is asked for.
 const MOST: usize = 1024;
 
-/// Whether an address may ask for connections.
+/// Whether another host may ask for connections, by the address that its packets come from.
 pub type Admission = fn(IpAddr) -> bool;
 
 /// What a listening stream keeps, and what one knows that a listening stream made.
@@ -66,7 +66,7 @@ impl Stream {
         service::watch(self)
     }
 
-    /// From now on only those may ask whom `admits` admits; others are rejected and cost no memory.
+    /// From now on only hosts may ask whom `admits` admits, and nobody of this one; others are rejected before anything is made for them.
     pub fn admit(&self, admits: Admission) {
         self.lock().backlog.admits = Some(admits);
     }
@@ -134,7 +134,7 @@ impl Stream {
             let state = self.lock();
             (state.options.inherited(), state.backlog.admits)
         };
-        if admits.is_some_and(|admits| !id.destination().is_some_and(|from| admits(from.ip()))) {
+        if admits.is_some_and(|admits| !host_of(&id).is_some_and(admits)) {
             let _ = id.reject(&[], REJECT_CONSUMER);
             return Err(Error::new(libc::EACCES));
         }
@@ -151,6 +151,11 @@ impl Stream {
         accepted
     }
 
+    /// The other host, if the peer is on one: the address that its packets come from, whatever it says of itself.
+    pub fn peer_host(&self) -> Option<IpAddr> {
+        host_of(&self.id)
+    }
+
     /// A connection that was accepted is there, or failed.
     pub(super) fn accepted(&self, stream: &Arc<Self>, is_there: bool) {
         let mut state = self.lock();
@@ -163,4 +168,10 @@ impl Stream {
         drop(state);
         self.wakeup.ring();
     }
+}
+
+/// The host that packets of a peer come from; `None` if it is of this host.
+fn host_of(id: &Id) -> Option<IpAddr> {
+    let route = id.wire_route()?;
+    Some(IpAddr::V6(Ipv6Addr::from(route.destination)).to_canonical())
 }
