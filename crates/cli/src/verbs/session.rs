@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::offset_of;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::rc::Rc;
@@ -65,7 +64,7 @@ pub(crate) struct Session {
     /// Whether the device was opened for this object, and is closed with it.
     closes: bool,
     /// Index of the address that queue pairs speak from; 0 is the port's own, which this host alone knows.
-    gid_index: Cell<u8>,
+    pub(super) gid_index: Cell<u8>,
 }
 
 impl Session {
@@ -151,26 +150,6 @@ impl Session {
             (self.library.functions.query_gid)(self.context.as_ptr(), PORT, index as c_int, &mut gid)
         };
         CallError::check("ibv_query_gid", answer).map(|()| gid.raw)
-    }
-
-    /// Has queue pairs that connect from now on speak from that address of this host. False: the port has it not.
-    pub(crate) fn speak_from(&self, address: IpAddr) -> Result<bool, CallError> {
-        let wanted = match address {
-            IpAddr::V4(four) => four.to_ipv6_mapped().octets(),
-            IpAddr::V6(six) => six.octets(),
-        };
-        for index in 0..self.port()?.gid_count {
-            if self.gid(index)? == wanted {
-                self.gid_index.set(index as u8);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Index of the address that queue pairs speak from.
-    pub(super) fn gid_index(&self) -> u8 {
-        self.gid_index.get()
     }
 
     /// Takes the oldest completion, if there is one, through the table of operations as the header's inline does.
