@@ -34,6 +34,8 @@ pub(super) struct Requester<T> {
     pub(super) wait: Option<(T, WaitReason)>,
     /// When what is under way is sent again if no answer comes.
     pub(super) timer: Option<T>,
+    /// Part of the time for an answer is over, and the oldest packet was sent once more, alone: whether what was sent was lost shows then.
+    pub(super) probes: bool,
     /// Retries left after timeouts and gaps.
     pub(super) retries: u8,
     /// Retries left after RNR.
@@ -66,6 +68,7 @@ impl<T> Requester<T> {
             reads: 0,
             wait: None,
             timer: None,
+            probes: false,
             retries: attributes.retry_count,
             rnr_retries: attributes.rnr_retry,
             implied: None,
@@ -104,7 +107,7 @@ impl<T> Requester<T> {
     /// The peer answered: all retries are there again (9.7.5.1.1), and waiting begins anew.
     pub(super) fn refill(&mut self, attributes: &QpAttributes) {
         (self.retries, self.rnr_retries) = (attributes.retry_count, attributes.rnr_retry);
-        (self.timer, self.implied) = (None, None);
+        (self.timer, self.implied, self.probes) = (None, None, false);
         if matches!(self.wait, Some((_, WaitReason::NotReady))) {
             self.wait = None;
         }

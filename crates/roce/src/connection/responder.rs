@@ -80,6 +80,8 @@ pub(super) struct Responder {
     msn: Msn,
     /// The peer was told that a packet is missing, or that there is no receive: nothing more is said until that packet comes.
     pub(super) complained: bool,
+    /// How far the last packet was ahead of the one that is due, since the peer was told.
+    pub(super) ahead: u32,
     /// The message under way.
     pub(super) inbound: Option<Inbound>,
     kept: VecDeque<Kept>,
@@ -94,6 +96,7 @@ impl Responder {
             taken: 0,
             msn: Msn::default(),
             complained: false,
+            ahead: 0,
             inbound: None,
             kept: VecDeque::new(),
             owed: VecDeque::new(),
@@ -202,6 +205,11 @@ impl Responder {
             _ => false,
         };
         !self.owed.iter().any(same) && self.count_owed(true) < REPEATED_MAX
+    }
+
+    /// Whether an acknowledgement is owed, and nothing else.
+    pub(super) fn owes_acknowledgement_alone(&self) -> bool {
+        self.owed.len() == 1 && matches!(self.owed.front(), Some(Owed::Acknowledge { .. }))
     }
 
     /// Whether something is owed.

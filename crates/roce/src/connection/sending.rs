@@ -2,7 +2,7 @@
 //! under way and room allow (IBTA vol. 1, 9.7.3, 9.7.7.2, 10.8.2, 10.8.3).
 
 use nonic_protocol::{
-    AtomicChange, AtomicRequest, Event, Happening, LocalTurn, MESSAGE_MAX, Moment, Operation, Psn,
+    AtomicChange, AtomicRequest, Event, Happening, LocalTurn, MESSAGE_MAX, Moment, Operation, Psn, QpState,
     RemoteRange, Slot, Status,
 };
 
@@ -37,11 +37,20 @@ impl<T: Moment> Connection<T> {
     /// Sends what is owed, and everything that can be sent of what was posted. To be called when requests were posted, when what
     /// came was handled, and when there is room again.
     pub fn pump<S: Surroundings>(&mut self, now: T, around: &mut S) {
-        if !self.push_owed(around) {
+        // An acknowledgement goes behind the first packet of a request: it is shorter, and may so end a run of datagrams.
+        let mut owes = self.responder.owes_acknowledgement_alone() && self.has_next();
+        if !owes && !self.push_owed(around) {
             return around.await_room();
         }
         while self.has_next() {
             match self.send_next(now, around) {
+                Step::Sent if owes => {
+                    owes = false;
+                    if !self.push_owed(around) {
+                        around.await_room();
+                        break;
+                    }
+                }
                 Step::Sent => {}
                 Step::Finished => self.finish(around, Status::Success),
                 Step::Later => break,
@@ -55,6 +64,9 @@ impl<T: Moment> Connection<T> {
                     break;
                 }
             }
+        }
+        if owes && !self.push_owed(around) {
+            around.await_room();
         }
         self.arm(now);
         self.watch_silence(now);
@@ -89,7 +101,7 @@ impl<T: Moment> Connection<T> {
         if self.is_reliable() {
             let under_way = self.requester.under_way();
             let numbers = if slot.awaits_data() { packets - self.requester.sent } else { 1 };
-            if under_way >= self.congestion.window() || under_way + numbers > NUMBERS_MAX {
+            if under_way >= self.window() || under_way + numbers > NUMBERS_MAX {
                 return Step::Later;
             }
         }
@@ -243,9 +255,19 @@ impl<T: Moment> Connection<T> {
         (request, Some((offset, count)))
     }
 
+    /// Packets that may be under way.
+    fn window(&self) -> u32 {
+        if self.requester.probes { 1 } else { self.congestion.window() }
+    }
+
+    /// Whether, in that state, requests are under way whose answers have this side look again for what it may send.
+    pub fn awaits_answer(&self, state: QpState) -> bool {
+        self.is_reliable() && state == QpState::ReadyToSend && self.requester.under_way() > 0
+    }
+
     /// Whether the next packet asks for an answer.
     fn asks(&self, request: &Request) -> bool {
-        let full = self.requester.under_way() + 1 >= self.congestion.window();
+        let full = self.requester.under_way() + 1 >= self.window();
         self.is_reliable() && (request.ends() || self.requester.unasked + 1 >= ASK_EVERY || full)
     }
 

@@ -71,10 +71,10 @@ impl<T: Moment> Connection<T> {
         // 9.7.4.1.1: the number.
         match psn.ahead_of(self.responder.expected) {
             0 => {}
-            1.. => return self.complain(around, Nak::Sequence),
+            ahead @ 1.. => return self.complain(around, ahead.unsigned_abs()),
             behind => return self.take_repeated(around, psn, behind.unsigned_abs(), request),
         }
-        self.responder.complained = false;
+        (self.responder.complained, self.responder.ahead) = (false, 0);
         let outcome = match queue {
             Some(queue) if !self.turn_to(around, queue) => NO_ACCESS,
             _ => self.execute(around, queue, request, arrival),
@@ -102,12 +102,15 @@ impl<T: Moment> Connection<T> {
     }
 
     /// Packets are missing, or there is no receive: the peer is told once, and then everything else is dropped until the packet
-    /// comes that is due (9.7.5.2.4).
-    fn complain<S: Surroundings>(&mut self, around: &mut S, nak: Nak) {
+    /// comes that is due (9.7.5.2.4). If the peer has gone back since, as it was told, and what is due was lost again, it is told again:
+    /// a packet shows it that is less far ahead than the one before.
+    fn complain<S: Surroundings>(&mut self, around: &mut S, ahead: u32) {
         around.sees(Happening::Dropped);
-        if !self.responder.complained {
+        let has_gone_back = ahead < self.responder.ahead;
+        self.responder.ahead = ahead;
+        if !self.responder.complained || has_gone_back {
             self.responder.complained = true;
-            self.responder.refuse(self.responder.expected, Syndrome::Refuse(nak));
+            self.responder.refuse(self.responder.expected, Syndrome::Refuse(Nak::Sequence));
         }
     }
 

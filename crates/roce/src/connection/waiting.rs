@@ -11,6 +11,11 @@ use crate::surroundings::Surroundings;
 /// When to look again whether those who were inside an operation have left.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
+/// What part of the time for an answer is over when the oldest packet is sent once more, alone.
+const PROBE_PART: u32 = 16;
+/// Before that it is not: a peer that is a process may not run for a moment.
+const PROBE_MIN: Duration = Duration::from_millis(1);
+
 impl<T: Moment> Connection<T> {
     /// When [`Connection::handle_timeout`] wants to be called, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<T> {
@@ -31,6 +36,14 @@ impl<T: Moment> Connection<T> {
         }
         if self.requester.timer.is_some_and(|timer| timer <= now) {
             self.requester.timer = None;
+            if self.may_probe() {
+                // An answer that was lost, or a request behind which none came, costs a part of the time only, and no retry.
+                self.requester.probes = true;
+                around.sees(Happening::Repeated);
+                self.go_back();
+                return self.pump(now, around);
+            }
+            self.requester.probes = false;
             self.requester.implied = None;
             self.congestion.were_lost();
             // A queue pair without a timeout repeats, too, but never gives up.
@@ -56,7 +69,14 @@ impl<T: Moment> Connection<T> {
             // 9.9.2.1: a timeout lasts up to four times as long as the program says. A peer that is a process may not run for a
             // while, and gets more time with each attempt that was in vain.
             let in_vain = self.attributes.retry_count.saturating_sub(self.requester.retries);
-            self.requester.timer = Some(now + wait * (1 << in_vain.min(2)));
+            let wait = wait * (1 << in_vain.min(2));
+            let wait = if self.may_probe() { (wait / PROBE_PART).max(PROBE_MIN).min(wait) } else { wait };
+            self.requester.timer = Some(now + wait);
         }
+    }
+
+    /// Whether the next that is done for want of an answer is to ask with one packet.
+    fn may_probe(&self) -> bool {
+        !self.requester.probes && self.requester.retries == self.attributes.retry_count
     }
 }

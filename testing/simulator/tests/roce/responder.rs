@@ -2,7 +2,8 @@
 //! 9.7.5).
 
 use nonic_protocol::{
-    AtomicChange, AtomicRequest, Event, Key, Psn, QpNumber, QpState, QpType, RemoteRange, SrqNumber,
+    AtomicChange, AtomicRequest, Event, Key, Operation, Psn, QpNumber, QpState, QpType, RemoteRange,
+    SrqNumber,
 };
 use nonic_roce::{
     Aeth, Answer, Base, Body, FiveBits, Msn, Nak, Packet, Part, ReadPart, Request, Reth, Syndrome, Tail,
@@ -71,6 +72,39 @@ fn of_a_gap_the_peer_is_told_once() {
     assert_eq!(pair.take(theirs(0), write(0, 4), &[1; 4]), [(theirs(0), done(1))]);
     assert_eq!(pair.take(theirs(2), write(0, 4), &[2; 4]), [(theirs(1), refused(Nak::Sequence, 1))]);
     assert_eq!((pair.host.memory[0], pair.state()), (1, QpState::ReadyToSend));
+}
+
+#[test]
+fn a_peer_that_went_back_and_lost_the_same_packet_again_is_told_again() {
+    let mut pair = Pair::reliable();
+    let gap = [(theirs(0), refused(Nak::Sequence, 0))];
+    assert_eq!(pair.take(theirs(1), write(0, 4), &[1; 4]), gap);
+    for ahead in 2..5 {
+        assert_eq!(pair.take(theirs(ahead), write(0, 4), &[1; 4]), [], "what was under way when it was told");
+    }
+    assert_eq!(pair.take(theirs(1), write(0, 4), &[1; 4]), gap);
+    assert_eq!(pair.take(theirs(2), write(0, 4), &[1; 4]), []);
+    assert_eq!(pair.take(theirs(0), write(0, 4), &[1; 4]), [(theirs(0), done(1))]);
+    // A gap further on is another one.
+    assert_eq!(pair.take(theirs(2), write(0, 4), &[2; 4]), [(theirs(1), refused(Nak::Sequence, 1))]);
+    assert_eq!(pair.host.memory[..4], [1; 4]);
+}
+
+#[test]
+fn an_acknowledgement_goes_behind_the_packet_that_goes_with_it() {
+    let mut pair = Pair::reliable();
+    let base = Base { ack_request: true, ..Base::new(QpNumber(8), theirs(0)) };
+    pair.connection.handle(
+        pair.now,
+        &mut pair.host,
+        &Packet { base, body: Body::Request(write(0, 4)) },
+        &[1; 4],
+    );
+    assert!(pair.host.sent.is_empty(), "nothing is said before it is asked for");
+    pair.post(Operation::Send { immediate: None }, 4);
+    let kinds: Vec<_> =
+        pair.host.sent.drain(..).map(|(packet, _)| matches!(packet.body, Body::Answer(_))).collect();
+    assert_eq!(kinds, [false, true]);
 }
 
 #[test]

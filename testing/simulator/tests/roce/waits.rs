@@ -14,6 +14,8 @@ fn not_ready(msn: u32) -> Answer {
 
 /// The time of code 14.
 const TIMEOUT: Duration = Duration::from_nanos(4096 << 14);
+/// After this much of it the oldest packet is sent once more, alone.
+const PROBE: Duration = Duration::from_nanos((4096 << 14) / 16);
 /// The RNR timer of code 12.
 const RNR: Duration = Duration::from_micros(640);
 
@@ -24,12 +26,14 @@ fn silence_is_waited_out_as_often_as_was_agreed_on_and_longer_each_time() {
     pair.post(SEND, 0);
     let all = [0, 1, 2, 3].map(ours);
     assert_eq!(pair.sent(), all);
+    assert_eq!(pair.wait(), [ours(0)]);
+    assert_eq!(pair.now, PROBE);
     for passed in [1, 1 + 2] {
         assert_eq!(pair.wait(), all);
-        assert_eq!(pair.now, TIMEOUT * passed);
+        assert_eq!(pair.now, PROBE + TIMEOUT * passed);
     }
     assert_eq!(pair.wait(), []);
-    assert_eq!(pair.now, TIMEOUT * (1 + 2 + 4));
+    assert_eq!(pair.now, PROBE + TIMEOUT * (1 + 2 + 4));
     assert_eq!(pair.statuses(), [Status::RetryExceeded, Status::Flushed]);
     assert_eq!((pair.state(), pair.connection.poll_timeout()), (QpState::Error, None));
 }
@@ -40,16 +44,41 @@ fn an_answer_gives_all_retries_back_and_what_it_names_is_not_sent_again() {
     pair.post(SEND, 1000);
     pair.sent();
     for answered in 0..3 {
+        assert_eq!(pair.wait(), [ours(answered)]);
         for _ in 0..2 {
             let again: Vec<_> = (answered..4).map(ours).collect();
             assert_eq!(pair.wait(), again);
         }
         pair.now += TIMEOUT / 2;
         assert_eq!(pair.hear(ours(answered), done(0), &[]), []);
-        assert_eq!(pair.connection.poll_timeout(), Some(pair.now + TIMEOUT), "waiting begins anew");
+        assert_eq!(pair.connection.poll_timeout(), Some(pair.now + PROBE), "waiting begins anew");
     }
     pair.hear(ours(3), done(1), &[]);
     assert_eq!(pair.statuses(), [Status::Success]);
+}
+
+#[test]
+fn one_packet_shows_early_what_was_lost_and_costs_no_retry() {
+    let mut pair = Pair::reliable();
+    for _ in 0..4 {
+        pair.post(SEND, 0);
+    }
+    assert_eq!(pair.sent().len(), 4);
+    // The peer has not even the first: from there on all is sent again, at once.
+    assert_eq!(pair.wait(), [ours(0)]);
+    let sent: Vec<_> = pair.hear(ours(0), done(1), &[]).into_iter().map(|(psn, _)| psn).collect();
+    assert_eq!(sent, [1, 2, 3].map(ours));
+    // It has all, and what it had said was lost: nothing is sent again.
+    assert_eq!(pair.wait(), [ours(1)]);
+    assert_eq!(pair.hear(ours(3), done(4), &[]), []);
+    assert_eq!((pair.statuses(), pair.connection.poll_timeout()), (vec![Status::Success; 4], None));
+    // As often as that happens.
+    pair.connection.attributes.retry_count = 0;
+    pair.connection.begin_to_send();
+    pair.post(SEND, 0);
+    pair.sent();
+    assert_eq!(pair.wait().len(), 1);
+    assert_eq!(pair.statuses().len(), 4, "nothing has failed");
 }
 
 #[test]
@@ -194,6 +223,7 @@ fn a_queue_that_is_drained_ends_what_was_begun_and_nothing_else() {
     pair.host.room = 10;
     pair.post(SEND, 0);
     assert_eq!(pair.sent(), [ours(0), ours(1)]);
+    assert_eq!(pair.wait(), [ours(0)]);
     assert_eq!(pair.wait(), [ours(0), ours(1)], "it is repeated, too");
     assert_eq!(pair.host.events, []);
     pair.hear(ours(1), done(1), &[]);
