@@ -6,6 +6,7 @@ mod foreigners;
 mod newcomers;
 mod shares;
 mod turns;
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,7 @@ use nonic_transport::{Link, LinkEvent, Sleeper};
 use self::changing::Asking;
 use self::newcomers::Newcomers;
 use self::turns::Turns;
+use self::wire::WireWatch;
 use crate::engine::{Engine, Progress, lock};
 
 /// Tokens of the descriptors the agent waits on.
@@ -71,6 +73,7 @@ struct Agent<'a> {
     polled_until: Option<Instant>,
     /// Something came by the wire.
     wire_called: bool,
+    wire: WireWatch,
 }
 
 /// Runs until the engine stops.
@@ -92,6 +95,7 @@ pub(crate) fn run(engine: &Engine) {
         called: true,
         polled_until: None,
         wire_called: false,
+        wire: WireWatch::default(),
     };
     let mut ready = Vec::new();
     while !engine.agent.stop.load(Ordering::SeqCst) {
@@ -136,12 +140,11 @@ impl Agent<'_> {
             if !self.rung && self.engine.has_waiter() {
                 return until_timer(None);
             }
-            if std::mem::take(&mut self.wire_called) && self.engine.wire_waits() {
-                // A program that polls takes what has come before the agent is awake; this one does something else.
-                self.engine.progress(usize::MAX);
+            if std::mem::take(&mut self.wire_called) {
+                self.wire.called(self.engine);
             }
             if self.program_polls(now) {
-                self.engine.arm_wire();
+                self.wire.program_polls(self.engine);
                 self.engine.agent.timed.store(true, Ordering::SeqCst);
                 // A program that asked for an event since then did not see the flag.
                 if self.engine.anyone_sleeps() {

@@ -80,6 +80,12 @@ impl Engine {
         }
     }
 
+    /// How often a program has polled, but for polls that found something to do: a number that moves while one polls.
+    pub(crate) fn poll_count(&self) -> u32 {
+        let counts = [&self.driving.empty_polls, &self.driving.busy_polls];
+        counts.into_iter().fold(0, |sum, count| sum.wrapping_add(count.load(Ordering::Relaxed)))
+    }
+
     /// Whether a program drives the device itself. Asking forgets.
     pub(crate) fn program_polls(&self) -> bool {
         self.driving.recent_poll.swap(false, Ordering::Relaxed)
@@ -214,6 +220,7 @@ impl Engine {
     pub(crate) fn answer_for_poller(&self) {
         if self.driving.recent_poll.load(Ordering::Relaxed) {
             self.answer_all();
+            self.release_on_wire();
         }
     }
 

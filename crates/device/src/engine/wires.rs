@@ -1,6 +1,7 @@
 //! What an engine has on the wire: opened when a queue pair's peer is elsewhere, and looked at by whoever drives.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -27,6 +28,9 @@ pub(super) struct Wires {
     silence: Option<Duration>,
     wire: OnceLock<Arc<Wire>>,
     losses: Arc<Losses>,
+    /// Queue pairs that go on with the next look.
+    held: Mutex<Vec<QpNumber>>,
+    has_held: AtomicBool,
     /// Who is told of management datagrams, and which of the processes that are this one is.
     managed: Mutex<Option<(u8, Weak<dyn ManagementObserver>)>>,
     /// Tells of addresses that come and go, once somebody wants to know.
@@ -42,6 +46,8 @@ impl Wires {
             silence,
             wire: OnceLock::new(),
             losses: Arc::default(),
+            held: Mutex::default(),
+            has_held: AtomicBool::new(false),
             managed: Mutex::new(None),
             addresses: OnceLock::new(),
         }
@@ -209,6 +215,26 @@ impl Engine {
         self.wires.wire.get().is_some_and(|wire| wait_readable(wire.as_fd(), Some(Duration::ZERO)))
     }
 
+    /// A queue pair goes on with the next look at the wire.
+    pub(crate) fn hold_on_wire(&self, number: QpNumber) {
+        lock(&self.wires.held).push(number);
+        self.wires.has_held.store(true, Ordering::Release);
+    }
+
+    /// Has those go on that were to with the next look.
+    pub(super) fn release_on_wire(&self) {
+        if !self.wires.has_held.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        // Not in the loop's head, where the lock would be held to its end.
+        let held = std::mem::take(&mut *lock(&self.wires.held));
+        for number in held {
+            if let Some(pair) = self.find_pair(number) {
+                pair.answer_on_wire();
+            }
+        }
+    }
+
     /// Takes what has come by the wire.
     #[inline]
     pub(super) fn look_at_wire(&self, driver: &mut Driver) -> Progress {
@@ -220,6 +246,7 @@ impl Engine {
 
     #[cold]
     fn take_from_wire(&self, wire: &Wire, driver: &mut Driver) -> Progress {
+        self.release_on_wire();
         // The queue pair that had the last packets. It says what it owes for all of them at once.
         let mut last = None;
         let mut take = |arrival: &Arrival, datagram: &mut [u8]| {

@@ -40,6 +40,8 @@ pub(crate) struct Carrier {
     pub(crate) is_closed: bool,
     /// The machine goes on when there is room.
     pub(crate) waits: bool,
+    /// The machine goes on with the next look at the wire.
+    pub(crate) is_held: bool,
     /// When a timer of the engine's fires for it.
     pub(crate) timer: Option<Instant>,
 }
@@ -100,6 +102,7 @@ impl Wired {
             outgoing: None,
             is_closed: false,
             waits: false,
+            is_held: false,
             timer: None,
         };
         Box::new(Self { connection: nonic_roce::Connection::new(kind, capabilities), carrier })

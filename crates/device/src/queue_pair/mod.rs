@@ -240,6 +240,7 @@ impl QueuePair {
         {
             let mut inner = self.lock();
             inner.answer(&mut { self });
+            self.send_held(&mut inner);
             self.withdraw();
             self.give_up_all(&inner);
             if inner.responder.stop().is_some() {

@@ -71,7 +71,7 @@ impl Posting<'_> {
     pub fn ring_doorbell(self) {
         let Self { pair, mut inner } = self;
         if inner.is_wired() {
-            return pair.pump_wire(&mut inner);
+            return pair.ring_wire(&mut inner);
         }
         pair.engine().note_send();
         if inner.send.started == inner.send.posted

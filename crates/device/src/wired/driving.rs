@@ -8,11 +8,15 @@ use nonic_wire::Arrival;
 
 use super::surroundings::Around;
 use crate::error::ModifyError;
-use crate::queue_pair::{Core, QueuePair, Wired};
+use crate::queue_pair::{Core, Inner, QueuePair, Wired};
 use crate::wire_address::WireAddress;
 
 /// When to look again for room in the kernel.
 const ROOM_AGAIN: Duration = Duration::from_micros(50);
+/// So many requests are not held back: a run is full.
+const HELD_MAX: u64 = 64;
+/// Bytes of a request that may be held back.
+const SHORT: u64 = 4096;
 
 impl QueuePair {
     /// Has the machine do something, and sends what it said. Nothing happens if there is none.
@@ -22,6 +26,7 @@ impl QueuePair {
         work: impl FnOnce(&mut Connection<Instant>, &mut Around<'_>),
     ) {
         let Core { inner, wired: Some(wired) } = core else { return };
+        wired.carrier.is_held = false;
         wired.exchange(inner);
         let Wired { connection, carrier } = &mut **wired;
         work(connection, &mut Around { pair: self, carrier });
@@ -54,7 +59,44 @@ impl QueuePair {
         self.on_wire(core, |connection, around| connection.pump(now, around));
     }
 
-    /// The same after packets were taken.
+    /// Sends what was posted; a short request to a peer that is about to answer others with the next look at the wire, together with
+    /// those that are posted until then: the kernel takes a run of packets as fast as one. If nobody looks, the answer brings it.
+    pub(crate) fn ring_wire(&self, core: &mut Core) {
+        if self.may_wait(core) {
+            self.hold(core);
+        } else {
+            self.pump_wire(core);
+        }
+    }
+
+    fn may_wait(&self, core: &Core) -> bool {
+        let Core { inner: Inner { send, attributes, .. }, wired: Some(wired) } = core else { return false };
+        let (unsent, Some(last)) = (send.posted - send.started, send.posted.checked_sub(1)) else {
+            return false;
+        };
+        wired.connection.awaits_answer(attributes.state)
+            && !wired.carrier.waits
+            && (1..HELD_MAX).contains(&unsent)
+            && send.slot(last).total <= SHORT
+    }
+
+    /// Has the machine go on with the next look at the wire.
+    fn hold(&self, core: &mut Core) {
+        if let Some(wired) = &mut core.wired
+            && !std::mem::replace(&mut wired.carrier.is_held, true)
+        {
+            self.engine().hold_on_wire(self.number());
+        }
+    }
+
+    /// Sends what is held back, because nobody will look any more.
+    pub(crate) fn send_held(&self, core: &mut Core) {
+        if core.wired.as_ref().is_some_and(|wired| wired.carrier.is_held) {
+            self.pump_wire(core);
+        }
+    }
+
+    /// Goes on after that, or after packets were taken.
     pub(crate) fn answer_on_wire(&self) {
         self.pump_wire(&mut self.lock());
     }
