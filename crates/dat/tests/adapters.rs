@@ -257,6 +257,11 @@ fn adapters_that_come_and_go_leave_nothing() {
             assert_eq!(server.connection_event(), ConnectionEvent::Disconnected);
         }
     };
+    // Keys are of places drawn by chance: a region each, until every page of them that a process touches is there.
+    let (keeper, pages) = (Side::new(true), Pages::private(1));
+    let regions: Vec<_> =
+        (0..300).map(|_| register(&keeper.zone, &pages, Privileges::ALL).unwrap()).collect();
+    regions.into_iter().for_each(|region| region.free().unwrap());
     (0..40).for_each(|count| turn(count % 2 == 0));
     let before = (settled_descriptors(), resident_pages());
     (0..400).for_each(|count| turn(count % 2 == 0));

@@ -311,7 +311,10 @@ mod tests {
         );
         let found = read_segment_regions(&file).unwrap();
         assert_eq!((found.changing, found.senseless), (0, 0));
-        assert_eq!(found.regions.iter().map(|entry| entry.translation).collect::<Vec<_>>(), translations);
+        // In the order of their places, which are drawn by chance.
+        let mut found: Vec<_> = found.regions.iter().map(|entry| entry.translation).collect();
+        found.sort_by_key(|found| matches!(found, Translation::Adopted { .. }));
+        assert_eq!(found, translations);
 
         drop(record);
         segment.keys().kill(keys[0]);

@@ -41,7 +41,7 @@ impl Losses {
         let mut mixed = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 32) * ALL >> 32
+        (((mixed ^ (mixed >> 31)) >> 32) * ALL) >> 32
     }
 }
 

@@ -26,6 +26,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ci/package", "ci/package-test"),
     ("ci/bench --write-docs", "a person, on a machine that does nothing else"),
     ("nonic bench", "crates/cli/tests/bench.rs, with less of each"),
+    ("nonic run --scif-hosts 10.0.0.1,10.0.0.2 -- ./window card 2050", "testing/interop/tests/wire_scif.rs"),
+    (
+        "nonic run --scif-hosts 10.0.0.1,10.0.0.2 -- ./window host 1 2050",
+        "testing/interop/tests/wire_scif.rs",
+    ),
 ];
 /// Pages whose commands are all run elsewhere.
 const PAGES_ELSEWHERE: &[(&str, &str)] = &[
