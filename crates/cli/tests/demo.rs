@@ -171,21 +171,7 @@ fn a_person_reads_every_step_of_scif_and_no_step_can_be_left_out() {
 
 #[test]
 fn whichever_process_of_scif_is_killed_the_demo_says_so_and_ends() {
-    support::library();
-    for victim in 0..2 {
-        let mut command = nonic();
-        let mut child = spawn(command.args(["demo", "scif"]).stdout(Stdio::piped()).stderr(Stdio::null()));
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut text = String::new();
-        output.read_line(&mut text).unwrap(); // The endpoints are connected.
-        let pids: Vec<i32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let pids = &pids[pids.len() - 2..]; // Behind the numbers of nodes and ports.
-        let pid = rustix::process::Pid::from_raw(pids[victim]).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        output.read_to_string(&mut text).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(1), "{text}");
-        assert!(text.contains("FAILED") && text.contains("signal: 9"), "{text}");
-    }
+    support::demo_ends_with_either_process("scif");
 }
 
 /// The steps of uDAPL.
@@ -242,21 +228,7 @@ fn a_person_reads_every_step_of_udapl() {
 
 #[test]
 fn whichever_process_of_udapl_is_killed_the_demo_says_so_and_ends() {
-    support::library();
-    for victim in 0..2 {
-        let mut command = nonic();
-        let mut child = spawn(command.args(["demo", "dat"]).stdout(Stdio::piped()).stderr(Stdio::null()));
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut text = String::new();
-        output.read_line(&mut text).unwrap(); // The endpoints are connected.
-        let pids: Vec<i32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let pids = &pids[pids.len() - 2..];
-        let pid = rustix::process::Pid::from_raw(pids[victim]).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        output.read_to_string(&mut text).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(1), "{text}");
-        assert!(text.contains("FAILED") && text.contains("signal: 9"), "{text}");
-    }
+    support::demo_ends_with_either_process("dat");
 }
 
 #[test]

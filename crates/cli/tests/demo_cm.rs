@@ -2,13 +2,12 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
-use support::{STEP_DOWN, is_root, nonic, nonic_behind, run, skip, spawn, works};
+use support::{STEP_DOWN, is_root, nonic, nonic_behind, run, skip, works};
 
 const STEPS: [&str; 5] = ["resolve", "connect", "transfer", "refuse", "end"];
 
@@ -98,19 +97,5 @@ fn no_device_and_libraries_that_are_not_those_are_said() {
 
 #[test]
 fn whichever_process_is_killed_the_demo_says_so_and_ends() {
-    support::library();
-    for victim in 0..2 {
-        let mut command = nonic();
-        let mut child = spawn(command.args(["demo", "cm"]).stdout(Stdio::piped()).stderr(Stdio::null()));
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut text = String::new();
-        output.read_line(&mut text).unwrap(); // The initiator knows the way to the target.
-        let pids: Vec<i32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let pids = &pids[pids.len() - 2..]; // Behind the port.
-        let pid = rustix::process::Pid::from_raw(pids[victim]).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        output.read_to_string(&mut text).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(1), "{text}");
-        assert!(text.contains("FAILED") && text.contains("signal: 9"), "{text}");
-    }
+    support::demo_ends_with_either_process("cm");
 }

@@ -2,12 +2,11 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use support::{
-    STEP_DOWN, is_root, lacks_networks, nonic, nonic_as_ordinary_user, nonic_behind, run, skip, spawn, works,
+    STEP_DOWN, is_root, lacks_networks, nonic, nonic_as_ordinary_user, nonic_behind, run, skip, works,
 };
 
 const STEPS: [&str; 6] = ["connect", "two-sided", "one-sided", "atomics", "refusal", "loss"];
@@ -110,19 +109,5 @@ fn whichever_process_is_killed_the_demo_says_so_and_ends() {
     if lacks_networks() {
         return;
     }
-    support::library();
-    for victim in 0..2 {
-        let mut command = nonic();
-        let mut child = spawn(command.args(["demo", "wire"]).stdout(Stdio::piped()).stderr(Stdio::null()));
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut text = String::new();
-        output.read_line(&mut text).unwrap(); // The device is open.
-        let pids: Vec<i32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let pids = &pids[pids.len() - 2..];
-        let pid = rustix::process::Pid::from_raw(pids[victim]).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        output.read_to_string(&mut text).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(1), "{text}");
-        assert!(text.contains("FAILED") && text.contains("signal: 9"), "{text}");
-    }
+    support::demo_ends_with_either_process("wire");
 }

@@ -309,20 +309,13 @@ mod tests {
     }
 
     fn path(destination: [u8; 16]) -> AddressVector {
-        AddressVector {
-            destination_lid: 0,
-            service_level: 0,
-            source_path_bits: 0,
-            static_rate: 0,
-            port: 1,
-            global: Some(GlobalRoute {
-                destination,
-                source_index: 0,
-                flow_label: 0,
-                hop_limit: 1,
-                traffic_class: 0,
-            }),
-        }
+        AddressVector::along(GlobalRoute {
+            destination,
+            source_index: 0,
+            flow_label: 0,
+            hop_limit: 1,
+            traffic_class: 0,
+        })
     }
 
     #[test]

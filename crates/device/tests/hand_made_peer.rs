@@ -113,20 +113,13 @@ fn end(context: &Arc<Context>) -> End {
     let end = End::with_queue(Arc::clone(context), completions, None::<Weak<NoObserver>>);
     let table = context.gid_table();
     let source = table.iter().find(|entry| entry.gid == HERE.gid()).unwrap();
-    let vector = AddressVector {
-        destination_lid: 0,
-        service_level: 0,
-        source_path_bits: 0,
-        static_rate: 0,
-        port: 1,
-        global: Some(GlobalRoute {
-            destination: PEER.gid(),
-            source_index: source.index as u8,
-            flow_label: 0,
-            hop_limit: 64,
-            traffic_class: 0,
-        }),
-    };
+    let vector = AddressVector::along(GlobalRoute {
+        destination: PEER.gid(),
+        source_index: source.index as u8,
+        flow_label: 0,
+        hop_limit: 64,
+        traffic_class: 0,
+    });
     let mut attributes = QpAttributes {
         state: QpState::Init,
         port: 1,

@@ -226,6 +226,20 @@ pub struct AddressVector {
     pub global: Option<GlobalRoute>,
 }
 
+impl AddressVector {
+    /// Along a route out of the first port; no local identifier leads there.
+    pub const fn along(route: GlobalRoute) -> Self {
+        Self {
+            destination_lid: 0,
+            service_level: 0,
+            source_path_bits: 0,
+            static_rate: 0,
+            port: 1,
+            global: Some(route),
+        }
+    }
+}
+
 /// The global part of a path (GRH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalRoute {

@@ -62,6 +62,16 @@ impl FarMemory<'_> {
         }
     }
 
+    /// This side's memory, for a copy that `writes` to the peer's or reads it, when all has been refused that is refused before a
+    /// byte moves.
+    fn both(&self, near: Near, length: usize, remote: i64, writes: bool) -> Result<FoundRange, ScifError> {
+        if let Near::Windows(local) = near {
+            check_range(local, length)?;
+        }
+        check_range(remote, length)?;
+        self.after_check(self.near(near, length, !writes), remote, length, writes)
+    }
+
     /// Copies from this side to the peer's windows.
     pub(crate) fn write(
         &self,
@@ -70,11 +80,7 @@ impl FarMemory<'_> {
         remote: i64,
         flags: RmaFlags,
     ) -> Result<(), ScifError> {
-        if let Near::Windows(local) = near {
-            check_range(local, length)?;
-        }
-        check_range(remote, length)?;
-        let source = self.after_check(self.near(near, length, false), remote, length, true)?;
+        let source = self.both(near, length, remote, true)?;
         let begin = match near {
             Near::Windows(local) => local as u64,
             Near::Program(address) => address as u64,
@@ -116,11 +122,7 @@ impl FarMemory<'_> {
         remote: i64,
         flags: RmaFlags,
     ) -> Result<(), ScifError> {
-        if let Near::Windows(local) = near {
-            check_range(local, length)?;
-        }
-        check_range(remote, length)?;
-        let target = self.after_check(self.near(near, length, true), remote, length, false)?;
+        let target = self.both(near, length, remote, false)?;
         let _operation = self.link.begin_operation();
         for done in (0..length).step_by(READ_MOST) {
             let count = READ_MOST.min(length - done);

@@ -130,19 +130,12 @@ impl Way {
 
     /// What queue pairs are told of it.
     pub fn vector(&self) -> AddressVector {
-        AddressVector {
-            destination_lid: 0,
-            service_level: 0,
-            source_path_bits: 0,
-            static_rate: 0,
-            port: 1,
-            global: Some(GlobalRoute {
-                destination: self.ends.remote.gid(),
-                source_index: self.index as u8,
-                flow_label: 0,
-                hop_limit: HOP_LIMIT,
-                traffic_class: self.traffic_class,
-            }),
-        }
+        AddressVector::along(GlobalRoute {
+            destination: self.ends.remote.gid(),
+            source_index: self.index as u8,
+            flow_label: 0,
+            hop_limit: HOP_LIMIT,
+            traffic_class: self.traffic_class,
+        })
     }
 }

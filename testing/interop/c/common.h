@@ -63,9 +63,10 @@ static UNUSED struct ibv_qp *make_qp(struct node *n, enum ibv_qp_type type)
     return ibv_create_qp(n->pd, &init);
 }
 
-static UNUSED struct node open_node(void)
+// What a node is before it has anything of its own but a device.
+static UNUSED struct node node_on(struct ibv_context *context)
 {
-    struct node n = {
+    return (struct node){
         .type = IBV_QPT_RC,
         .cap = {.max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 64},
         .qp_access = ALL_REMOTE,
@@ -74,8 +75,13 @@ static UNUSED struct node open_node(void)
         .rnr_retries = 7,
         .rnr_timer = 12,
         .max_rd_atomic = 4,
+        .context = context,
     };
-    n.context = open_device();
+}
+
+static UNUSED struct node open_node(void)
+{
+    struct node n = node_on(open_device());
     REQUIRE(n.pd = ibv_alloc_pd(n.context));
     REQUIRE(n.send_cq = ibv_create_cq(n.context, 128, NULL, NULL, 0));
     REQUIRE(n.recv_cq = ibv_create_cq(n.context, 128, NULL, NULL, 0));

@@ -70,17 +70,7 @@ static struct names names_of(const struct node *n, const struct ibv_dm *dm)
 // The importer's side of a connection: everything of the owner's under names of its own.
 static struct node imported_node(struct ibv_context *context, const struct names *names)
 {
-    struct node n = {
-        .type = IBV_QPT_RC,
-        .cap = {.max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 64},
-        .qp_access = ALL_REMOTE,
-        .timeout = 14,
-        .retries = 7,
-        .rnr_retries = 7,
-        .rnr_timer = 12,
-        .max_rd_atomic = 4,
-        .context = context,
-    };
+    struct node n = node_on(context);
     REQUIRE(n.pd = ibv_import_pd(context, names->pd));
     CHECK("4", "a domain is imported", n.pd->context == context && n.pd->handle == names->pd);
     REQUIRE(n.mr = ibv_import_mr(n.pd, names->mr));

@@ -59,12 +59,7 @@ impl Sides {
 
     /// The side that accepts, on its node, once it listens; and the port.
     pub fn accepting(&self, node: u16, port: u16) -> Verdict<(Running, u16)> {
-        let mut running = self.program(node, &["accept".into(), port.to_string()])?.start()?;
-        let line = running.prints(|line| line.starts_with("listening on "))?;
-        match line.rsplit(' ').next().and_then(|word| word.parse().ok()) {
-            Some(port) => Ok((running, port)),
-            None => failed(format!("it printed no port: {line}")),
-        }
+        listening(self.program(node, &["accept".into(), port.to_string()])?)
     }
 
     /// A side that connects from a node.
@@ -80,22 +75,33 @@ impl Sides {
         let other = if nodes == Nodes::HostAndCard { 1 } else { 0 };
         // The host is the one that starts things: it connects to the card.
         let (accepting, port) = self.accepting(other, port)?;
-        let running: Verdict<Vec<_>> =
-            (1..=connecting).map(|number| self.connecting(0, (other, port), number)?.start()).collect();
-        let mut sides: Vec<Finished> = Vec::new();
-        for side in running? {
-            match side.finish() {
-                Ok(side) => sides.push(side),
-                Err(why) => {
-                    return failed(format!("{why}\nthe accepting side:\n{}", accepting.report("then")));
-                }
-            }
-        }
-        // One that failed leaves the other waiting.
-        let well = sides.iter().all(Finished::succeeded);
-        sides.push(if well { accepting.finish()? } else { accepting.kill() });
-        ended_well(&sides)
+        let running = (1..=connecting).map(|number| self.connecting(0, (other, port), number)?.start());
+        all_end_well(accepting, running.collect::<Verdict<_>>()?)
     }
+}
+
+/// Starts a side that accepts, and tells the port on which it listens.
+pub fn listening(program: Program) -> Verdict<(Running, u16)> {
+    let mut running = program.start()?;
+    let line = running.prints(|line| line.starts_with("listening on "))?;
+    match line.rsplit(' ').next().and_then(|word| word.parse().ok()) {
+        Some(port) => Ok((running, port)),
+        None => failed(format!("it printed no port: {line}")),
+    }
+}
+
+/// Waits for all sides. The one that accepts is killed if another failed, which leaves it waiting.
+pub fn all_end_well(accepting: Running, connecting: Vec<Running>) -> Verdict {
+    let mut sides: Vec<Finished> = Vec::new();
+    for side in connecting {
+        match side.finish() {
+            Ok(side) => sides.push(side),
+            Err(why) => return failed(format!("{why}\nthe accepting side:\n{}", accepting.report("then"))),
+        }
+    }
+    let well = sides.iter().all(Finished::succeeded);
+    sides.push(if well { accepting.finish()? } else { accepting.kill() });
+    ended_well(&sides)
 }
 
 /// Fails unless all exited with 0, that is, with an `errno` nobody touched.

@@ -8,7 +8,7 @@ use nonic_interop::c_program::{compile_scif, judge};
 use nonic_interop::environment::{AS_IT_COMES, Place};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::port::is_bound;
-use nonic_interop::program::{Finished, Program, Running};
+use nonic_interop::program::{Program, Running};
 use nonic_interop::scif::{self, ended_well};
 use nonic_interop::suite::{Suite, Verdict, failed};
 
@@ -122,12 +122,7 @@ impl Hosts {
     }
 
     fn accepting_at(&self, case: &Case, list: &str, port: u16) -> Verdict<(Running, u16)> {
-        let mut running = self.program(1, list, case, &["accept".into(), port.to_string()])?.start()?;
-        let line = running.prints(|line| line.starts_with("listening on "))?;
-        match line.rsplit(' ').next().and_then(|word| word.parse().ok()) {
-            Some(port) => Ok((running, port)),
-            None => failed(format!("it printed no port: {line}")),
-        }
+        scif::listening(self.program(1, list, case, &["accept".into(), port.to_string()])?)
     }
 
     fn connecting(&self, case: &Case, port: u16, number: usize) -> Verdict<Program> {
@@ -136,20 +131,8 @@ impl Hosts {
 
     fn run(&self, case: &Case) -> Verdict {
         let (accepting, port) = self.accepting(case)?;
-        let running: Verdict<Vec<_>> =
-            (1..=case.connecting).map(|number| self.connecting(case, port, number)?.start()).collect();
-        let mut sides: Vec<Finished> = Vec::new();
-        for side in running? {
-            match side.finish() {
-                Ok(side) => sides.push(side),
-                Err(why) => {
-                    return failed(format!("{why}\nthe accepting side:\n{}", accepting.report("then")));
-                }
-            }
-        }
-        let well = sides.iter().all(Finished::succeeded);
-        sides.push(if well { accepting.finish()? } else { accepting.kill() });
-        ended_well(&sides)
+        let running = (1..=case.connecting).map(|number| self.connecting(case, port, number)?.start());
+        scif::all_end_well(accepting, running.collect::<Verdict<_>>()?)
     }
 }
 

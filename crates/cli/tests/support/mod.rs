@@ -4,6 +4,7 @@
 pub(crate) mod waiting;
 
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -289,5 +290,26 @@ pub(crate) fn three_demos_pass(interface: &str) {
     for child in children {
         let output = child.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// Kills each of the two processes of an interface's demo once it has said who they are: it must say what failed, and end.
+#[track_caller]
+pub(crate) fn demo_ends_with_either_process(interface: &str) {
+    library();
+    for victim in 0..2 {
+        let mut command = nonic();
+        let mut child = spawn(command.args(["demo", interface]).stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        let mut text = String::new();
+        output.read_line(&mut text).expect("it says who takes part");
+        // The last two numbers of the line.
+        let pids: Vec<i32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let pid = pids[pids.len() - 2..][victim];
+        let pid = rustix::process::Pid::from_raw(pid).expect("the number of a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
+        output.read_to_string(&mut text).expect("it ends");
+        assert_eq!(child.wait().expect("it ends").code(), Some(1), "{text}");
+        assert!(text.contains("FAILED") && text.contains("signal: 9"), "{text}");
     }
 }

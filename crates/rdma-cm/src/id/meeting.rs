@@ -39,20 +39,13 @@ impl Meeting {
 
     /// What queue pairs are told of it.
     pub(super) fn vector(&self) -> AddressVector {
-        AddressVector {
-            destination_lid: 0,
-            service_level: 0,
-            source_path_bits: 0,
-            static_rate: 0,
-            port: 1,
-            global: Some(GlobalRoute {
-                destination: self.destination,
-                source_index: self.index as u8,
-                flow_label: 0,
-                hop_limit: HOP_LIMIT,
-                traffic_class: 0,
-            }),
-        }
+        AddressVector::along(GlobalRoute {
+            destination: self.destination,
+            source_index: self.index as u8,
+            flow_label: 0,
+            hop_limit: HOP_LIMIT,
+            traffic_class: 0,
+        })
     }
 
     /// What programs read of it.
