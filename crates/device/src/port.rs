@@ -1,13 +1,12 @@
 //! The one port of a device: its addresses and what it can do.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nonic_meeting::{Namespace, Place};
 use nonic_protocol::{AddressVector, GlobalRoute, MESSAGE_MAX, QpAttributes};
-use nonic_sys::{InterfaceAddress, interface_addresses};
+use nonic_sys::{InterfaceAddress, host_number, interface_addresses, stable_number};
 
 use crate::config::Config;
 use crate::gid_table::{GIDS, GidEntry, GidTable, address_gid};
@@ -60,17 +59,11 @@ pub(crate) struct Port {
 
 /// A device's GUID: the same for every process of a host's network namespace, and locally administered.
 pub(crate) fn guid(device: u32) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
-        Ok(boot) => boot.hash(&mut hasher),
-        Err(_) => nonic_sys::host_name().hash(&mut hasher),
-    }
-    if let Ok(namespace) = std::fs::read_link("/proc/self/ns/net") {
-        namespace.hash(&mut hasher);
-    }
+    let namespace = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let number = stable_number(&format!("device {:016x} {}", host_number(), namespace.display()));
     const LOCALLY_ADMINISTERED: u64 = 0x02 << 56;
     const MULTICAST: u64 = 0x01 << 56;
-    (hasher.finish() & !MULTICAST & !0xff) | LOCALLY_ADMINISTERED | u64::from(device + 1)
+    (number & !MULTICAST & !0xff) | LOCALLY_ADMINISTERED | u64::from(device + 1)
 }
 
 /// The GIDs by which other network namespaces may reach the devices of this one.

@@ -1,11 +1,10 @@
 //! What a process says of itself in the folder.
 
 use std::fmt::Write;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
 
-use nonic_sys::{Folder, Life, effective_user, namespace_number};
+use nonic_sys::{Folder, Life, effective_user, host_number, namespace_number, stable_number};
 
 /// Processes that are looked at in a folder, at most.
 pub(crate) const MEMBERS_MAX: usize = 512;
@@ -32,20 +31,10 @@ pub struct Namespace(pub u64);
 impl Namespace {
     /// That of this process.
     pub fn own() -> io::Result<Self> {
-        let mut hasher = DefaultHasher::new();
-        ("namespace", host(), namespace_number("net")?).hash(&mut hasher);
-        Ok(Self(hasher.finish()))
+        // The host's, too: the folder may be one of several hosts.
+        let (host, number) = (host_number(), namespace_number("net")?);
+        Ok(Self(stable_number(&format!("namespace {host:016x} {number}"))))
     }
-}
-
-/// Tells this host from others, which may have the folder by a network.
-fn host() -> u64 {
-    let mut hasher = DefaultHasher::new();
-    match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
-        Ok(boot) => boot.hash(&mut hasher),
-        Err(_) => nonic_sys::host_name().hash(&mut hasher),
-    }
-    hasher.finish()
 }
 
 /// A process that can be met.
@@ -71,8 +60,12 @@ impl Member {
 
     /// What its life sign says.
     pub(crate) fn sign(namespace: Namespace, gids: &[[u8; 16]]) -> String {
-        let mut text =
-            format!("host {:016x}\nnamespace {:016x}\nprocess {}\n", host(), namespace.0, std::process::id());
+        let mut text = format!(
+            "host {:016x}\nnamespace {:016x}\nprocess {}\n",
+            host_number(),
+            namespace.0,
+            std::process::id()
+        );
         for gid in gids.iter().take(GIDS_MAX) {
             let _ = writeln!(text, "gid {:032x}", u128::from_be_bytes(*gid));
         }
@@ -84,7 +77,7 @@ impl Member {
         let mut lines = text.lines();
         let mut next = |word: &str| lines.next()?.strip_prefix(word)?.strip_prefix(' ');
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        if number(next("host")?)? != host() {
+        if number(next("host")?)? != host_number() {
             return None;
         }
         let namespace = Namespace(number(next("namespace")?)?);

@@ -23,6 +23,7 @@ mod folder;
 mod foreign;
 mod fork;
 mod hope;
+mod host;
 mod interface;
 mod leak_checker;
 mod loopback;
@@ -112,6 +113,7 @@ pub use fork::{
     keep_in_children, on_fork,
 };
 pub use hope::{Hope, LOOK};
+pub use host::{host_name, host_number, stable_number};
 pub use interface::{AddressWatch, InterfaceAddress, interface_addresses, is_own_address};
 pub use leak_checker::tell_leak_checker;
 pub use loopback::{LoopbackListener, TcpEnd, connect_to_loopback, give_tcp_end, name_of_number};
@@ -172,9 +174,8 @@ pub use stream_socket::{
 #[cfg(not(loom))]
 pub use system_v::{SegmentPlace, attach_segment, duplicate_over, duplicate_segment, segment_at};
 pub use thread::{
-    THREAD_PLACES, Threads, at_exit, host_name, nap, online_cpus, own_stack, prefer_short_slices,
-    process_status, process_status_at, random_u64, thread_mark, thread_number, thread_place, timer_slack_ns,
-    usable_cpus,
+    THREAD_PLACES, Threads, at_exit, nap, online_cpus, own_stack, prefer_short_slices, process_status,
+    process_status_at, random_u64, thread_mark, thread_number, thread_place, timer_slack_ns, usable_cpus,
 };
 pub use ticks::{ticks, ticks_in};
 pub use use_count::{CannotClose, UseCount};

@@ -133,11 +133,6 @@ pub fn random_u64() -> u64 {
     }
 }
 
-/// The name of this host.
-pub fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 /// Has `handler` called once when the process exits in order; those that were asked for last come first.
 pub fn at_exit(handler: extern "C" fn()) {
     use std::sync::Mutex;
