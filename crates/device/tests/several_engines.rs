@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::pair::{LENGTH, Memory, Pair, Side};
 use nonic_device::{
-    AdoptionPolicy, Config, Counter, EngineHandle, Operation, QpState, ReceiveRequest, RemoteRange, Status,
-    Tier,
+    AdoptionPolicy, AttributeMask, Config, Counter, EngineHandle, Operation, QpAttributes, QpState,
+    ReceiveRequest, RemoteRange, Status, Tier,
 };
 
 const TIERS: [Tier; 3] = [Tier::Ring, Tier::Kernel, Tier::Mapped];
@@ -72,6 +72,30 @@ fn bytes_move_between_two_engines_on_every_tier_by_the_best_way() {
             let expected = if tier == Tier::Ring { 7 } else { u64::from(!maps) };
             assert_eq!(served, expected, "{tier:?}: what the target did for it");
         }
+        pair.sides.into_iter().for_each(Side::leave);
+    }
+}
+
+#[test]
+fn what_was_acknowledged_before_a_queue_pair_is_taken_to_error_has_succeeded() {
+    let to_error = |side: &Side| {
+        let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
+        side.end.pair.modify(&attributes, AttributeMask::STATE).unwrap();
+    };
+    for tier in TIERS {
+        let pair = Pair::new(&on(tier));
+        let [one, other] = &pair.sides;
+        other.end.pair.post_receive(&ReceiveRequest { id: 7, pieces: &[other.piece(0, 4096)] }).unwrap();
+        one.end.post(8, Operation::Send { immediate: None }, &[one.piece(0, 4096)]);
+        one.end.post(9, Operation::Send { immediate: None }, &[one.piece(0, 4096)]);
+        let received = other.end.completion();
+        assert_eq!((received.id, received.status), (7, Status::Success), "{tier:?}");
+        // It goes, as a program does that has what it wants, and this side has heard of that by other means.
+        to_error(other);
+        to_error(one);
+        let [sent, flushed] = [(); 2].map(|()| one.end.completion());
+        assert_eq!((sent.id, sent.status), (8, Status::Success), "{tier:?}");
+        assert_eq!((flushed.id, flushed.status), (9, Status::Flushed), "{tier:?}");
         pair.sides.into_iter().for_each(Side::leave);
     }
 }

@@ -26,6 +26,10 @@ impl QueuePair {
             return Err(ModifyError::Gone);
         }
         let mask = mask.concerning(self.transport);
+        if mask.has(A::STATE) && attributes.state == QpState::Error {
+            // What the peer acknowledged before is no matter of what is flushed now: a card would have taken it as it came.
+            self.engine().look_before_sending();
+        }
         let mut inner = self.lock();
         if self.is_destroyed() {
             return Err(ModifyError::Destroyed);
