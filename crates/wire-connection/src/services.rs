@@ -80,6 +80,11 @@ mod tests {
         let any = wildcard_of(here);
         let _listener = listen(&name_of_ports("ib", any), port.into(), Arc::new(Deaf)).unwrap();
         assert_eq!([here, other, six].map(|ip| offering_user(service_id, ip)), [own, own, None]);
+        // And SCIF's.
+        let scif = listen(&name_of_ports("scif", here), port.into(), Arc::new(Deaf)).unwrap();
+        let service_id = PortSpace::Scif.service_id(port);
+        assert_eq!([here, other].map(|ip| offering_user(service_id, ip)), [own, None]);
+        drop(scif);
         // Of a space that is not here.
         assert_eq!(offering_user(0x100_0000 | u64::from(port), here), None);
     }
