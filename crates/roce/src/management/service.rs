@@ -114,7 +114,9 @@ impl PortSpace {
 
     /// The space whose port a service is; `None` if it is none, or of a space that is not here.
     pub fn of_service(service_id: u64) -> Option<Self> {
-        [Self::Tcp, Self::Udp, Self::Ib, Self::Scif].into_iter().find(|space| service_id >> 16 == *space as u64)
+        [Self::Tcp, Self::Udp, Self::Ib, Self::Scif]
+            .into_iter()
+            .find(|space| service_id >> 16 == *space as u64)
     }
 }
 

@@ -149,9 +149,9 @@ impl<T: Moment> ConnectionManager<T> {
         if let Some(found) = self.find(ends, reject.ids).filter(|found| found.remote_number != 0) {
             return Some(found.id.number);
         }
-        // A request is rejected by one that has no number for it.
+        // A request is rejected by one that has no number for it, or whose reply is still on its way: the number is not known yet.
         let found = self.table.get(reject.ids.remote)?;
-        let is_request = reject.answered == Answered::Request && found.state == State::RequestSent;
+        let is_request = reject.answered != Answered::Reply && found.state == State::RequestSent;
         (is_request && found.ends.remote == ends.remote).then_some(found.id.number)
     }
 }

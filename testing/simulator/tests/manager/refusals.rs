@@ -290,3 +290,26 @@ fn a_call_that_cannot_be_is_refused_and_nothing_is_said() {
     assert_eq!((OUR_PAIR, host.manager.disconnect(now, id, &[])), (SIDE.qp_number, Err(CallError::State)));
     host.is_unmoved();
 }
+
+#[test]
+fn a_rejection_that_overtakes_the_reply_is_one() {
+    // Who accepted and then gave up names both numbers, of which this side does not know the peer's yet.
+    for reason in [Reason::CONSUMER, Reason::TIMEOUT] {
+        let mut host = Host::new();
+        let id = host.asks();
+        host.hears_from(STRANGE, Message::Reject(reject(ids(id), Answered::Other, reason)));
+        let other = Ids { remote: id.number() + 1, ..ids(id) };
+        host.hears(Message::Reject(reject(other, Answered::Other, reason)));
+        host.is_unmoved();
+        host.hears(Message::Reject(reject(ids(id), Answered::Other, reason)));
+        assert!(
+            matches!(host.event(), Event::Rejected { id: told, reason: why, .. } if told == id && why == reason)
+        );
+        host.is_unmoved();
+        // The reply comes too late.
+        host.hears(Message::ConnectReply(reply(id)));
+        let Message::Reject(told) = host.says() else { panic!("no rejection") };
+        assert_eq!((told.answered, told.reason), (Answered::Reply, Reason::INVALID_COMMUNICATION_ID));
+        host.is_unmoved();
+    }
+}
