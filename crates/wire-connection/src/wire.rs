@@ -107,7 +107,15 @@ impl Wire {
             machine: Mutex::new(machine),
             this: Weak::clone(this),
         });
-        let _ = inbox.wire.set(Arc::downgrade(&wire));
+        let found = Arc::downgrade(&wire);
+        inbox.open(move || {
+            let found = Weak::clone(&found);
+            run(move || {
+                if let Some(wire) = found.upgrade() {
+                    wire.look();
+                }
+            });
+        });
         Ok(wire)
     }
 
