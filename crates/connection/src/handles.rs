@@ -117,8 +117,10 @@ fn name_holder(error: io::Error, space: &str, number: u64, name: &str) -> io::Er
     if error.kind() != io::ErrorKind::AddrInUse {
         return error;
     }
-    let holder =
-        holder_of(name).map_or_else(|| "a process that does not answer".to_owned(), |who| who.to_string());
+    let holder = holder_of(name)
+        .ok()
+        .flatten()
+        .map_or_else(|| "a process that does not answer".to_owned(), |who| who.to_string());
     io::Error::new(error.kind(), format!("service {number} of {space} is offered by {holder}"))
 }
 

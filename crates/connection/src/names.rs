@@ -23,13 +23,14 @@ impl Service {
     /// Who listens on it, whichever user that is, as the kernel says; `None` if nobody does any more, or as many wait there as
     /// may.
     pub fn holder(&self) -> Option<Credentials> {
-        holder_of(&service_name(&self.space, self.number))
+        holder_of(&service_name(&self.space, self.number)).ok().flatten()
     }
 }
 
-/// The user who listens on a service; `None` if nobody does, or as many wait there as may.
-pub fn service_user(space: &str, number: u64) -> Option<u32> {
-    holder_of(&service_name(space, number)).map(|holder| holder.uid)
+/// The user who listens on a service; `None` if nobody does. An error if that is not to be known now: as many wait there as may, or this
+/// process has no descriptor left.
+pub fn service_user(space: &str, number: u64) -> io::Result<Option<u32>> {
+    Ok(holder_of(&service_name(space, number))?.map(|holder| holder.uid))
 }
 
 fn prefix() -> String {

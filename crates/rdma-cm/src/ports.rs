@@ -89,10 +89,13 @@ pub(crate) fn service_space(space: PortSpace, ip: IpAddr) -> String {
     name_of_ports(space, ip)
 }
 
-/// The user who listens at an address of a space; `None` if nobody does now.
+/// The user who listens at an address of a space; `None` if nobody does now, or that is not to be known.
 pub fn listening_user(space: PortSpace, address: SocketAddr) -> Option<u32> {
     let ip = address.ip();
-    let user = |ip| nonic_connection::service_user(&service_space(space, ip), address.port().into());
+    let user = |ip| {
+        let found = nonic_connection::service_user(&service_space(space, ip), address.port().into());
+        found.ok().flatten()
+    };
     user(ip).or_else(|| user(wildcard_of(ip)))
 }
 

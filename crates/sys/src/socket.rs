@@ -53,9 +53,13 @@ pub(crate) fn new_socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// Who listens on an abstract name of packets; `None` if nobody does, or as many wait there as may.
-pub fn holder_of(name: &str) -> Option<Credentials> {
-    PacketSocket::connect_abstract(name).and_then(|socket| socket.peer()).ok()
+/// Who listens on an abstract name of packets; `None` if it is certain that nobody does. An error if that is not to be known now: as many
+/// wait there as may, or this process has no descriptor left.
+pub fn holder_of(name: &str) -> io::Result<Option<Credentials>> {
+    match PacketSocket::find_abstract(name)? {
+        Some(socket) => socket.peer().map(Some),
+        None => Ok(None),
+    }
 }
 
 /// A connected or listening sequenced-packet socket; it never blocks.
@@ -88,6 +92,19 @@ impl PacketSocket {
         let fd = new_socket()?;
         rustix::net::connect(&fd, &address)?;
         Ok(Self::new(fd))
+    }
+
+    /// The same; `None` if it is certain that nobody takes packets there.
+    pub fn find_abstract(name: &str) -> io::Result<Option<Self>> {
+        // Nobody has it, or a socket of another kind.
+        let nobodys = [rustix::io::Errno::CONNREFUSED, rustix::io::Errno::PROTOTYPE];
+        match Self::connect_abstract(name) {
+            Ok(socket) => Ok(Some(socket)),
+            Err(error) if nobodys.iter().any(|known| error.raw_os_error() == Some(known.raw_os_error())) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes connections from now on.
@@ -205,6 +222,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn that_nobody_has_a_name_is_told_from_that_nobody_answers_there() {
+        let name = format!("nonic-sys.holder/{}", std::process::id());
+        assert_eq!(holder_of(&name).unwrap(), None);
+        // It is bound, and takes nothing.
+        let socket = bind_abstract(&name).unwrap();
+        assert_eq!(holder_of(&name).unwrap(), None);
+        rustix::net::listen(&socket, 0).unwrap();
+        let _first = PacketSocket::find_abstract(&name).unwrap().unwrap();
+        assert_eq!(holder_of(&name).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(socket);
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        let other = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&other, &address).unwrap();
+        rustix::net::listen(&other, 1).unwrap();
+        assert_eq!(holder_of(&name).unwrap(), None, "that is no socket of packets");
+    }
+
+    #[test]
     fn what_was_sent_before_the_end_is_received_though_the_sender_left_something_unread() {
         let name = format!("nonic-sys.test/{}", std::process::id());
         let listener = listen_abstract(&name).unwrap();
@@ -232,7 +267,7 @@ mod tests {
     fn descriptors_that_are_not_wanted_do_not_come_with_the_bytes() {
         let name = format!("nonic-sys.descriptors/{}", std::process::id());
         let listener = listen_abstract(&name).unwrap();
-        assert_eq!(holder_of(&name).unwrap().pid, std::process::id() as i32);
+        assert_eq!(holder_of(&name).unwrap().unwrap().pid, std::process::id() as i32);
         let _holder = listener.accept().unwrap();
         let near = PacketSocket::connect_abstract(&name).unwrap();
         let far = listener.accept().unwrap();

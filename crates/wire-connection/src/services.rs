@@ -2,6 +2,7 @@
 //!
 //! All processes of a user hear every request, and whoever heard it first has to know whether another one answers.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use nonic_roce::PortSpace;
@@ -27,20 +28,25 @@ pub fn wildcard_of(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The user of this host who offers a service at an address; `None` if nobody does now.
-pub fn offering_user(service_id: u64, at: IpAddr) -> Option<u32> {
+/// The user of this host who offers a service at an address; `None` if nobody does now. An error if that is not to be known: so many ask
+/// there that no more can, or this process has no descriptor left.
+pub fn offering_user(service_id: u64, at: IpAddr) -> io::Result<Option<u32>> {
     if !PortSpace::is_port(service_id) {
         return nonic_connection::service_user(NUMBERS, service_id);
     }
-    let space = match PortSpace::of_service(service_id)? {
-        PortSpace::Tcp => "tcp",
-        PortSpace::Udp => "udp",
-        PortSpace::Ib => "ib",
-        PortSpace::Scif => "scif",
+    let space = match PortSpace::of_service(service_id) {
+        Some(PortSpace::Tcp) => "tcp",
+        Some(PortSpace::Udp) => "udp",
+        Some(PortSpace::Ib) => "ib",
+        Some(PortSpace::Scif) => "scif",
+        None => return Ok(None),
     };
     let port = service_id & 0xffff;
     let user = |ip| nonic_connection::service_user(&name_of_ports(space, ip), port);
-    user(at).or_else(|| user(wildcard_of(at)))
+    match user(at)? {
+        None => user(wildcard_of(at)),
+        found => Ok(found),
+    }
 }
 
 #[cfg(test)]
@@ -51,6 +57,11 @@ mod tests {
     use nonic_sys::{effective_user, random_u64};
 
     use super::*;
+
+    /// Nobody keeps these services busy.
+    fn offering_user(service_id: u64, at: IpAddr) -> Option<u32> {
+        super::offering_user(service_id, at).unwrap()
+    }
 
     struct Deaf;
 

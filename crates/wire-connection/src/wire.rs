@@ -230,7 +230,7 @@ impl Wire {
         }
     }
 
-    /// Whether a request or a question is for a service that no process of this user offers.
+    /// Whether a request or a question is for a service that certainly no process of this user offers.
     fn is_unclaimed(&self, ends: Ends, datagram: &ManagementDatagram) -> bool {
         if self.lock().manager.claims(ends, datagram) {
             return false;
@@ -240,7 +240,8 @@ impl Wire {
             Message::ServiceRequest(request) => request.service_id,
             _ => return false,
         };
-        offering_user(service_id, ip_address(ends.local)) != Some(effective_user())
+        let offering = offering_user(service_id, ip_address(ends.local));
+        offering.is_ok_and(|user| user != Some(effective_user()))
     }
 
     /// Tells everybody what has happened.

@@ -73,8 +73,18 @@ impl Share {
 /// A process that packets are handed to.
 #[derive(Debug)]
 struct Taker {
-    socket: Option<PacketSocket>,
+    found: Found,
     asked_at: Instant,
+}
+
+/// Who takes a share.
+#[derive(Debug)]
+enum Found {
+    Taker(PacketSocket),
+    /// No process of this user.
+    Nobody,
+    /// That is not to be known now.
+    Unknown,
 }
 
 /// Who hands packets to this engine, and to whom it does.
@@ -141,14 +151,18 @@ impl Handing {
         self.looks.1 <= LOOKS_FOR_MANAGERS
     }
 
-    /// Whether somebody has the share, and gets the datagram unless there is no room.
+    /// Whether somebody has the share, or may have it, and gets the datagram unless there is no room.
     fn hand_to(&mut self, share: Share, arrival: &Arrival, datagram: &[u8], stands_in: bool) -> bool {
         let now = Instant::now();
-        let taker = self.takers.entry(share).or_insert_with(|| Taker { socket: find(share), asked_at: now });
-        if taker.socket.is_none() && now.duration_since(taker.asked_at) >= NOBODY {
-            *taker = Taker { socket: find(share), asked_at: now };
+        let taker = self.takers.entry(share).or_insert_with(|| Taker { found: find(share), asked_at: now });
+        if !matches!(taker.found, Found::Taker(_)) && now.duration_since(taker.asked_at) >= NOBODY {
+            *taker = Taker { found: find(share), asked_at: now };
         }
-        let Some(socket) = &taker.socket else { return false };
+        let socket = match &taker.found {
+            Found::Taker(socket) => socket,
+            Found::Nobody => return false,
+            Found::Unknown => return true,
+        };
         let Some(message) = self.buffer.get_mut(..HEAD + datagram.len()) else { return true };
         message[..16].copy_from_slice(&arrival.station.address().gid());
         message[16..32].copy_from_slice(&arrival.source.gid());
@@ -161,7 +175,7 @@ impl Handing {
         if let Err(error) = socket.send(message, &[])
             && error.kind() != std::io::ErrorKind::WouldBlock
         {
-            *taker = Taker { socket: None, asked_at: now };
+            *taker = Taker { found: Found::Nobody, asked_at: now };
             return false;
         }
         true
@@ -231,10 +245,16 @@ pub(crate) fn listener(share: Share) -> Option<PacketSocket> {
 }
 
 /// Connects to whoever takes a share, if that is a process of this user.
-fn find(share: Share) -> Option<PacketSocket> {
-    let socket = PacketSocket::connect_abstract(&share.name()).ok()?;
-    let is_own = socket.peer().is_ok_and(|peer| peer.uid == effective_user());
-    is_own.then_some(socket)
+fn find(share: Share) -> Found {
+    let found = PacketSocket::find_abstract(&share.name()).and_then(|socket| {
+        let user = socket.as_ref().map(PacketSocket::peer).transpose()?.map(|peer| peer.uid);
+        Ok(socket.filter(|_| user == Some(effective_user())))
+    });
+    match found {
+        Ok(Some(socket)) => Found::Taker(socket),
+        Ok(None) => Found::Nobody,
+        Err(_) => Found::Unknown,
+    }
 }
 
 /// A message that was handed on. Only what came to an address that this engine is at, too, concerns it.
@@ -255,4 +275,50 @@ fn read<'a>(stations: &[Arc<Station>], message: &'a mut [u8]) -> Option<(Arrival
         was_handed_on: head[42] == 0,
     };
     Some((arrival, datagram))
+}
+
+#[cfg(test)]
+mod tests {
+    use nonic_sys::random_u64;
+
+    use super::*;
+    use crate::wire::Wire;
+
+    #[test]
+    fn who_may_have_a_share_and_cannot_be_reached_is_not_taken_for_nobody() {
+        // Nobody else is at this address.
+        let [first, second, third, ..] = random_u64().to_ne_bytes();
+        let address = HostAddress::V4([127, first, second, third.clamp(1, 254)]);
+        let location = Location { address, interface: 1 };
+        let (station, _) = Wire::new().unwrap().station(location).unwrap();
+        let arrival = Arrival {
+            station,
+            source: HostAddress::V4([127, 0, 0, 2]),
+            source_port: 1,
+            traffic_class: 0,
+            hop_limit: 64,
+            index: 0,
+            was_handed_on: false,
+        };
+        // Blocks that no queue pair is in.
+        let mut block = random_u64() as u32 | 1 << 31;
+        let hand = |share| Handing::new().hand_to(share, &arrival, &[0; 16], false);
+        assert!(!hand(Share::Block(block)), "nobody has it");
+        block -= 1;
+        let listener = listener(Share::Block(block)).unwrap();
+        let mut others = Vec::new();
+        while let Ok(socket) = PacketSocket::connect_abstract(&Share::Block(block).name()) {
+            others.push(socket);
+        }
+        assert!(hand(Share::Block(block)), "so many wait there that no more can");
+        drop(others);
+        while listener.accept().is_ok() {}
+        assert!(hand(Share::Block(block)));
+        let giver = listener.accept().unwrap();
+        assert!(
+            matches!(giver.receive_bytes(&mut [0; MESSAGE]), Received::Message(length, _) if length == HEAD + 16)
+        );
+        drop((listener, giver));
+        assert!(!hand(Share::Block(block)), "it has gone");
+    }
 }
