@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nonic_protocol::QpNumber;
 use nonic_roce::{Envelope, GLOBAL_HEADER, HostAddress, Malformed, Packet};
 
-use crate::station::{Station, envelope};
+use crate::station::{Route, Station, envelope};
 
 /// A datagram that came.
 #[derive(Clone, Debug)]
@@ -44,6 +44,11 @@ impl Arrival {
         Some(QpNumber(u32::from_be_bytes([0, first, second, third])))
     }
 
+    /// Whether it comes from the other end of a way from a station. Addresses of one link are others on another interface.
+    pub fn comes_by(&self, station: &Station, route: &Route) -> bool {
+        self.source == route.to && self.station.location == station.location
+    }
+
     /// Reads a datagram: the packet, its payload, and the headers it had. Of IPv4 the number that the datagram had is not told to who
     /// receives: it is 0, or its place in a run, and otherwise is found from the check, which then guards less.
     pub fn read<'a>(&self, datagram: &'a [u8]) -> Result<(Packet, &'a [u8], Envelope), Malformed> {
@@ -67,5 +72,38 @@ impl Arrival {
     /// The header that stands in front of a datagram of so many bytes in the receive that takes it.
     pub fn global_header(&self, envelope: &Envelope, datagram: &[u8]) -> [u8; GLOBAL_HEADER] {
         envelope.global_header(self.traffic_class, self.hop_limit, datagram.len() as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nonic_sys::random_u64;
+
+    use super::*;
+    use crate::station::Location;
+    use crate::wire::Wire;
+
+    #[test]
+    fn an_address_of_another_link_is_not_the_peers_although_it_is_the_same() {
+        let [first, second, third, ..] = random_u64().to_ne_bytes();
+        let own = HostAddress::V4([127, first, second, third.clamp(1, 254)]);
+        let wire = Wire::new().unwrap();
+        let open = |interface| wire.station(Location { address: own, interface }).unwrap().0;
+        // There may be no such interface, and nothing is sent.
+        let (near, far) = (open(1), open(0xffff));
+        let [peer, stranger] = [1, 2].map(|last| HostAddress::V4([127, 0, 0, last]));
+        let route = Route { to: peer, traffic_class: 0, hop_limit: 64 };
+        let came = |station: &Arc<Station>, source| Arrival {
+            station: Arc::clone(station),
+            source,
+            source_port: 1,
+            traffic_class: 0,
+            hop_limit: 64,
+            index: 0,
+            was_handed_on: false,
+        };
+        assert!(came(&near, peer).comes_by(&near, &route));
+        assert!(!came(&near, stranger).comes_by(&near, &route));
+        assert!(!came(&far, peer).comes_by(&near, &route));
     }
 }

@@ -221,9 +221,8 @@ impl QueuePair {
             // Nobody on the wire is its peer.
             return false;
         };
-        let is_of_peer = !wired.carrier.is_closed
-            && wired.carrier.route.to == arrival.source
-            && wired.carrier.station.address() == arrival.station.address();
+        let carrier = &wired.carrier;
+        let is_of_peer = !carrier.is_closed && arrival.comes_by(&carrier.station, &carrier.route);
         let read = if is_of_peer { arrival.read(datagram).ok() } else { None };
         let Some((packet, payload, _)) = read else {
             self.witness.sees(Happening::Dropped);
