@@ -156,9 +156,15 @@ impl Responder {
         self.owed.push_back(Owed::Acknowledge { psn, aeth });
     }
 
-    /// A refusal of packet `psn`, which acknowledges everything before it.
+    /// A refusal of packet `psn`, which acknowledges everything before it. It stands for one that was not sent yet and asked for the
+    /// same: what a peer sends in vain takes no more room the more of it comes.
     pub(super) fn refuse(&mut self, psn: Psn, syndrome: Syndrome) {
         self.forget_acknowledgement();
+        if let Some(Owed::Acknowledge { aeth, .. }) = self.owed.back()
+            && matches!(aeth.syndrome, Syndrome::NotReady(_) | Syndrome::Refuse(Nak::Sequence))
+        {
+            self.owed.pop_back();
+        }
         let aeth = self.aeth(syndrome);
         self.owed.push_back(Owed::Acknowledge { psn, aeth });
     }

@@ -309,3 +309,23 @@ fn on_an_extended_connection_the_request_names_the_queue_and_answers_are_its_own
     assert_eq!(take(&mut other, theirs(0), 9, write(0, 4), &[1; 4]), no);
     assert_eq!((other.state(), other.host.memory[0]), (QpState::Error, 0));
 }
+
+#[test]
+fn what_is_owed_to_a_peer_that_nothing_can_be_sent_to_does_not_grow_with_what_it_sends() {
+    let mut pair = Pair::reliable();
+    pair.host.room = 0;
+    for round in 0..1000u32 {
+        // It goes back each time, and what is due is not among what it sends; or there is no receive for it.
+        for (psn, request) in [(2, send_only()), (1, send_only()), (0, send_only()), (u32::MAX, write(0, 4))]
+        {
+            assert_eq!(pair.take(theirs(0).plus(psn), request, &[1; 4]), [], "round {round}");
+        }
+    }
+    pair.host.room = usize::MAX;
+    pair.connection.pump(pair.now, &mut pair.host);
+    let said = pair.answers();
+    assert!(said.len() <= 3, "{} answers for one packet that is due", said.len());
+    assert_eq!(said.last(), Some(&(theirs(0).plus(u32::MAX), done(0))));
+    assert!(said.contains(&(theirs(0), not_ready(0))), "{said:?}");
+    assert_eq!(pair.host.memory[..4], [0; 4]);
+}
