@@ -95,14 +95,17 @@ impl Member {
             if name.starts_with(UNFINISHED_PREFIX) {
                 let facts = folder.enter(&name).and_then(|inner| inner.facts());
                 if facts.is_ok_and(|(user, age)| user == own && age > UNFINISHED) {
-                    let _ = folder.remove_folder(&name, FILES_MAX);
+                    let _ = folder.remove_folder(&name, SIGN, FILES_MAX);
                 }
                 continue;
             }
             let token = name.strip_prefix(PREFIX).and_then(|digits| u64::from_str_radix(digits, 16).ok());
             let Some(token) = token else { continue };
             let Ok(inner) = folder.enter(&name) else { continue };
+            // A sign that is somebody else's was put there by a link.
+            let Ok((whose, _)) = inner.facts() else { continue };
             match inner.life(SIGN, SIGN_MAX) {
+                Ok(Life::Of { user, .. } | Life::Ended { user }) if user != whose => {}
                 Ok(Life::Of { user, bytes }) => {
                     found.extend(
                         std::str::from_utf8(&bytes).ok().and_then(|text| Self::read(token, user, text)),
@@ -110,7 +113,7 @@ impl Member {
                 }
                 Ok(Life::Ended { user }) if user == own => {
                     tracing::debug!(name, "what a process has left that is gone is taken away");
-                    let _ = folder.remove_folder(&name, FILES_MAX);
+                    let _ = folder.remove_folder(&name, SIGN, FILES_MAX);
                 }
                 Ok(Life::Ended { .. }) | Err(_) => {}
             }

@@ -67,7 +67,7 @@ pub fn join(path: &Path, gids: &[[u8; 16]]) -> io::Result<Arc<Place>> {
 extern "C" fn leave() {
     let place = PLACE.get().and_then(|place| place.try_lock().ok()?.clone());
     if let Some(place) = place {
-        let _ = place.folder.remove_folder(&Member::folder(place.token), FILES_MAX);
+        let _ = place.folder.remove_folder(&Member::folder(place.token), SIGN, FILES_MAX);
     }
 }
 
@@ -83,7 +83,7 @@ impl Place {
         let own = folder.make(&unfinished)?;
         let made = own.show_life(SIGN, Member::sign(namespace, gids).as_bytes());
         let life = made.and_then(|life| folder.rename(&unfinished, &Member::folder(token)).map(|()| life));
-        let life = life.inspect_err(|_| drop(folder.remove_folder(&unfinished, FILES_MAX)))?;
+        let life = life.inspect_err(|_| drop(folder.remove_folder(&unfinished, SIGN, FILES_MAX)))?;
         let (path, generation) = (path.to_owned(), current_generation());
         tracing::info!(path = %path.display(), "processes of other network namespaces are met in a folder");
         Ok(Self { path, folder, own, token, namespace, generation, _life: life, known: Mutex::default() })
@@ -265,6 +265,28 @@ mod tests {
         assert_eq!(near.connect_to_process(4, "tmp").unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 8);
         drop(far);
+        std::fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_from_here_stays_although_its_folder_has_the_name_of_one_that_was_left_behind() {
+        let path = folder("renamed");
+        // Of this user's, and given these names by whoever may change the folder.
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+        let left: Vec<_> =
+            [format!("{UNFINISHED_PREFIX}0"), Member::folder(1)].map(|name| path.join(name)).into();
+        for folder in &left {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("work"), "of years").unwrap();
+            std::fs::write(folder.join(SIGN), "").unwrap();
+            std::fs::File::open(folder).unwrap().set_modified(long_ago).unwrap();
+        }
+        let place = Place::make(&path, &[]).unwrap();
+        for folder in &left {
+            assert_eq!(std::fs::read(folder.join("work")).unwrap(), b"of years");
+            assert!(!folder.join(SIGN).exists(), "what it looked at");
+        }
+        drop(place);
         std::fs::remove_dir_all(path).unwrap();
     }
 

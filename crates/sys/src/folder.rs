@@ -4,8 +4,8 @@
 use std::io;
 use std::path::Path;
 
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::net::SocketAddrUnix;
 
 use crate::fork::{forget_in_children, keep_in_children};
@@ -17,7 +17,8 @@ pub struct Folder {
     fd: OwnedFd,
 }
 
-/// A file of which the kernel says whether the process that made it lives: a lock that ends with the process.
+/// A file of which the kernel says whether the process that made it lives: a lock that ends with the process, and that nobody else can hold
+/// who may only read the file.
 #[derive(Debug)]
 pub struct LifeSign {
     fd: OwnedFd,
@@ -47,6 +48,8 @@ pub enum Life {
 }
 
 const OPEN: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
+/// Nobody else opens it.
+const OWN: Mode = Mode::from_raw_mode(0o600);
 /// Everybody who gets into a folder may look at what is there.
 const ALL_READ: Mode = Mode::from_raw_mode(0o644);
 const ALL_ENTER: Mode = Mode::from_raw_mode(0o755);
@@ -114,11 +117,23 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// Takes a folder out of it, with the files and sockets in that, of which there are `most` at most.
-    pub fn remove_folder(&self, name: &str, most: usize) -> io::Result<()> {
+    /// Takes a folder of this user out of it, with the sockets and the life sign `sign` in that, of which there are `most` at most. Anything else in
+    /// it stays, and so does the folder then: who may change this folder may have given the name to another.
+    pub fn remove_folder(&self, name: &str, sign: &str, most: usize) -> io::Result<()> {
         let inner = self.enter(name)?;
+        if inner.facts()?.0 != crate::effective_user() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         for file in inner.names(most)? {
-            let _ = inner.remove(&file);
+            let stat = rustix::fs::statat(&inner.fd, &file, AtFlags::SYMLINK_NOFOLLOW)?;
+            let is_of_ours = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Socket => true,
+                FileType::RegularFile => file == sign,
+                _ => false,
+            };
+            if is_of_ours {
+                let _ = inner.remove(&file);
+            }
         }
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
     }
@@ -154,9 +169,10 @@ impl Folder {
     /// Makes a file that says that this process lives, as long as it does.
     pub fn show_life(&self, name: &str, bytes: &[u8]) -> io::Result<LifeSign> {
         let flags = OPEN | OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
-        let fd = rustix::fs::openat(&self.fd, name, flags, ALL_READ)?;
+        // Locked before anybody else can open it.
+        let fd = rustix::fs::openat(&self.fd, name, flags, OWN)?;
+        lock_for_writing(fd.as_fd())?;
         rustix::fs::fchmod(&fd, ALL_READ)?;
-        rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
         let mut rest = bytes;
         while !rest.is_empty() {
             let written = rustix::io::write(&fd, rest)?;
@@ -176,10 +192,8 @@ impl Folder {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let user = stat.st_uid;
-        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => return Ok(Life::Ended { user }),
-            Err(rustix::io::Errno::WOULDBLOCK) => {}
-            Err(error) => return Err(error.into()),
+        if !is_locked_for_writing(fd.as_fd())? {
+            return Ok(Life::Ended { user });
         }
         let mut bytes = vec![0; most];
         let mut length = 0;
@@ -191,6 +205,32 @@ impl Folder {
         }
         bytes.truncate(length);
         Ok(Life::Of { user, bytes })
+    }
+}
+
+/// A lock of the open file (`F_OFD_SETLK`: fcntl(2)), which ends with it.
+fn file_lock(kind: libc::c_int) -> libc::flock {
+    // All of the file, from its beginning on.
+    libc::flock { l_type: kind as _, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 }
+}
+
+/// Locks a file, for which it has to be open for writing.
+fn lock_for_writing(file: BorrowedFd<'_>) -> io::Result<()> {
+    let wanted = file_lock(libc::F_WRLCK);
+    // SAFETY: the kernel reads the structure, which outlives the call.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const wanted) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether somebody has. Who may only read it can lock it for reading, which is not asked about.
+fn is_locked_for_writing(file: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut found = file_lock(libc::F_RDLCK);
+    // SAFETY: the kernel reads and writes the structure, which outlives the call.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut found) } {
+        0 => Ok(libc::c_int::from(found.l_type) == libc::F_WRLCK),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -226,7 +266,13 @@ mod tests {
         std::os::unix::fs::symlink("name", path.join(&deep).join("link")).unwrap();
         assert!(refused("name") && refused("link") && refused("nothing"));
         assert_eq!(inner.names(100).unwrap().len(), 2);
-        outer.remove_folder(&deep, 100).unwrap();
+        assert!(
+            outer.remove_folder(&deep, "sign", 100).is_err(),
+            "there are things in it that are none of ours"
+        );
+        assert_eq!(inner.names(100).unwrap().len(), 2);
+        inner.remove("link").unwrap();
+        outer.remove_folder(&deep, "name", 100).unwrap();
         assert!(outer.names(100).unwrap().is_empty());
         std::fs::remove_dir(path).unwrap();
     }
@@ -241,6 +287,17 @@ mod tests {
         assert!(folder.show_life("sign", b"").is_err(), "it is taken");
         drop(sign);
         assert_eq!(folder.life("sign", 100).unwrap(), Life::Ended { user: own });
+        // Who may read it cannot hold it, as long as its process lives or when that has ended.
+        let sign = folder.show_life("other", b"").unwrap();
+        let read = || std::fs::File::open(path.join("other")).unwrap();
+        let stranger = read();
+        rustix::fs::flock(&stranger, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        let reader = read();
+        assert!(lock_for_writing(reader.as_fd()).is_err());
+        assert!(matches!(folder.life("other", 100), Ok(Life::Of { .. })));
+        drop(sign);
+        assert!(lock_for_writing(reader.as_fd()).is_err(), "it is open for reading only");
+        assert_eq!(folder.life("other", 100).unwrap(), Life::Ended { user: own });
         // What somebody else may have put there is neither waited for nor taken for one.
         std::fs::create_dir(path.join("folder")).unwrap();
         rustix::fs::mknodat(&folder.fd, "pipe", FileType::Fifo, ALL_READ, 0).unwrap();
