@@ -4,29 +4,17 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use nonic_protocol::{
-    Access, Capabilities, Destination, Operation, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest,
-    RemoteRange, ScatterGather, SendFlags, SendRequest, SrqNumber, Status, ZoneId,
+    Access, Capabilities, Destination, Key, Operation, QpAttributes, QpNumber, QpState, QpType,
+    ReceiveRequest, RemoteRange, ScatterGather, SendFlags, SendRequest, SrqNumber, Status, ZoneId,
 };
 use nonic_roce::Connection;
 
 use super::host::{ADDRESS, Host, KEY};
+use super::places::{
+    LENGTH_MAX, LOCAL, MEMORY, READABLE, RECEIVES, REQUESTS, SLOT, WORD, WRITABLE, address, byte, bytes,
+};
 use crate::chance::Chance;
 
-/// Bytes of a message at most: seven packets of the smallest MTU.
-const LENGTH_MAX: u32 = 1700;
-const SLOT: usize = 2048;
-/// What peers read stands first.
-const READABLE: usize = 8 * SLOT;
-/// Then a word that atomics count with.
-const WORD: usize = READABLE;
-/// Then where peers write, one place for each request that may be under way.
-const WRITABLE: usize = WORD + SLOT;
-/// Then what this side sends, and reads into.
-const LOCAL: usize = WRITABLE + REQUESTS as usize * SLOT;
-/// Then receives.
-const RECEIVES: usize = LOCAL + REQUESTS as usize * SLOT;
-const MEMORY: usize = RECEIVES + 2 * REQUESTS as usize * SLOT;
-const REQUESTS: u32 = 16;
 const CAPABILITIES: Capabilities = Capabilities {
     send_requests: REQUESTS,
     receive_requests: REQUESTS,
@@ -45,6 +33,9 @@ struct Asked {
     length: u32,
     /// It names a key that there is not.
     is_bad: bool,
+    /// The key that it names was taken back meanwhile; and then not all of its bytes had landed.
+    taken_back: bool,
+    cannot_succeed: bool,
 }
 
 /// A message that takes a receive of the other end.
@@ -79,19 +70,9 @@ pub(super) struct End {
     harms: [u64; REQUESTS as usize + 1],
     /// Something happened that ends a connection.
     pub(super) may_fail: bool,
-}
-
-/// The byte of a request at an offset.
-fn byte(serial: u64, offset: usize) -> u8 {
-    (serial.wrapping_mul(31) as usize).wrapping_add(offset * 7 + offset / 256) as u8
-}
-
-fn bytes(serial: u64, length: u32) -> impl Iterator<Item = u8> {
-    (0..length as usize).map(move |offset| byte(serial, offset))
-}
-
-fn address(place: usize) -> u64 {
-    ADDRESS + place as u64
+    /// The keys by which the peer may write now, by place; and the last that was given.
+    windows: [Option<Key>; REQUESTS as usize],
+    last_key: u32,
 }
 
 impl End {
@@ -135,7 +116,46 @@ impl End {
             filled: 0,
             harms: [0; REQUESTS as usize + 1],
             may_fail: false,
+            windows: [None; REQUESTS as usize],
+            last_key: KEY.0,
         }
+    }
+
+    /// The key by which the peer may write to a place, given now if it has none.
+    fn window(&mut self, slot: usize) -> Key {
+        if let Some(key) = self.windows[slot] {
+            return key;
+        }
+        self.last_key += 1;
+        let (key, start) = (Key(self.last_key), WRITABLE + slot * SLOT);
+        self.host.grants.give(key, start..start + SLOT);
+        self.windows[slot] = Some(key);
+        key
+    }
+
+    /// Its program takes a key back, and uses the memory for something else: as a rule when the peer has no request for it, and now and then
+    /// when it has one, which is refused then if its bytes have not all landed.
+    pub(super) fn take_back(&mut self, peer: &mut Self, chance: &mut Chance) {
+        let slot = chance.below(REQUESTS) as usize;
+        let Some(key) = self.windows[slot] else { return };
+        let is_open = |asked: &&mut Asked| {
+            asked.operation.remote().is_some_and(|remote| remote.key == key) && asked.length > 0
+        };
+        let start = WRITABLE + slot * SLOT;
+        if let Some(asked) = peer.asked.iter_mut().find(is_open) {
+            if !chance.once_in(20) {
+                return;
+            }
+            let place = &self.host.memory[start..][..asked.length as usize];
+            let has_landed = place.iter().copied().eq(bytes(asked.serial, asked.length));
+            (asked.taken_back, asked.cannot_succeed) = (true, !has_landed && self.is_reliable());
+            peer.may_fail = true;
+        }
+        // Of what was written there nothing is to be seen any more.
+        peer.written[slot] = None;
+        self.windows[slot] = None;
+        self.host.memory[start..start + SLOT].fill(0xee);
+        assert!(self.host.grants.take_back(key, &self.host.memory), "a key led nowhere that was given");
     }
 
     fn is_reliable(&self) -> bool {
@@ -143,7 +163,7 @@ impl End {
     }
 
     /// Posts a request by chance, if it may.
-    pub(super) fn post(&mut self, chance: &mut Chance) {
+    pub(super) fn post(&mut self, peer: &mut Self, chance: &mut Chance) {
         let ready = matches!(self.connection.state(), QpState::ReadyToSend | QpState::SendQueueDrain);
         if !ready || !self.kind.requests() || self.asked.len() >= REQUESTS as usize {
             return;
@@ -156,14 +176,17 @@ impl End {
             _ => chance.below(LENGTH_MAX),
         };
         let is_bad = self.is_reliable() && chance.once_in(150);
-        let key = if is_bad { nonic_protocol::Key(1) } else { KEY };
+        let key = if is_bad { Key(1) } else { KEY };
         let mark = Some(serial as u32);
         let immediate = if !self.is_reliable() || chance.once_in(2) { mark } else { None };
         let target = |place| RemoteRange { address: address(place), key };
         let what = chance.below(if self.is_reliable() { 7 } else { 3 });
         let operation = match what {
             0 | 1 => Operation::Send { immediate },
-            2 => Operation::Write { remote: target(WRITABLE + slot * SLOT), immediate },
+            2 => {
+                let key = if is_bad { key } else { peer.window(slot) };
+                Operation::Write { remote: RemoteRange { key, ..target(WRITABLE + slot * SLOT) }, immediate }
+            }
             3 | 4 => Operation::Read { remote: target(chance.below(READABLE as u32 - LENGTH_MAX) as usize) },
             5 => Operation::FetchAdd { remote: target(WORD), add: 1 },
             _ => {
@@ -194,7 +217,8 @@ impl End {
             .expect("there is room for a request");
         self.serial += 1;
         self.may_fail |= is_bad;
-        self.asked.push_back(Asked { serial, operation, length, is_bad });
+        let (taken_back, cannot_succeed) = (false, false);
+        self.asked.push_back(Asked { serial, operation, length, is_bad, taken_back, cannot_succeed });
         let takes_receive =
             matches!(operation, Operation::Send { .. } | Operation::Write { immediate: Some(_), .. });
         if takes_receive && !is_bad {
@@ -250,10 +274,12 @@ impl End {
     }
 
     fn check_end(&mut self, peer: &mut Self, asked: Asked, status: Status, harms: u64) {
-        let Asked { serial, operation, length, is_bad } = asked;
+        let Asked { serial, operation, length, is_bad, taken_back, cannot_succeed } = asked;
         match status {
-            Status::Success => assert!(!is_bad, "a success that may not be: {asked:?}"),
-            Status::RemoteAccess => return assert!(is_bad, "nobody refused it: {asked:?}"),
+            Status::Success => {
+                assert!(!is_bad && !cannot_succeed, "a success that may not be: {asked:?}");
+            }
+            Status::RemoteAccess => return assert!(is_bad || taken_back, "nobody refused it: {asked:?}"),
             Status::RetryExceeded => {
                 self.may_fail = true;
                 // Each attempt was in vain for a reason; what comes late may be one for two.
@@ -285,7 +311,9 @@ impl End {
                 assert!(self.taken > serial, "a success that nobody brought about: {asked:?}")
             }
             Operation::Write { immediate, .. } => {
-                self.written[slot] = Some((serial, length));
+                if !taken_back {
+                    self.written[slot] = Some((serial, length));
+                }
                 let taken = immediate.is_none() || self.taken > serial;
                 assert!(taken, "a success that nobody brought about: {asked:?}");
                 self.check_written(peer, slot);
@@ -335,6 +363,7 @@ impl End {
 
     /// Nothing happens any more: everything that was done is still as it was.
     pub(super) fn check_all(&self, peer: &Self) {
+        self.host.grants.check(&self.host.memory);
         if !self.is_reliable() {
             return;
         }

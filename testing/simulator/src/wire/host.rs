@@ -1,12 +1,15 @@
 //! What is around a connection: memory of one region, receives, and what its program was told.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use nonic_protocol::{
     Arrived, AtomicChange, Event, Extent, Happening, Key, LocalTurn, NotChanged, Operation, Receive,
     ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
 };
 use nonic_roce::{Packet, Payload, Sent, Surroundings};
+
+use super::grants::Grants;
 
 /// Address of the first byte of the region.
 pub const ADDRESS: u64 = 0x1_0000;
@@ -54,6 +57,8 @@ pub struct Host {
     pub silences: u32,
     /// What happened.
     pub seen: Vec<Happening>,
+    /// What else it has given to peers, and what it has taken back.
+    pub grants: Grants,
 }
 
 impl Host {
@@ -78,16 +83,32 @@ impl Host {
             connected: 0,
             silences: 0,
             seen: Vec::new(),
+            grants: Grants::default(),
         }
     }
 
-    /// The bytes a key and an address lead to.
-    fn resolve(&mut self, key: Key, address: u64, length: usize) -> Option<&mut [u8]> {
-        if key != KEY || !self.is_registered {
+    /// Where a key and an address lead to.
+    fn resolve(&self, key: Key, address: u64, length: usize) -> Option<Range<usize>> {
+        if !self.is_registered {
             return None;
         }
         let start = usize::try_from(address.checked_sub(ADDRESS)?).ok()?;
-        self.memory.get_mut(start..start.checked_add(length)?)
+        let place = start..start.checked_add(length)?;
+        let may = key == KEY || self.grants.leads_to(key, &place);
+        (may && place.end <= self.memory.len()).then_some(place)
+    }
+
+    /// The bytes there.
+    fn read(&self, key: Key, address: u64, length: usize) -> Option<Vec<u8>> {
+        self.resolve(key, address, length).map(|place| self.memory[place].to_vec())
+    }
+
+    /// Puts bytes there; false if the key does not lead there.
+    fn store(&mut self, key: Key, address: u64, bytes: &[u8]) -> bool {
+        let Some(place) = self.resolve(key, address, bytes.len()) else { return false };
+        self.grants.lands(&place);
+        self.memory[place].copy_from_slice(bytes);
+        true
     }
 
     /// Places bytes in pieces of memory of this side, from `offset` on.
@@ -95,8 +116,7 @@ impl Host {
         let [piece] = pieces else { return bytes.is_empty() };
         let ends = offset as usize + bytes.len();
         assert!(ends <= piece.length as usize, "{ends} bytes for a piece of {}", piece.length);
-        let place = self.resolve(piece.key, piece.address + u64::from(offset), bytes.len());
-        place.map(|place| place.copy_from_slice(bytes)).is_some()
+        self.store(piece.key, piece.address + u64::from(offset), bytes)
     }
 
     fn capabilities(&self) -> nonic_protocol::Capabilities {
@@ -117,15 +137,13 @@ impl Surroundings for Host {
             _ if payload.count() == 0 => Some(Vec::new()),
             Payload::None => Some(Vec::new()),
             Payload::Request { send, number, offset, count } => {
+                self.grants.uses_request(number);
                 let pieces = self.pieces(send, number);
                 let [piece] = pieces[..] else { return Sent::Gone };
                 assert!(offset + count <= piece.length, "bytes behind the request's end are sent");
-                self.resolve(piece.key, piece.address + u64::from(offset), count as usize)
-                    .map(|bytes| bytes.to_vec())
+                self.read(piece.key, piece.address + u64::from(offset), count as usize)
             }
-            Payload::Read { from, count, .. } => {
-                self.resolve(from.key, from.address, count as usize).map(|bytes| bytes.to_vec())
-            }
+            Payload::Read { from, count, .. } => self.read(from.key, from.address, count as usize),
         };
         let Some(bytes) = bytes else { return Sent::Gone };
         self.sent.push_back((*packet, bytes));
@@ -142,11 +160,13 @@ impl Surroundings for Host {
     }
 
     fn place_answer(&mut self, send: &SendQueue, number: u64, offset: u32, bytes: &[u8]) -> bool {
+        self.grants.uses_request(number);
         let pieces = self.pieces(send, number);
         self.scatter(&pieces, offset, bytes)
     }
 
     fn place_old(&mut self, send: &SendQueue, number: u64, old: u64) -> bool {
+        self.grants.uses_request(number);
         let pieces = self.pieces(send, number);
         self.scatter(&pieces, 0, &old.to_ne_bytes())
     }
@@ -172,8 +192,7 @@ impl Surroundings for Host {
         if self.resolve(remote.key, remote.address, extent.total as usize).is_none() {
             return false;
         }
-        let place = self.resolve(remote.key, remote.address + u64::from(extent.offset), bytes.len());
-        place.map(|place| place.copy_from_slice(bytes)).is_some()
+        self.store(remote.key, remote.address + u64::from(extent.offset), bytes)
     }
 
     fn may_be_read(&mut self, remote: RemoteRange, length: u32) -> bool {
@@ -181,48 +200,56 @@ impl Surroundings for Host {
     }
 
     fn change(&mut self, remote: RemoteRange, change: AtomicChange) -> Result<u64, NotChanged> {
-        let word = self.resolve(remote.key, remote.address, 8).ok_or(NotChanged::NotAllowed)?;
-        let old = u64::from_ne_bytes((&*word).try_into().expect("a word has eight bytes"));
+        let word = self.read(remote.key, remote.address, 8).ok_or(NotChanged::NotAllowed)?;
+        let old = u64::from_ne_bytes(word.try_into().expect("a word has eight bytes"));
         let new = match change {
             AtomicChange::CompareSwap { compare, swap } if compare == old => swap,
             AtomicChange::CompareSwap { .. } => old,
             AtomicChange::FetchAdd { add } => old.wrapping_add(add),
         };
-        word.copy_from_slice(&new.to_ne_bytes());
+        self.store(remote.key, remote.address, &new.to_ne_bytes());
         Ok(old)
     }
 
     fn may_be_invalidated(&mut self, key: Key) -> bool {
-        key == WINDOW && self.has_window
+        key == WINDOW && self.has_window || self.grants.has(key)
     }
 
     fn invalidate(&mut self, key: Key) -> bool {
         let may = self.may_be_invalidated(key);
-        self.has_window &= !may;
+        self.has_window &= key != WINDOW;
+        self.grants.take_back(key, &self.memory);
         may
     }
 
     fn take_receive(&mut self, own: &mut ReceiveQueue) -> Option<Receive> {
-        own.take()
+        let taken = own.take()?;
+        self.grants.begin_receive(taken.id);
+        Some(taken)
     }
 
     fn give_back_receive(&mut self, own: &mut ReceiveQueue, receive: Receive) {
+        self.grants.end_receive(receive.id);
         own.give_back(receive);
     }
 
     fn fill(&mut self, receive: &Receive, offset: u32, bytes: &[u8]) -> bool {
+        self.grants.fills(receive.id);
         self.scatter(receive.pieces.as_slice(), offset, bytes)
     }
 
     fn request_ended(&mut self, send: &SendQueue, number: u64, status: Status) {
+        self.grants.end_request(number);
         self.ended.push((send.slot(number).id, status));
     }
 
     fn receive_failed(&mut self, receive: &Receive, status: Status) {
+        self.grants.end_receive(receive.id);
         self.failed.push((receive.id, status));
     }
 
     fn receive_filled(&mut self, id: u64, arrived: Arrived) {
+        self.grants.end_receive(id);
         self.filled.push((id, arrived));
     }
 

@@ -2,12 +2,16 @@
 //!
 //! A run is a few hundred steps: a request or a receive is posted, a datagram arrives, a timer fires, a queue is drained, a program
 //! gives up. After each step what was told is compared with what was asked: each request ends once, in order, with a status that
-//! has a cause; its bytes are those that were sent, and nothing comes twice. At the end the wire is made whole, and then nothing
+//! has a cause; its bytes are those that were sent, and nothing comes twice. Ends take keys back, also of writes that are under way:
+//! then nothing lands there any more, nor in receives and requests that have ended (`grants`), and a write that came too late is
+//! refused. At the end the wire is made whole, and then nothing
 //! may wait.
 
 mod end;
+mod grants;
 mod host;
 mod medium;
+mod places;
 
 use std::time::Duration;
 
@@ -18,6 +22,7 @@ use crate::shrink::Scenario;
 use end::End;
 use medium::Medium;
 
+pub use grants::Grants;
 pub use host::{ADDRESS, Host, KEY, WINDOW};
 pub use medium::Faults;
 
@@ -90,10 +95,17 @@ impl Scenario for Wire {
 impl Wire {
     fn happen(&mut self) {
         let number = self.chance.below(2) as usize;
-        match self.chance.below(12) {
+        match self.chance.below(13) {
+            12 => {
+                let [first, second] = &mut self.ends;
+                let (end, peer) = if number == 0 { (first, second) } else { (second, first) };
+                end.take_back(peer, &mut self.chance);
+            }
             0..=5 => self.advance(),
             6..=8 => {
-                self.ends[number].post(&mut self.chance);
+                let [first, second] = &mut self.ends;
+                let (end, peer) = if number == 0 { (first, second) } else { (second, first) };
+                end.post(peer, &mut self.chance);
                 self.pump_soon(number);
             }
             9 | 10 => self.ends[number].post_receive(),
