@@ -29,6 +29,8 @@ const BLOCK: u32 = 1 << 12;
 pub const MANAGERS_MAX: u8 = 16;
 /// Processes that hand packets to this one, at most.
 const GIVERS_MAX: usize = 256;
+/// Of those who want to, so many are taken in at a time, whoever they are: who connects in a loop does not keep a thread for ever.
+const WELCOMED_PER_LOOK: usize = 64;
 /// Messages that one of them has taken in at a time, at most.
 const MESSAGES_PER_LOOK: usize = 64;
 /// How long a name that nobody has is not asked for again.
@@ -215,7 +217,8 @@ impl Handing {
 
     /// Takes in those who want to hand packets to this engine.
     pub(crate) fn welcome(&mut self, listener: &PacketSocket, epoll: &Epoll) {
-        while let Ok(giver) = listener.accept() {
+        for _ in 0..WELCOMED_PER_LOOK {
+            let Ok(giver) = listener.accept() else { return };
             let is_own = giver.peer().is_ok_and(|peer| peer.uid == effective_user());
             let number = GIVER | self.given;
             if is_own && self.givers.len() < GIVERS_MAX && epoll.add(giver.as_fd(), number).is_ok() {
@@ -283,6 +286,19 @@ mod tests {
 
     use super::*;
     use crate::wire::Wire;
+
+    #[test]
+    fn who_connects_again_and_again_does_not_keep_whoever_takes_what_comes() {
+        let share = Share::Block(random_u64() as u32 | 1 << 31);
+        let (listener, epoll) = (listener(share).unwrap(), Epoll::new().unwrap());
+        let connect = |_| PacketSocket::connect_abstract(&share.name()).unwrap();
+        let _others: Vec<_> = (0..=WELCOMED_PER_LOOK).map(connect).collect();
+        let mut handing = Handing::new();
+        handing.welcome(&listener, &epoll);
+        assert_eq!(handing.givers.len(), WELCOMED_PER_LOOK);
+        handing.welcome(&listener, &epoll);
+        assert_eq!(handing.givers.len(), WELCOMED_PER_LOOK + 1);
+    }
 
     #[test]
     fn who_may_have_a_share_and_cannot_be_reached_is_not_taken_for_nobody() {
