@@ -193,6 +193,28 @@ static void registering(struct node *n)
     meet();
 }
 
+// Rights alone: now peers may read, now they may write, too.
+static void changing_rights(struct node *n)
+{
+    enum { ROUNDS = 20000 };
+    static int64_t took[ROUNDS];
+    int rounds = quick ? 1000 : ROUNDS;
+    struct ibv_mr *mr = ibv_reg_mr(n->pd, n->buffer, 4096, ALL_REMOTE);
+    REQUIRE(mr);
+    for (int i = 0; i < rounds && self.active; i++) {
+        int rights = i % 2 ? ALL_REMOTE : IBV_ACCESS_REMOTE_READ;
+        int64_t start = now_ns();
+        REQUIRE(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, rights) == 0);
+        took[i] = now_ns() - start;
+    }
+    REQUIRE(ibv_dereg_mr(mr) == 0);
+    if (self.active) {
+        figure("change the rights of a region, median", percentile_us(took, rounds, 0.5), "us", "promise: under 3");
+        figure("change the rights of a region, 99 %", percentile_us(took, rounds, 0.99), "us", "");
+    }
+    meet();
+}
+
 static void many_queue_pairs(struct node *n)
 {
     enum { MANY = 10000 };
@@ -461,6 +483,7 @@ int main(int argc, char **argv)
     idling(idle);
     struct node n = open_node();
     registering(&n);
+    changing_rights(&n);
     many_queue_pairs(&n);
     send_latency(&n);
     reading_completions(&n);

@@ -239,6 +239,7 @@ fn benchmark() -> Verdict {
         "resident memory of an open device",
         "CPU of an open device",
         "register 4 KiB, median",
+        "change the rights of a region, median",
         "10,000 queue pairs, made in",
         "10,000 queue pairs, memory of each",
         "RC send of 8 bytes",
