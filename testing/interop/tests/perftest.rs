@@ -66,6 +66,7 @@ const CASES: &[Case] = &[
     case("ib_write_bw", "-n 500 -Q 1"),
     everywhere(case("ib_write_bw", "-n 20 -s 8388608")),
     case("ib_write_bw", "-n 20 -s 8388608 -b"),
+    case("ib_write_bw", "-D 1"),
     case("ib_write_bw", "-n 500 -x 0 --report_gbits"),
     // Both sides of ib_write_lat spin on memory and never yield: on a busy machine each turn costs a time slice.
     everywhere(case("ib_write_lat", "-n 200")),
