@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use nonic_interop::dapl::{Ready, Room, Sides};
 use nonic_interop::environment::{AS_IT_COMES, Place};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::output::{PingpongResult, complaints, perftest, pingpong};
@@ -145,6 +146,7 @@ fn main() -> ExitCode {
     }
     suite.test("the doctor says whom it meets, and that what is between them is mapped", examined);
     suite.test("with the wire open nothing goes by it to who is met", unused);
+    suite.test("uDAPL connects by the wire, and what it moves goes through memory", connected_by_wire);
     suite.test("who is not in the folder is reached by the wire", by_wire);
     suite.test("who is killed is missed at once, and what it left is taken away", killed);
     suite.test("another user who says to have an address is not taken for the own one's", squatted);
@@ -228,6 +230,26 @@ fn unused() -> Verdict {
         return failed(format!("opened {opened:?}\n{}{}", client.report("then"), server.report("then")));
     }
     Ok(())
+}
+
+fn connected_by_wire() -> Verdict {
+    /// The TCP port by which `dtest` exchanges addresses.
+    const MEETING: Ready = Ready::Port(15828);
+    /// A request, its reply, and that it is ready to use, and each of them some times again.
+    const CONNECTING: u64 = 30;
+    let House { server, client, .. } = House::build("udapl")?;
+    // It keeps the server's namespace, and so what was counted there, until that has been read.
+    let stays = server.bare(["/bin/sleep", "60"])?.start()?;
+    let rooms = [Room::of(server), Room::of(client)];
+    // More than a thousand packets, if they went by the wire.
+    let options = ["-b", "65536", "-B", "20"];
+    let sides =
+        Sides::apart([&rooms[0], &rooms[1]], Namespace::ADDRESSES[0], &[], "dtest", &options, MEETING)?;
+    sides.both_say(&["CONNECTED!", "DAPL Test Complete. PASSED"])?;
+    match datagrams_of(stays.id()) {
+        1..=CONNECTING => Ok(()),
+        came => sides.wrong(format!("{came} datagrams came to the server's side")),
+    }
 }
 
 fn by_wire() -> Verdict {

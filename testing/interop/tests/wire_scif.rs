@@ -1,6 +1,8 @@
 //! Programs that talk SCIF on two hosts: two network namespaces joined by a cable of Ethernet, whose addresses are nodes 0 and 1.
 #![forbid(unsafe_code)]
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,7 @@ use nonic_interop::port::is_bound;
 use nonic_interop::program::{Program, Running};
 use nonic_interop::scif::{self, ended_well};
 use nonic_interop::suite::{Suite, Verdict, failed};
+use nonic_interop::toolbox::scratch;
 
 /// The MTU of Ethernet, with which a packet carries 1024 bytes.
 const ETHERNET: u32 = 1500;
@@ -65,7 +68,8 @@ fn main() -> ExitCode {
     for (sentence, program) in PROMISES {
         suite.test(*sentence, || promises(program));
     }
-    suite.test("the example of a window runs between hosts as between nodes", example);
+    suite.test("the example of a window runs between hosts as between nodes", || example(&Hosts::join(0)?));
+    suite.test("nodes of one host that meet in a folder need no wire", met);
     suite.test("a peer that is killed ends a receive, a copy and a poll of this side", killed);
     suite.test("two processes of a node listen, and each gets its own clients", two_listeners);
     suite.test("a node of the same host is reached within it, and mapped", same_host);
@@ -153,8 +157,19 @@ fn promises(program: &'static str) -> Verdict {
 }
 
 /// `examples/c/scif_window.c`, as it stands.
-fn example() -> Verdict {
-    let hosts = Hosts::join(0)?;
+/// The wire is forbidden to them, so what arrives has not come by it.
+fn met() -> Verdict {
+    let folder = scratch().join("meet-scif");
+    let made = fs::create_dir_all(&folder)
+        .and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)));
+    if let Err(why) = made {
+        return failed(format!("cannot make {}: {why}", folder.display()));
+    }
+    let hosts = Hosts::join(0)?.variable("NONIC_WIRE", "off");
+    example(&hosts.variable("NONIC_MEET", &folder.display().to_string()))
+}
+
+fn example(hosts: &Hosts) -> Verdict {
     let case = Case { program: "../../../../examples/c/scif_window", ..CONNECT };
     let port = PORT.to_string();
     let mut card = hosts.program(1, &hosts.list, &case, &["card".into(), port.clone()])?.start()?;
