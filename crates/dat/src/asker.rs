@@ -5,8 +5,8 @@ use std::sync::Arc;
 use nonic_connection::{DATA_MAX, Refusal, Request};
 use nonic_device::Context;
 use nonic_roce::{Event, Reason};
-use nonic_sys::{Budget, Share};
-use nonic_wire_connection::{Follows, NUMBERS, Way, WireConnection, index_of, number_of_host};
+use nonic_sys::{Budget, Share, is_own_address};
+use nonic_wire_connection::{Follows, MetWay, NUMBERS, Way, WireConnection, index_of, number_of_host};
 
 use crate::introduction::Introduction;
 use crate::line::{Path, Said, introduced};
@@ -87,10 +87,12 @@ impl Asker {
         }
     }
 
-    /// The way to its sender.
-    pub(crate) fn path(&self) -> Path {
+    /// The way to its sender, which has told `peer`.
+    pub(crate) fn path(&self, context: &Context, peer: &Introduction) -> Path {
         match self {
-            Self::Host(_) => Path::Host,
+            Self::Host(_) if is_own_address(peer.address) => Path::Host,
+            // Or an address of this host that has gone meanwhile.
+            Self::Host(_) => MetWay::to(context, peer.socket_address()).map_or(Path::Host, Path::Met),
             Self::Wire(asker) => Path::Wire(asker.way),
         }
     }

@@ -4,7 +4,7 @@
 use nonic_connection::{Connection, End};
 use nonic_protocol::{Psn, QpNumber};
 use nonic_roce::{ConnectReply, Service, Side};
-use nonic_wire_connection::{Way, WireConnection, ip_address};
+use nonic_wire_connection::{MetWay, Way, WireConnection, ip_address};
 
 use crate::introduction::{Introduction, READS_MAX};
 use crate::private_data;
@@ -14,6 +14,8 @@ use crate::private_data;
 pub(crate) enum Path {
     /// Of this host.
     Host,
+    /// Of this host, in another network namespace that is met in a folder.
+    Met(MetWay),
     /// Of another one.
     Wire(Way),
 }

@@ -7,7 +7,7 @@ use nonic_roce::{
     AddressHeader, CallError, ConnectReply, ConnectRequest, PortSpace as Ports, ServiceRequest, Side,
     behind_header,
 };
-use nonic_wire_connection::{Way, ip_address};
+use nonic_wire_connection::{MetWay, Way, host_address, ip_address};
 
 use crate::facts::{Facts, RETRIES_MAX};
 use crate::{ConnectionParameters, Ece, Error, PortSpace};
@@ -34,6 +34,17 @@ impl WireRoute {
             destination: way.ends.remote.gid(),
             path_mtu: way.path_mtu,
             traffic_class: way.traffic_class,
+            hop_limit: way.hop_limit(),
+        }
+    }
+
+    /// To another network namespace.
+    pub(crate) fn of_met(way: &MetWay) -> Self {
+        Self {
+            source: host_address(way.source).gid(),
+            destination: host_address(way.destination).gid(),
+            path_mtu: way.path_mtu(),
+            traffic_class: 0,
             hop_limit: way.hop_limit(),
         }
     }

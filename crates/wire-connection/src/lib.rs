@@ -12,6 +12,7 @@ mod held;
 mod inbox;
 mod listener;
 mod machine;
+mod met_way;
 mod services;
 mod sinks;
 mod way;
@@ -19,6 +20,7 @@ mod wire;
 
 pub use held::{Question, WireConnection};
 pub use listener::{ListenAt, WireListener, is_reached};
+pub use met_way::{MetWay, near};
 pub use services::{NUMBERS, name_of_ports, offering_user, wildcard_of};
 pub use sinks::{Follows, Takes};
 pub use way::{NoWay, Way, host_address, index_of, ip_address, number_of_host, route_from};

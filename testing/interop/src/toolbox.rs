@@ -52,6 +52,17 @@ pub fn scratch() -> &'static Path {
     })
 }
 
+/// A folder in which everybody may make folders.
+pub fn shared_folder(name: &str) -> Verdict<PathBuf> {
+    let folder = scratch().join(format!("meet-{name}"));
+    let made = fs::create_dir_all(&folder)
+        .and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)));
+    match made {
+        Ok(()) => Ok(folder),
+        Err(why) => failed(format!("cannot make {}: {why}", folder.display())),
+    }
+}
+
 /// Removes the scratch folder, if there is one.
 pub fn clean_up() {
     if let Some(path) = SCRATCH.get() {

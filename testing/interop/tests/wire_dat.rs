@@ -13,6 +13,7 @@ use nonic_interop::output::complaints;
 use nonic_interop::port::is_bound;
 use nonic_interop::program::{Finished, Running};
 use nonic_interop::suite::{Suite, Verdict, failed};
+use nonic_interop::toolbox::shared_folder;
 
 /// Between two network namespaces with the MTU of Ethernet, where a packet carries 1024 bytes.
 const ETHERNET: u32 = 1500;
@@ -81,7 +82,25 @@ fn main() -> ExitCode {
         );
     }
     suite.test("memory that is not coherent is written to by another host", || {
-        example("dat_write", ["listen", "connect"], FOUR, &[("NONIC_NONCOHERENT", "1")])
+        example("dat_write", ["listen", "connect"], FOUR, &[("NONIC_NONCOHERENT", "1".into())])
+    });
+    for address in Namespace::ADDRESSES {
+        suite.test(
+            format!("memory is lent to who is met in a folder at {address}, without a wire"),
+            move || example("dat_window", ["lend", "borrow"], address, &Cable::without_wire(address)?),
+        );
+    }
+    suite.test("memory that is not coherent is written to by who is met in a folder", || {
+        let off = Cable::without_wire("noncoherent")?;
+        let variables = [&off[..], &[("NONIC_NONCOHERENT", "1".to_owned())]].concat();
+        example("dat_write", ["listen", "connect"], FOUR, &variables)
+    });
+    suite.test("dtest -b 65536 -B 20 meets its peer in a folder, without a wire", || {
+        let mut cable = Cable::lay()?;
+        for (name, value) in Cable::without_wire("dtest")? {
+            cable = cable.variable(name, &value);
+        }
+        cable.sides("dtest", "-b 65536 -B 20")?.both_say(&["CONNECTED!", "DAPL Test Complete. PASSED"])
     });
     suite.test("with --wire off nothing is opened, and the other host is not reached", forbidden);
     suite.test("without a network nothing is opened", alone);
@@ -99,6 +118,12 @@ impl Cable {
         let [near, far] = Namespace::joined(ETHERNET)?;
         let place = |namespace| Ok(Place::prepare(AS_IT_COMES)?.inside(namespace));
         Ok(Self { server: place(near)?, client: place(far)? })
+    }
+
+    /// What has both sides meet in a folder only.
+    fn without_wire(name: &str) -> Verdict<[(&'static str, String); 2]> {
+        let folder = shared_folder(&format!("dat-{}", name.replace(':', "")))?;
+        Ok([("NONIC_WIRE", "off".into()), ("NONIC_MEET", folder.display().to_string())])
     }
 
     /// With a variable on both sides.
@@ -196,7 +221,7 @@ fn both_succeed(client: Running, server: Running) -> Verdict<[Finished; 2]> {
 }
 
 /// An example, which says at its end what it has found on either side.
-fn example(name: &str, roles: [&str; 2], address: &str, variables: &[(&str, &str)]) -> Verdict {
+fn example(name: &str, roles: [&str; 2], address: &str, variables: &[(&str, String)]) -> Verdict {
     let mut cable = Cable::lay()?;
     for (name, value) in variables {
         cable = cable.variable(name, value);

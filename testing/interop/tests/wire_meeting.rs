@@ -3,12 +3,10 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use nonic_interop::dapl::{Ready, Room, Sides};
 use nonic_interop::environment::{AS_IT_COMES, Place};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::output::{PingpongResult, complaints, perftest, pingpong};
@@ -16,7 +14,7 @@ use nonic_interop::pair::Pair;
 use nonic_interop::port::{TcpPort, datagrams_of, is_bound};
 use nonic_interop::program::Running;
 use nonic_interop::suite::{Suite, Verdict, failed};
-use nonic_interop::toolbox::{Toolbox, program, scratch};
+use nonic_interop::toolbox::{Toolbox, program, shared_folder};
 
 /// What Ethernet carries.
 const ETHERNET: u32 = 1500;
@@ -37,7 +35,7 @@ struct House {
 impl House {
     fn build(name: &str) -> Verdict<Self> {
         let [near, far] = Namespace::joined(ETHERNET)?;
-        let folder = shared(name)?;
+        let folder = shared_folder(name)?;
         let place = |namespace| {
             let place = Place::prepare(AS_IT_COMES)?.inside(namespace);
             Ok(place.variable("NONIC_MEET", &folder.display().to_string()))
@@ -69,17 +67,6 @@ impl House {
         server.listens_on(port.number())?;
         words.push(Namespace::ADDRESSES[0].into());
         Ok([server, self.client.nonic_run(words)?.start()?])
-    }
-}
-
-/// A folder in which everybody may make folders.
-fn shared(name: &str) -> Verdict<PathBuf> {
-    let folder = scratch().join(format!("meet-{name}"));
-    let made = fs::create_dir_all(&folder)
-        .and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)));
-    match made {
-        Ok(()) => Ok(folder),
-        Err(why) => failed(format!("cannot make {}: {why}", folder.display())),
     }
 }
 
@@ -146,7 +133,6 @@ fn main() -> ExitCode {
     }
     suite.test("the doctor says whom it meets, and that what is between them is mapped", examined);
     suite.test("with the wire open nothing goes by it to who is met", unused);
-    suite.test("uDAPL connects by the wire, and what it moves goes through memory", connected_by_wire);
     suite.test("who is not in the folder is reached by the wire", by_wire);
     suite.test("who is killed is missed at once, and what it left is taken away", killed);
     suite.test("another user who says to have an address is not taken for the own one's", squatted);
@@ -232,30 +218,10 @@ fn unused() -> Verdict {
     Ok(())
 }
 
-fn connected_by_wire() -> Verdict {
-    /// The TCP port by which `dtest` exchanges addresses.
-    const MEETING: Ready = Ready::Port(15828);
-    /// A request, its reply, and that it is ready to use, and each of them some times again.
-    const CONNECTING: u64 = 30;
-    let House { server, client, .. } = House::build("udapl")?;
-    // It keeps the server's namespace, and so what was counted there, until that has been read.
-    let stays = server.bare(["/bin/sleep", "60"])?.start()?;
-    let rooms = [Room::of(server), Room::of(client)];
-    // More than a thousand packets, if they went by the wire.
-    let options = ["-b", "65536", "-B", "20"];
-    let sides =
-        Sides::apart([&rooms[0], &rooms[1]], Namespace::ADDRESSES[0], &[], "dtest", &options, MEETING)?;
-    sides.both_say(&["CONNECTED!", "DAPL Test Complete. PASSED"])?;
-    match datagrams_of(stays.id()) {
-        1..=CONNECTING => Ok(()),
-        came => sides.wrong(format!("{came} datagrams came to the server's side")),
-    }
-}
-
 fn by_wire() -> Verdict {
     let House { server, client, .. } = House::build("wire")?;
     // It names another folder.
-    let other = shared("wire-other")?;
+    let other = shared_folder("wire-other")?;
     let client = client.variable("NONIC_MEET", &other.display().to_string());
     let words: Vec<String> = ["-g", "1", "-n", "300"].map(Into::into).into();
     let pair = Pair::run_at(Namespace::ADDRESSES[0], &server, &client, "ibv_rc_pingpong", &words)?;

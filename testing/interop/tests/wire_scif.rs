@@ -1,8 +1,6 @@
 //! Programs that talk SCIF on two hosts: two network namespaces joined by a cable of Ethernet, whose addresses are nodes 0 and 1.
 #![forbid(unsafe_code)]
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -13,7 +11,7 @@ use nonic_interop::port::is_bound;
 use nonic_interop::program::{Program, Running};
 use nonic_interop::scif::{self, ended_well};
 use nonic_interop::suite::{Suite, Verdict, failed};
-use nonic_interop::toolbox::scratch;
+use nonic_interop::toolbox::shared_folder;
 
 /// The MTU of Ethernet, with which a packet carries 1024 bytes.
 const ETHERNET: u32 = 1500;
@@ -156,19 +154,14 @@ fn promises(program: &'static str) -> Verdict {
     }
 }
 
-/// `examples/c/scif_window.c`, as it stands.
 /// The wire is forbidden to them, so what arrives has not come by it.
 fn met() -> Verdict {
-    let folder = scratch().join("meet-scif");
-    let made = fs::create_dir_all(&folder)
-        .and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)));
-    if let Err(why) = made {
-        return failed(format!("cannot make {}: {why}", folder.display()));
-    }
+    let folder = shared_folder("scif")?;
     let hosts = Hosts::join(0)?.variable("NONIC_WIRE", "off");
     example(&hosts.variable("NONIC_MEET", &folder.display().to_string()))
 }
 
+/// `examples/c/scif_window.c`, as it stands.
 fn example(hosts: &Hosts) -> Verdict {
     let case = Case { program: "../../../../examples/c/scif_window", ..CONNECT };
     let port = PORT.to_string();

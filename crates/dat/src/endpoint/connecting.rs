@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nonic_connection::{ConnectionSink, DATA_MAX, End, Response};
 use nonic_sys::is_own_address;
-use nonic_wire_connection::{NUMBERS, Way};
+use nonic_wire_connection::{MetWay, NUMBERS, Way};
 
 use super::link::{describe, ready_to_transfer};
 use super::{Core, Endpoint, forbidden_by};
@@ -35,6 +35,8 @@ pub(crate) struct Connecting {
     pub(super) packet: u32,
     /// The way to a peer on another host that was asked.
     pub(super) way: Option<Way>,
+    /// The way to one in another network namespace.
+    met: Option<MetWay>,
     local_port: u64,
     pub(super) remote: Option<(SocketAddr, u64)>,
     /// What the peer said when it accepted; events point to it.
@@ -201,33 +203,42 @@ impl Endpoint {
         private_data: &[u8],
         arguments: &Arguments,
     ) -> DatResult<()> {
-        let is_here = is_own(address.ip(), self.adapter.address().ip());
-        if !is_here && private_data.len() > REQUEST_MAX {
+        let is_own = is_own(address.ip(), self.adapter.address().ip());
+        let met = if is_own { None } else { MetWay::to(self.adapter.context(), address) };
+        let by_wire = !is_own && met.is_none();
+        if by_wire && private_data.len() > REQUEST_MAX {
             return Err(DatError::argument(arguments.private_data));
         }
         let pair = self.prepare_queue_pair(core)?;
         let number = core.connecting.begin();
         let port = u64::from(pair.number().0);
-        if is_here {
-            let facts =
-                describe(&pair, core.connecting.packet, &core.attributes, self.adapter.address(), port);
+        if !by_wire {
+            // Who is in another namespace answers to the address by which it is asked.
+            let own = met.map_or(self.adapter.address(), |way| SocketAddr::new(way.source, 0));
+            let facts = describe(&pair, core.connecting.packet, &core.attributes, own, port).emit();
             let follower = Arc::new(Follower { endpoint: Weak::clone(&self.this), number });
-            let asked = nonic_connection::connect(
-                &[(NUMBERS, conn_qual)],
-                &facts.emit(),
-                private_data,
-                timeout,
-                follower,
-            );
+            let services = [(NUMBERS, conn_qual)];
+            let asked = match met {
+                None => nonic_connection::connect(&services, &facts, private_data, timeout, follower),
+                Some(MetWay { namespace, .. }) => nonic_connection::connect_to_other(
+                    namespace,
+                    &services,
+                    &facts,
+                    private_data,
+                    timeout,
+                    follower,
+                ),
+            };
             let Ok(connection) = asked else {
                 core.connecting = Connecting::default();
                 return Err(DatError::resources(Subtype::Resource(Resource::TransportEndpoint)));
             };
             core.connecting.connection = Some(Line::Host(connection));
+            core.connecting.met = met;
         }
         (core.connecting.local_port, core.connecting.remote) = (port, Some((address, conn_qual)));
         self.set_state(core, EndpointState::ActiveConnectionPending);
-        if !is_here {
+        if by_wire {
             self.ask_by_wire(core, timeout, private_data);
         }
         Ok(())
@@ -255,7 +266,7 @@ impl Endpoint {
         let facts =
             describe(&pair, core.connecting.packet, &core.attributes, self.adapter.address(), conn_qual);
         let follower = Arc::new(Follower { endpoint: Weak::clone(&self.this), number });
-        let path = request.as_ref().map_or(Path::Host, Asker::path);
+        let path = request.as_ref().map_or(Path::Host, |asker| asker.path(self.adapter.context(), peer));
         let accepted = ready_to_transfer(&pair, self.adapter.context(), &path, &facts, peer)
             .and_then(|()| answer(request, &facts, private_data, follower));
         let connection = accepted.inspect_err(|_| core.connecting = Connecting::default())?;
@@ -305,7 +316,8 @@ impl Endpoint {
         }
         let ready = self.pair().zip(Introduction::parse(facts)).is_some_and(|(pair, peer)| {
             let own = describe(pair, core.connecting.packet, &core.attributes, self.adapter.address(), 0);
-            ready_to_transfer(pair, self.adapter.context(), &Path::Host, &own, &peer).is_ok()
+            let path = core.connecting.met.map_or(Path::Host, Path::Met);
+            ready_to_transfer(pair, self.adapter.context(), &path, &own, &peer).is_ok()
         });
         if ready {
             self.show(&mut core, ConnectionEvent::Established, data);

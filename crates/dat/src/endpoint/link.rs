@@ -63,16 +63,18 @@ pub(super) fn ready_to_transfer(
 ) -> DatResult<()> {
     use AttributeMask as A;
     let refused = DatError::resources(Subtype::Resource(Resource::TransportEndpoint));
+    let within_host = |vector| QpAttributes {
+        path_mtu: MTU,
+        address_vector: Some(vector),
+        receive_psn: peer.packet,
+        send_psn: own.packet,
+        timeout: TIMEOUT,
+        retry_count: RETRIES,
+        ..QpAttributes::default()
+    };
     let of_way = match path {
-        Path::Host => QpAttributes {
-            path_mtu: MTU,
-            address_vector: Some(context.path_to_this_host()),
-            receive_psn: peer.packet,
-            send_psn: own.packet,
-            timeout: TIMEOUT,
-            retry_count: RETRIES,
-            ..QpAttributes::default()
-        },
+        Path::Host => within_host(context.path_to_this_host()),
+        Path::Met(way) => within_host(way.vector()),
         // There each side says what the other begins with.
         Path::Wire(way) => QpAttributes {
             path_mtu: way.path_mtu.into(),

@@ -12,7 +12,6 @@ use nonic_wire_connection::{
 use super::connecting::{Link, NO_SUCH_SERVICE, SERVICE_REJECTS, TIMED_OUT, begins};
 use super::line::{Asker, Line};
 use super::listening::Asking;
-use super::meeting::Meeting;
 use super::{Core, device_context};
 use crate::facts::Facts;
 use crate::wire::{WireRoute, is_of_host_only, of_question, of_reply, of_request, refused, roce_space, side};
@@ -43,7 +42,7 @@ impl Id {
     /// The way to its peer, if that is on another host or in another network namespace.
     pub fn wire_route(&self) -> Option<WireRoute> {
         let core = self.lock();
-        core.way.as_ref().map(WireRoute::of).or_else(|| core.meeting.as_ref().map(Meeting::route))
+        core.way.as_ref().map(WireRoute::of).or_else(|| core.met.as_ref().map(WireRoute::of_met))
     }
 
     /// Takes requests of other hosts, where they can come.
@@ -132,7 +131,7 @@ impl Id {
         };
         let (path_mtu, traffic_class, ack_timeout) = path.unwrap_or_default();
         let way = Way { index, ends, path_mtu, traffic_class, ack_timeout: ack_timeout.min(ACK_TIMEOUT_MAX) };
-        let asking = Asking { asker: Asker::Wire(connection), facts, way: Some(way), meeting: None, place };
+        let asking = Asking { asker: Asker::Wire(connection), facts, way: Some(way), met: None, place };
         self.show_request(&core, context, asking);
     }
 

@@ -145,10 +145,10 @@ impl Id {
         let (told, data) = (facts.emit(), &core.own.private_data);
         let left = Some(deadline.saturating_duration_since(Instant::now()));
         let follower = Arc::new(Follower(Weak::clone(&self.this)));
-        let connection = match core.meeting {
+        let connection = match core.met {
             None => nonic_connection::connect(&services, &told, data, left, follower)?,
-            Some(meeting) => {
-                nonic_connection::connect_to_other(meeting.namespace, &services, &told, data, left, follower)?
+            Some(met) => {
+                nonic_connection::connect_to_other(met.namespace, &services, &told, data, left, follower)?
             }
         };
         core.link = Link::Asking { connection: Line::Host(connection), deadline, pause };

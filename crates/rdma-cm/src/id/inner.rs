@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nonic_device::{AddressVector, Context, QpNumber};
 use nonic_sys::random_u64;
-use nonic_wire_connection::Way;
+use nonic_wire_connection::{MetWay, Way};
 
 use super::State;
 use super::connecting::Link;
 use super::listening::Listening;
-use super::meeting::Meeting;
 use super::multicast::Joined;
 use super::options::Options;
 use crate::facts::Facts;
@@ -34,7 +33,7 @@ pub(super) struct Core {
     /// The way to a peer on another host.
     pub(super) way: Option<Way>,
     /// The way to one in another network namespace that is met.
-    pub(super) meeting: Option<Meeting>,
+    pub(super) met: Option<MetWay>,
     /// Number of the first packet that the other side is to send.
     pub(super) packet: u32,
     /// How often a packet is sent again, as who asked said.
@@ -65,7 +64,7 @@ impl Core {
             link: Link::None,
             groups: Vec::new(),
             way: None,
-            meeting: None,
+            met: None,
             packet: random_u64() as u32 & QpNumber::MASK,
             retry_count: 0,
             own: ConnectionParameters::default(),
@@ -78,8 +77,7 @@ impl Core {
 
     /// Where a queue pair's packets go to reach the peer.
     pub(super) fn vector(&self, context: &Context) -> AddressVector {
-        let elsewhere =
-            self.way.as_ref().map(Way::vector).or_else(|| self.meeting.as_ref().map(Meeting::vector));
+        let elsewhere = self.way.as_ref().map(Way::vector).or_else(|| self.met.as_ref().map(MetWay::vector));
         elsewhere.unwrap_or_else(|| context.path_to_this_host())
     }
 

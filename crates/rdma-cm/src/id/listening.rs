@@ -6,11 +6,10 @@ use std::sync::{Arc, Weak};
 use nonic_connection::{Listener, Refusal, Request, ServiceSink, lend};
 use nonic_device::Context;
 use nonic_sys::{Budget, Share, Shares, is_own_address, own_user};
-use nonic_wire_connection::{Way, WireListener};
+use nonic_wire_connection::{MetWay, Way, WireListener};
 
 use super::connecting::{Link, padded};
 use super::line::Asker;
-use super::meeting::Meeting;
 use super::{Core, State, device_context};
 use crate::channel::{Target, Waiting};
 use crate::facts::Facts;
@@ -47,7 +46,7 @@ pub(super) struct Asking {
     pub(super) asker: Asker,
     pub(super) facts: Facts,
     pub(super) way: Option<Way>,
-    pub(super) meeting: Option<Meeting>,
+    pub(super) met: Option<MetWay>,
     pub(super) place: Share,
 }
 
@@ -105,8 +104,8 @@ impl Id {
             return request.refuse(Refusal::NoRoom);
         };
         let (own, theirs) = (facts.destination.ip(), facts.source.ip());
-        let meeting = if is_own_address(theirs) { None } else { Meeting::between(&context, own, theirs) };
-        let asking = Asking { asker: Asker::Host(request), facts, way: None, meeting, place };
+        let met = if is_own_address(theirs) { None } else { MetWay::between(&context, own, theirs) };
+        let asking = Asking { asker: Asker::Host(request), facts, way: None, met, place };
         self.show_request(&core, context, asking);
     }
 
@@ -118,12 +117,12 @@ impl Id {
 
     /// Tells the program of a request, with the identifier that is new.
     pub(super) fn show_request(&self, core: &Core, context: Arc<Context>, asking: Asking) {
-        let Asking { asker, facts, way, meeting, place } = asking;
+        let Asking { asker, facts, way, met, place } = asking;
         let id = Id::new(&core.channel, self.space(), 0);
         let mut parameters = facts.seen_from_here();
         parameters.private_data = padded(&parameters.private_data, self.space().request_data_max());
         let mut new = id.lock();
-        (new.way, new.meeting) = (way, meeting);
+        (new.way, new.met) = (way, met);
         let shown = if self.space().is_datagram() {
             Parameters::Datagram(DatagramParameters {
                 private_data: parameters.private_data,
