@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nonic_interop::c_program::compile;
 use nonic_interop::environment::{AS_IT_COMES, Place};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::output::{PingpongResult, perftest, pingpong};
@@ -116,6 +117,14 @@ fn main() -> ExitCode {
             measure(name, options)
         });
     }
+    for (mtu, options) in [(ETHERNET, "-g 1 -m 1024"), (JUMBO, "-g 2 -m 4096")] {
+        suite.test(
+            format!(
+                "what a memory window refuses once it is invalid, a peer cannot do by the wire, {options}"
+            ),
+            move || windows(mtu, options),
+        );
+    }
     suite.test("four processes of a user share the port, and each gets what is its own", four_processes);
     suite.test("who is killed is missed by the other side, whose request fails", killed);
     suite.test("what is lost is sent again until every byte is there", lossy);
@@ -136,6 +145,18 @@ fn measure(name: &str, options: &str) -> Verdict {
         [row] if row.is_positive() => Ok(()),
         rows => pair.wrong(format!("the client measured nothing: {rows:?}")),
     }
+}
+
+/// Both sides look at every byte, also after what was refused.
+fn windows(mtu: u32, options: &str) -> Verdict {
+    let program = compile("wire_windows")?.display().to_string();
+    let pair = Cable::lay(mtu)?.run(&program, options)?;
+    for side in [&pair.server.stdout, &pair.client.stdout] {
+        if side.lines().filter(|line| line.ends_with(": so it is")).count() != 4 {
+            return pair.wrong("not every turn was taken");
+        }
+    }
+    Ok(())
 }
 
 fn four_processes() -> Verdict {
