@@ -51,7 +51,8 @@ const PERFORMANCES: &[(&str, &str)] = &[
 ];
 
 fn main() -> ExitCode {
-    let mut suite = Suite::new();
+    // Each has networks of its own, and waits for what nobody answers for most of its time.
+    let mut suite = Suite::new().crowd(2);
     for options in DTESTS {
         suite.test(format!("dtest {options} moves what it should"), move || dtest(options));
     }
