@@ -201,9 +201,11 @@ impl Context {
     }
 
     /// Sends what is owed and handles every message that has come by now: for a program that learned by other means what a
-    /// peer did, and wants to know first what that peer said before.
+    /// peer did, and wants to know first what that peer said before. What stands in the ring of a connection that the peer had
+    /// just made is among it, but on a thread inside [`crate::OwnThread::work`], which may not wait for the one that takes connections.
     pub fn catch_up(&self) {
         if self.is_current() {
+            self.engine().meet_all();
             self.engine().catch_up();
         }
     }

@@ -125,8 +125,12 @@ impl Agent<'_> {
                 [self.engine.run_timers(), self.engine.run_tellings(), self.engine.run_faults()];
             self.engine.tell_observers();
             let next_timer = next_timers.into_iter().flatten().min();
-            if self.engine.has_deferred_talk() {
+            let asked = self.engine.asked_to_meet();
+            if asked.is_some() || self.engine.has_deferred_talk() {
                 self.accept_all();
+            }
+            if let Some(number) = asked {
+                self.engine.have_met(number);
             }
             self.engine.run_deferred();
             if self.engine.agent.stop.load(Ordering::SeqCst) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nonic_sys::{AsFd, AsRawFd, PacketSocket, Seldom, is_out_of_descriptors};
@@ -145,7 +146,9 @@ impl Agent<'_> {
         if watched.is_err() {
             return foreign;
         }
-        self.newcomers.waiting.insert(token, Newcomer { socket, user, since: Instant::now(), is_elsewhere });
+        let since = Instant::now();
+        self.newcomers.waiting.insert(token, Newcomer { socket, user, since, is_elsewhere });
+        self.count_newcomers();
         if !foreign {
             self.meet(token);
         }
@@ -204,6 +207,13 @@ impl Agent<'_> {
                 }
             }
         }
+        self.count_newcomers();
+    }
+
+    /// Shows the engine's other threads how many there are: they look while this one rests.
+    fn count_newcomers(&self) {
+        let count = self.newcomers.waiting.len();
+        self.engine.links.admission.newcomers.store(count, Ordering::SeqCst);
     }
 
     /// Gives up a connection with a foreigner that nobody here needs, if there is one.
@@ -220,7 +230,9 @@ impl Agent<'_> {
     /// Closes a connection; whose it was.
     fn send_away(&mut self, token: u64) -> Option<u32> {
         self.others.forget(|turn| matches!(turn, Turn::Newcomer(waiting) if *waiting == token));
-        self.newcomers.waiting.remove(&token).map(|newcomer| newcomer.user)
+        let gone = self.newcomers.waiting.remove(&token);
+        self.count_newcomers();
+        gone.map(|newcomer| newcomer.user)
     }
 
     fn say_sent_away(&self, user: u32) {

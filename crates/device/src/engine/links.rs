@@ -9,6 +9,7 @@ use nonic_meeting::Namespace;
 use nonic_sys::{PacketSocket, Seldom};
 use nonic_transport::{BLOCK_SIZE, Link, Party, connect_owner};
 
+use super::catching_up::Admission;
 use super::progress::MESSAGES_PER_POLL;
 use super::standing::Attended;
 use super::{Engine, Progress, UsedLink, lock};
@@ -29,6 +30,7 @@ pub(crate) struct Links {
     pub(super) ended: Mutex<Vec<Arc<Link>>>,
     /// Listening sockets of the blocks, in the order of their claim.
     pub(crate) listeners: Mutex<Vec<Arc<BlockListener>>>,
+    pub(crate) admission: Admission,
     /// Held from before this process introduces itself to a peer until the link is among the others: the peer may begin
     /// operations in between, and whoever takes memory back must find it.
     pub(crate) meeting: Mutex<()>,
@@ -69,6 +71,7 @@ impl Links {
             tokens: AtomicU32::new(0),
             ended: Mutex::new(Vec::new()),
             listeners: Mutex::new(Vec::new()),
+            admission: Admission::default(),
             meeting: Mutex::new(()),
         })
     }

@@ -1,6 +1,7 @@
 //! An engine: it knows every queue pair of its contexts and every link, and drives them on whichever thread calls. Those of one
 //! process share what is in their [`Commons`], and know nothing else of each other; which of them the faces share is said elsewhere.
 
+mod catching_up;
 mod changes;
 mod commons;
 mod driver;

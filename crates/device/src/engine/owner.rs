@@ -147,6 +147,12 @@ impl AgentThread {
             departure: Departure::default(),
         })
     }
+
+    /// Whether there is an agent, and this thread is one that may wait for it.
+    pub(super) fn can_be_awaited(&self) -> bool {
+        let there = self.departure.may_be_asked.load(Ordering::SeqCst);
+        there && !is_at_work() && lock(&self.handle).as_ref().is_some_and(|agent| !agent.is_current())
+    }
 }
 
 /// A thread that is the agent, from its beginning to its end, however it ends.

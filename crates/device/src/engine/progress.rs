@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use nonic_protocol::{Delivery, QpNumber};
 use nonic_sys::{BiasedGuard, Seldom, yield_now};
@@ -143,41 +142,6 @@ impl Engine {
         if polls.is_multiple_of(BUSY_POLLS_PER_LOOK) {
             self.progress(1);
         }
-    }
-
-    /// Sends what is owed and handles what has come by now, whoever reads the rings; not what comes meanwhile, as far as that
-    /// can be told apart.
-    pub(crate) fn catch_up(&self) {
-        let deadline = Instant::now() + CATCH_UP_PATIENCE;
-        let mut looks = 0;
-        while looks < LOOKS_PER_RING {
-            let progress = self.progress(usize::MAX);
-            if progress.any_of(Progress::WORKED) {
-                looks += 1;
-            } else if !progress.any_of(Progress::HELD)
-                && (progress.any_of(Progress::TAKEN) || self.has_unread())
-                && Instant::now() < deadline
-            {
-                yield_now();
-            } else {
-                break;
-            }
-        }
-        self.answer_all();
-    }
-
-    /// Handles what has come by now. If another thread is at it, it is waited for, but not for long.
-    pub(crate) fn look_before_sending(&self) {
-        if self.progress(usize::MAX).any_of(Progress::TAKEN) {
-            self.catch_up();
-        }
-    }
-
-    /// Whether a ring may have messages: another thread may just be at it, to fall asleep for one.
-    fn has_unread(&self) -> bool {
-        let mut unread = self.party.calls.any();
-        let looked = self.of_watched(|link| unread |= link.try_receive().is_none_or(|ring| ring.has_work()));
-        unread || !looked
     }
 
     /// Sends what is owed and handles messages of every link, filling about `receives` receives at most.
@@ -385,10 +349,5 @@ const FOREIGN_MESSAGES_PER_POLL: usize = 32;
 /// Polls without result after which a polling thread lets others of its CPU go first.
 pub(super) const POLLS_PER_YIELD: u32 = 64;
 
-/// Looks that handle everything a ring can hold.
-const LOOKS_PER_RING: u32 = 32;
-
-/// How long catching up waits for another thread to finish what it is at.
-const CATCH_UP_PATIENCE: Duration = Duration::from_millis(100);
 /// Polls that found all they wanted after which the rings are looked at all the same.
 pub(super) const BUSY_POLLS_PER_LOOK: u32 = 16;
