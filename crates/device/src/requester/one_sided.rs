@@ -1,14 +1,34 @@
 //! One-sided requests, carried out directly on the peer's memory.
 
 use nonic_memory::{Access, AddressRange, SharedSlice};
-use nonic_protocol::{Direct, Operation, RemoteRange, Status};
-use nonic_transport::{DirectAccess, DirectRequest};
+use nonic_protocol::{Direct, Operation, QpState, RemoteRange, Status};
+use nonic_transport::{Counter, DirectAccess, DirectRequest};
 
 use super::Slices;
 use super::local::{cut, scatter};
 use crate::queue_pair::{Inner, Path, QueuePair};
 
 impl QueuePair {
+    /// What is asked of the peer's tables.
+    fn direct_request(
+        &self,
+        path: &Path,
+        remote: RemoteRange,
+        offset: u64,
+        length: u64,
+        want: Access,
+    ) -> Option<DirectRequest> {
+        Some(DirectRequest {
+            source: self.number,
+            transport: self.transport,
+            target: path.slot?,
+            pair: path.address.number(),
+            key: remote.key,
+            range: AddressRange::new(remote.address.checked_add(offset)?, length),
+            want,
+        })
+    }
+
     /// The peer's bytes, if the operation is allowed beyond doubt and they can be reached from here.
     pub(super) fn direct<'a>(
         &self,
@@ -18,16 +38,7 @@ impl QueuePair {
         length: u64,
         want: Access,
     ) -> Option<DirectAccess<'a>> {
-        let request = DirectRequest {
-            source: self.number,
-            transport: self.transport,
-            target: path.slot?,
-            pair: path.address.number(),
-            key: remote.key,
-            range: AddressRange::new(remote.address.checked_add(offset)?, length),
-            want,
-        };
-        path.link.direct(&request)
+        path.link.direct(&self.direct_request(path, remote, offset, length, want)?)
     }
 
     /// Whether the peer's bytes can be used from here, beyond doubt.
@@ -68,6 +79,30 @@ impl QueuePair {
             }
         }
         if access.write(source).is_err() { Direct::Fault } else { Direct::Done }
+    }
+
+    /// Writes bytes to the peer's memory now, without a request: they need not be registered, and nothing tells of them. False:
+    /// nothing that the peer allows and that can be done from here, and the bytes there are as they were, or some are new. It keeps no
+    /// order with requests that are under way, so it is for memory that the peer does not look at until a later request says so.
+    /// Of more than a mebibyte at a time nothing is written.
+    pub fn write_now(&self, remote: RemoteRange, bytes: SharedSlice<'_>) -> bool {
+        let length = bytes.length() as u64;
+        let inner = self.lock();
+        let may = self.express && !inner.is_wired() && inner.state() == QpState::ReadyToSend;
+        if !may || length > DIRECT_CHUNK || !self.engine().is_usable() {
+            return false;
+        }
+        let Some(path) = &inner.path else { return false };
+        let Some(request) = self.direct_request(path, remote, 0, length, Access::REMOTE_WRITE) else {
+            return false;
+        };
+        let own = self.engine().party().memory.enter();
+        let done = path.link.at_once(&own, &request, |target| target.copy_across_from(bytes)).is_some()
+            || path.link.direct(&request).is_some_and(|access| access.write(&[bytes]).is_ok());
+        if done {
+            self.witness.counts([Counter::Writes, Counter::WriteBytes], length as u32);
+        }
+        done
     }
 
     /// Reads from the peer's memory.
