@@ -23,17 +23,39 @@ impl<'a> Gather<'a> {
         self.left
     }
 
+    /// The next bytes, those that stand together.
+    pub(crate) fn next(&self) -> SharedSlice<'a> {
+        let found = self.slices.iter().enumerate().find_map(|(place, slice)| {
+            let taken = if place == 0 { self.taken } else { 0 };
+            (taken < slice.length()).then(|| slice.part(taken, slice.length() - taken))
+        });
+        found.unwrap_or(SharedSlice::EMPTY)
+    }
+
+    /// Takes the next bytes without copying them.
+    ///
+    /// # Panics
+    /// If fewer are left.
+    pub(crate) fn skip(&mut self, length: usize) {
+        self.take(length, |_, _| ());
+    }
+
     /// Takes the next bytes, as many as `target` holds.
     ///
     /// # Panics
     /// If fewer are left.
     pub(crate) fn copy_to(&mut self, target: SharedSlice<'_>) {
-        assert!(target.length() <= self.left, "{} bytes of {}", target.length(), self.left);
+        self.take(target.length(), |done, part| target.part(done, part.length()).copy_from(part));
+    }
+
+    /// Takes the next bytes, and says of each part how many were before it.
+    fn take(&mut self, length: usize, mut each: impl FnMut(usize, SharedSlice<'a>)) {
+        assert!(length <= self.left, "{length} bytes of {}", self.left);
         let mut done = 0;
-        while done < target.length() {
+        while done < length {
             let first = self.slices[0];
-            let part = (first.length() - self.taken).min(target.length() - done);
-            target.part(done, part).copy_from(first.part(self.taken, part));
+            let part = (first.length() - self.taken).min(length - done);
+            each(done, first.part(self.taken, part));
             done += part;
             self.taken += part;
             if self.taken == first.length() {

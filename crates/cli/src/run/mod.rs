@@ -23,10 +23,6 @@ pub(crate) use program::find as find_program;
 const EXIT_NOT_EXECUTABLE: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;
 
-/// The way bytes of TCP connections take, unless the user says which: each write of a stream comes with a message that tells of it,
-/// and those that take the ring as well do not wait for the message before.
-const SOCKETS_TIER: (&str, &str) = ("NONIC_TIER", "ring");
-
 /// Run a program on the software RDMA device
 ///
 /// Puts nonic's libraries (libibverbs.so.1, librdmacm.so.1, libscif.so.0, libdat.so.1) in front of LD_LIBRARY_PATH, leads the registry of
@@ -41,8 +37,7 @@ pub(crate) struct RunArguments {
 
     /// TCP connections of the program go over RDMA where the other side listens so, too; else over TCP as ever
     ///
-    /// Loads libnonic-sockets.so in front of the C library (LD_PRELOAD), in the program and in programs that it starts. Bytes take the
-    /// ring, unless --tier or NONIC_TIER says otherwise: a stream of writes that each tell of themselves is quickest there.
+    /// Loads libnonic-sockets.so in front of the C library (LD_PRELOAD), in the program and in programs that it starts.
     #[arg(long)]
     sockets: bool,
 
@@ -180,9 +175,6 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
         return refuse(&words, EXIT_REFUSED);
     }
     let mut command = Command::new(&checked.file);
-    if arguments.sockets && std::env::var_os(SOCKETS_TIER.0).is_none() {
-        command.env(SOCKETS_TIER.0, SOCKETS_TIER.1);
-    }
     command
         .arg0(name)
         .args(rest)

@@ -59,6 +59,10 @@ impl Link {
 
     /// Sends the next bytes of the program in one message, `most` at most. Returns how many.
     pub(crate) fn send(&mut self, bytes: &mut Gather<'_>, most: usize) -> Result<usize> {
+        let told = self.place(bytes, most)?;
+        if told > 0 {
+            return Ok(told);
+        }
         let length = bytes.left().min(most).min(self.room());
         if length == 0 {
             return Ok(0);
@@ -66,6 +70,29 @@ impl Link {
         let target = self.peer()?.sender.send_data(length as u32);
         let immediate = Some(Message::Data(length as u32).immediate());
         self.carry(Operation::Write { remote: range(target), immediate }, bytes, length)?;
+        Ok(length)
+    }
+
+    /// Copies the next bytes of the program to where the peer receives, and tells it of them. 0: they cannot go so, or are too few.
+    fn place(&mut self, bytes: &mut Gather<'_>, most: usize) -> Result<usize> {
+        if self.own_mappings.has_news() || bytes.next().length() <= INLINE_MOST as usize {
+            return Ok(0);
+        }
+        let open = self.peer()?.sender.open();
+        let next = bytes.next();
+        let length = next.length().min(most).min(open.length as usize);
+        if length == 0 || !self.endpoint.pair().write_now(range(open), next.part(0, length)) {
+            return Ok(0);
+        }
+        bytes.skip(length);
+        // To the peer it looks as a message of that length does whose bytes came with it.
+        self.peer()?.sender.tell_data(length as u32);
+        let operation = Operation::Write {
+            remote: range(open),
+            immediate: Some(Message::Data(length as u32).immediate()),
+        };
+        let nothing = Source::Inline(SharedSlice::of_private(&mut []));
+        post(self.endpoint.pair(), Sent::Bytes(0).mark(), operation, nothing)?;
         Ok(length)
     }
 

@@ -84,10 +84,13 @@ impl Sender {
 
     /// Bytes that one message can carry now.
     pub(crate) fn room(&self) -> u32 {
-        if self.sequence == self.limit {
-            return 0;
-        }
-        self.local_room().min(self.targets[self.current].length)
+        self.local_room().min(self.open().length)
+    }
+
+    /// Where the bytes of the next message go, and how many it can tell of now if they take no room in the buffer.
+    pub(crate) fn open(&self) -> Target {
+        let may = self.slots > 0 && self.sequence != self.limit;
+        if may { self.targets[self.current] } else { Target::default() }
     }
 
     /// Bytes that one request can carry that the peer is not told of.
@@ -131,8 +134,19 @@ impl Sender {
     /// A message of data is sent, [`Sender::room`] bytes long at most: where its bytes go.
     pub(crate) fn send_data(&mut self, length: u32) -> Target {
         assert!(length <= self.room(), "{length} bytes in one message, {} go", self.room());
-        self.sequence = self.sequence.wrapping_add(1);
         self.send_silently(length);
+        self.advance(length)
+    }
+
+    /// A message tells of bytes that were written where [`Sender::open`] says: its end is that of a message of none.
+    pub(crate) fn tell_data(&mut self, length: u32) {
+        assert!(length <= self.open().length, "{length} bytes told, {} go", self.open().length);
+        self.send_silently(0);
+        self.advance(length);
+    }
+
+    fn advance(&mut self, length: u32) -> Target {
+        self.sequence = self.sequence.wrapping_add(1);
         let target = &mut self.targets[self.current];
         let place = Target { length, ..*target };
         target.address = target.address.wrapping_add(length.into());
