@@ -15,9 +15,15 @@ use crate::engine::{Awaited, Drive, Engine};
 pub struct WaitBell {
     engine: Arc<Engine>,
     sleepers: EventCount,
+    looks: bool,
 }
 
 impl WaitBell {
+    /// For threads that have looked for what they wait for before they call: they sleep without looking for a while first.
+    pub fn without_looking(self) -> Self {
+        Self { looks: false, ..self }
+    }
+
     /// Has those who wait look again. What they wait for was brought about before. May be called anywhere, under any lock:
     /// it wakes, and does nothing else. Without anybody asleep it costs a fence.
     pub fn ring(&self) {
@@ -30,7 +36,11 @@ impl WaitBell {
 impl Context {
     /// A bell for threads that wait with this context.
     pub fn wait_bell(&self) -> WaitBell {
-        WaitBell { engine: Arc::clone(self.engine_owner().engine()), sleepers: EventCount::default() }
+        WaitBell {
+            engine: Arc::clone(self.engine_owner().engine()),
+            sleepers: EventCount::default(),
+            looks: true,
+        }
     }
 
     /// Waits until `ready` says so (true), or until the time `until` (false). A signal ends the wait (`Interrupted`), unless
@@ -48,6 +58,18 @@ impl Context {
         until: Option<Instant>,
         ready: &mut dyn FnMut() -> bool,
     ) -> io::Result<bool> {
+        self.wait_then(bell, until, ready, &mut || ())
+    }
+
+    /// The same; `done` is called when a thread that drove the device ceases to, to withdraw what was armed
+    /// ([`crate::CompletionQueue::withdraw_notification`]): while a queue is armed the agent has to drive.
+    pub fn wait_then(
+        &self,
+        bell: &WaitBell,
+        until: Option<Instant>,
+        ready: &mut dyn FnMut() -> bool,
+        done: &mut dyn FnMut(),
+    ) -> io::Result<bool> {
         if ready() {
             return Ok(true);
         }
@@ -59,7 +81,7 @@ impl Context {
             return Ok(ready());
         }
         let waited = if self.is_current() {
-            let mut rung = Rung { sleepers: &bell.sleepers, ready: &mut *ready };
+            let mut rung = Rung { bell, ready: &mut *ready, done };
             self.engine().drive(&mut rung, until)
         } else {
             // The rings are the parent's.
@@ -75,7 +97,10 @@ impl Context {
                     Err(error)
                 }
             }
-            Drive::Left => sleep(&bell.sleepers, until, ready),
+            Drive::Left => {
+                self.engine().call_agent();
+                sleep(&bell.sleepers, until, ready)
+            }
         }
     }
 }
@@ -93,7 +118,7 @@ pub enum Among {
 
 impl Context {
     /// As [`Context::wait`], but descriptors end the wait, too. `entries` keeps what was found of each; an entry is added and
-    /// taken away again. `ready` is not asked first.
+    /// taken away again. `ready` is not asked first, and `done` is called as [`Context::wait_then`] does.
     ///
     /// A signal ends the wait (`Interrupted`), as it does with `poll(2)`.
     pub fn wait_among(
@@ -102,6 +127,7 @@ impl Context {
         entries: &mut Vec<PollEntry>,
         until: Option<Instant>,
         ready: &mut dyn FnMut() -> bool,
+        done: &mut dyn FnMut(),
     ) -> io::Result<Among> {
         if !self.is_current() {
             return Ok(Among::Left);
@@ -109,7 +135,7 @@ impl Context {
         let engine = self.engine();
         let shown = Cell::new(false);
         let mut either = || shown.get() || ready();
-        let mut rung = Rung { sleepers: &bell.sleepers, ready: &mut either };
+        let mut rung = Rung { bell, ready: &mut either, done };
         let driven = engine.drive_sleeping(&mut rung, until, &mut |until| {
             let own = &engine.party().waiter_bell;
             entries.push(PollEntry { number: own.as_fd().as_raw_fd(), events: POLL_IN, revents: 0 });
@@ -126,7 +152,10 @@ impl Context {
         match driven {
             Drive::Found(()) => Ok(Among::Ready),
             Drive::TimedOut => Ok(if ready() { Among::Ready } else { Among::TimedOut }),
-            Drive::Left => Ok(Among::Left),
+            Drive::Left => {
+                engine.call_agent();
+                Ok(Among::Left)
+            }
             Drive::Failed(error) => Err(error),
         }
     }
@@ -150,8 +179,9 @@ fn sleep(sleepers: &EventCount, until: Option<Instant>, ready: &mut dyn FnMut() 
 
 /// What a thread that drives the device waits for, with a bell.
 struct Rung<'a> {
-    sleepers: &'a EventCount,
+    bell: &'a WaitBell,
     ready: &'a mut dyn FnMut() -> bool,
+    done: &'a mut dyn FnMut(),
 }
 
 impl Rung<'_> {
@@ -163,6 +193,10 @@ impl Rung<'_> {
 impl Awaited for Rung<'_> {
     type Found = ();
 
+    fn looks_first(&self) -> bool {
+        self.bell.looks
+    }
+
     fn begin(&mut self) {}
 
     fn look(&mut self) -> Option<()> {
@@ -170,16 +204,17 @@ impl Awaited for Rung<'_> {
     }
 
     fn fall_asleep(&mut self) -> Option<()> {
-        self.sleepers.prepare_elsewhere();
+        self.bell.sleepers.prepare_elsewhere();
         Rung::look(self)
     }
 
     fn wake(&mut self) {
-        self.sleepers.wake_elsewhere();
+        self.bell.sleepers.wake_elsewhere();
     }
 
     fn end(&mut self, found: Option<()>) -> Option<()> {
-        self.sleepers.wake_elsewhere();
+        (self.done)();
+        self.bell.sleepers.wake_elsewhere();
         found
     }
 }

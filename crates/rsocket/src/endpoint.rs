@@ -46,9 +46,10 @@ impl Endpoint {
         &self.pair
     }
 
-    /// Hands the oldest completions to `take`, `most` at most. Fails once the queue has overrun.
+    /// Hands the oldest completions to `take`, `most` at most. Fails once the queue has overrun. Whoever finds nothing again and again
+    /// sleeps, or lets others go first ([`crate::waiting`]).
     pub(crate) fn poll(&self, take: impl FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
-        self.queue.poll(take, most)
+        self.queue.poll_before_sleep(take, most)
     }
 
     /// Whether something has completed that was not looked at.
@@ -59,6 +60,11 @@ impl Endpoint {
     /// Has whoever waits be told of the next completion.
     pub(crate) fn arm(&self) {
         self.queue.request_notification(false);
+    }
+
+    /// The same for a thread that drives the device while it waits.
+    pub(crate) fn arm_to_wait(&self) {
+        self.queue.request_notification_to_wait();
     }
 
     /// Nobody waits any more.

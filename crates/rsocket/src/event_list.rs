@@ -13,6 +13,7 @@ use nonic_sys::{POLL_IN, PollEntry, PollEvent, RawFd, events_now};
 
 use crate::Result;
 use crate::inbox::{Entry, Inbox};
+use crate::waiting::looked_in_vain;
 
 /// What is told whether it was asked for or not.
 pub const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
@@ -115,7 +116,11 @@ impl<W: Watched> EventList<W> {
                     count?;
                 }
             }
-            if !found.is_empty() || end.is_some_and(|end| Instant::now() >= end) {
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                looked_in_vain();
                 return Ok(found);
             }
             let mut entries = vec![PollEntry { number: kernel, events: POLL_IN, revents: 0 }];

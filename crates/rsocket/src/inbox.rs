@@ -30,6 +30,8 @@ pub struct Inbox {
     /// For one that does not.
     event: Option<EventFd>,
     asleep: AtomicBool,
+    /// Who waits looks for a while before it sleeps.
+    looks: bool,
 }
 
 /// One socket's entry of an inbox.
@@ -43,6 +45,15 @@ pub struct Entry {
 impl Inbox {
     /// An empty one.
     pub fn new() -> Result<Arc<Self>> {
+        Self::of(true)
+    }
+
+    /// One for a thread that has looked before it waits.
+    pub(crate) fn without_looking() -> Result<Arc<Self>> {
+        Self::of(false)
+    }
+
+    fn of(looks: bool) -> Result<Arc<Self>> {
         let unused = lock(UNUSED.get_or_make(Mutex::default)).pop();
         let event = match unused {
             Some(event) => event,
@@ -53,6 +64,7 @@ impl Inbox {
             bell: OnceLock::new(),
             event: Some(event),
             asleep: AtomicBool::new(false),
+            looks,
         }))
     }
 
@@ -88,9 +100,23 @@ impl Inbox {
         entries: &mut Vec<PollEntry>,
         until: Option<Instant>,
     ) -> Result<()> {
+        self.wait_then(context, entries, until, &mut || ())
+    }
+
+    /// The same; `done` is called when a thread that drove the device ceases to.
+    pub(crate) fn wait_then(
+        &self,
+        context: Option<&Context>,
+        entries: &mut Vec<PollEntry>,
+        until: Option<Instant>,
+        done: &mut dyn FnMut(),
+    ) -> Result<()> {
         if let Some(context) = context {
-            let bell = self.bell.get_or_init(|| context.wait_bell());
-            match context.wait_among(bell, entries, until, &mut || !self.is_empty())? {
+            let bell = self.bell.get_or_init(|| match self.looks {
+                true => context.wait_bell(),
+                false => context.wait_bell().without_looking(),
+            });
+            match context.wait_among(bell, entries, until, &mut || !self.is_empty(), done)? {
                 Among::Ready | Among::TimedOut => return Ok(()),
                 Among::Left => {}
             }

@@ -1,6 +1,7 @@
 //! Waiting for several sockets and other descriptors at a time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nonic_device::Context;
@@ -10,7 +11,7 @@ use crate::inbox::{Entry, Inbox};
 use crate::settings::Defaults;
 use crate::stream::Stream;
 use crate::table::Socket;
-use crate::waiting::Look;
+use crate::waiting::{Look, Looking, looked_in_vain};
 use crate::{Error, Result};
 
 /// What a number stands for, to whoever polls.
@@ -44,23 +45,30 @@ struct Watch<'a> {
     /// The others, and their places.
     plain: Vec<PollEntry>,
     places: Vec<usize>,
+    /// The others are listeners only, who may wait a little while something else is ready.
+    only_listeners: bool,
 }
+
+/// Polls that find something ready look at listeners every so often, and threads that look before they sleep at all others.
+const PLAIN_TURN: u32 = 8;
 
 impl<'a> Watch<'a> {
     fn new(entries: &'a mut [PollEntry], find: Find<'_>) -> Self {
         let (mut sockets, mut plain, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut only_listeners = true;
         for (place, entry) in entries.iter_mut().enumerate() {
             entry.revents = 0;
             let found = find(entry.number);
             if found.as_ref().is_none_or(|found| found.also_plain) {
                 plain.push(*entry);
                 places.push(place);
+                only_listeners &= found.is_some();
             }
             if let Some(found) = found {
                 sockets.push((place, found.socket));
             }
         }
-        Self { entries, sockets, plain, places }
+        Self { entries, sockets, plain, places, only_listeners }
     }
 
     fn look_at_sockets(&mut self, look: Look) {
@@ -89,11 +97,28 @@ impl<'a> Watch<'a> {
     }
 
     fn look(&mut self) -> Result<usize> {
+        static TURNS: AtomicU32 = AtomicU32::new(0);
         self.look_at_sockets(Look::Glance);
-        if self.count() == 0 {
-            self.look_at_sockets(Look::Thorough);
+        // Once is enough for all: the device that is driven has the others' completions, too.
+        let is_quiet = |(place, _): &&(usize, Socket)| self.entries[*place].revents == 0;
+        if let Some((place, socket)) = self.sockets.iter().find(is_quiet) {
+            let entry = &mut self.entries[*place];
+            entry.revents |= socket.ready(entry.events, Look::Thorough);
+            self.look_at_sockets(Look::Glance);
         }
-        self.look_at_plain()?;
+        let may_wait = self.only_listeners && !self.plain.is_empty() && self.count() > 0;
+        if !may_wait || TURNS.fetch_add(1, Ordering::Relaxed).is_multiple_of(PLAIN_TURN) {
+            self.look_at_plain()?;
+        }
+        Ok(self.count())
+    }
+
+    /// The same, again and again: `turn` says how often before.
+    fn look_again(&mut self, turn: u32) -> Result<usize> {
+        self.look_at_sockets(Look::Thorough);
+        if self.count() > 0 || turn.is_multiple_of(PLAIN_TURN) {
+            self.look_at_plain()?;
+        }
         Ok(self.count())
     }
 }
@@ -107,7 +132,7 @@ struct Armed<'a> {
 
 impl<'a> Armed<'a> {
     fn new(sockets: &'a [Socket]) -> Result<Self> {
-        let inbox = Inbox::new()?;
+        let inbox = Inbox::without_looking()?;
         let mut context = None;
         let add = |socket: &'a Socket| {
             let entry = Entry::new(&inbox, 0);
@@ -117,6 +142,11 @@ impl<'a> Armed<'a> {
         };
         let sockets = sockets.iter().map(add).collect();
         Ok(Self { inbox, sockets, context })
+    }
+
+    fn wait(&self, plain: &mut Vec<PollEntry>, until: Instant) -> Result<()> {
+        let mut done = || self.sockets.iter().for_each(|(socket, _)| socket.pause_wait());
+        self.inbox.wait_then(self.context.as_deref(), plain, Some(until), &mut done)
     }
 
     /// What was told is about to be looked at.
@@ -146,25 +176,35 @@ pub fn poll(entries: &mut [PollEntry], timeout: Option<Duration>) -> Result<usiz
 pub fn poll_found(entries: &mut [PollEntry], timeout: Option<Duration>, find: Find<'_>) -> Result<usize> {
     let mut watch = Watch::new(entries, find);
     let count = watch.look()?;
-    if count > 0 || timeout == Some(Duration::ZERO) {
+    if count == 0 && timeout == Some(Duration::ZERO) {
+        looked_in_vain();
+        return Ok(0);
+    }
+    if count > 0 {
         return Ok(count);
     }
     let began = Instant::now();
     let end = timeout.and_then(|timeout| began.checked_add(timeout));
     let is_over = |now: Instant| end.is_some_and(|end| now >= end);
-    let spin_end = began + Defaults::get().polling;
-    while !watch.sockets.is_empty() && Instant::now() < spin_end {
-        cpu_relax();
-        let count = watch.look()?;
-        if count > 0 || is_over(Instant::now()) {
-            return Ok(count);
+    if !watch.sockets.is_empty() {
+        let looking = Looking::begin();
+        let mut turn = 0u32;
+        while !looking.is_over() {
+            cpu_relax();
+            turn = turn.wrapping_add(1);
+            let count = watch.look_again(turn)?;
+            if count > 0 || is_over(Instant::now()) {
+                looking.end(count > 0);
+                return Ok(count);
+            }
         }
+        looking.end(false);
     }
     let sockets: Vec<Socket> = watch.sockets.iter().map(|(_, socket)| socket.clone()).collect();
     let armed = Armed::new(&sockets)?;
     loop {
         armed.clear();
-        watch.look_at_sockets(Look::Armed);
+        watch.look_at_sockets(Look::Waiting);
         let now = Instant::now();
         if watch.count() > 0 || is_over(now) {
             // Those of the kernel's that became ready meanwhile are told, too.
@@ -173,7 +213,7 @@ pub fn poll_found(entries: &mut [PollEntry], timeout: Option<Duration>, find: Fi
         }
         let wake_up = now + Defaults::get().wake_up;
         let until = end.map_or(wake_up, |end| end.min(wake_up));
-        armed.inbox.wait(armed.context.as_deref(), &mut watch.plain, Some(until))?;
+        armed.wait(&mut watch.plain, until)?;
         watch.note_plain();
     }
 }

@@ -97,6 +97,14 @@ impl Socket {
         }
     }
 
+    /// It looks again before it sleeps.
+    pub(crate) fn pause_wait(&self) {
+        match self {
+            Self::Stream(stream) => stream.pause_wait(),
+            Self::Datagram(socket) => socket.pause_wait(),
+        }
+    }
+
     /// It does not any more.
     pub(crate) fn end_wait(&self) {
         match self {

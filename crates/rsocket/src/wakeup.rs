@@ -21,9 +21,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Wakeup {
-    /// The bell of a device.
+    /// The bell of a device, for threads that have looked ([`crate::waiting`]).
     pub(crate) fn bell(&self, context: &Context) -> &WaitBell {
-        self.bell.get_or_init(|| context.wait_bell())
+        self.bell.get_or_init(|| context.wait_bell().without_looking())
     }
 
     /// Has those who wait look again. Calls nothing of the engine but the bell: completions ring it under the engine's locks.

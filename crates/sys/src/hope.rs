@@ -21,11 +21,16 @@ pub struct Hope {
 
 impl Default for Hope {
     fn default() -> Self {
-        Self { hope: AtomicI32::new(HOPE), waits: AtomicU32::new(0) }
+        Self::new()
     }
 }
 
 impl Hope {
+    /// Nothing was learned yet: it is full.
+    pub const fn new() -> Self {
+        Self { hope: AtomicI32::new(HOPE), waits: AtomicU32::new(0) }
+    }
+
     /// Begins a wait; whether it is one of those that look in any case.
     pub fn begin(&self) -> bool {
         let waits = self.waits.load(Ordering::Relaxed);

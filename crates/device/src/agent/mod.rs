@@ -118,6 +118,8 @@ impl Agent<'_> {
         // Read once a round: while the agent lingers, each look at the clock is time in which a message waits.
         let mut now = Instant::now();
         loop {
+            // Before it is looked whether somebody waits: who leaves the rings for a moment relies on it.
+            self.engine.agent.timed.store(false, Ordering::SeqCst);
             self.engine.depart_if_asked();
             self.engine.use_again();
             let at_work = lock(&self.engine.agent.at_work);

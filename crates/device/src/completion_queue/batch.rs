@@ -56,7 +56,7 @@ impl CompletionQueue {
         }
         if begun {
             engine.progress_for_busy_poller();
-        } else if engine.progress_for_poller(WANTED) {
+        } else if engine.progress_for_poller(WANTED, true) {
             begun = self.open_batch(&mut out)?;
         }
         Ok(begun)

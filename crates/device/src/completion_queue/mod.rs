@@ -135,7 +135,22 @@ impl CompletionQueue {
     ///
     /// After an overrun what was held is still delivered, then every call fails, as does every one after the device has failed.
     #[inline]
-    pub fn poll(&self, mut out: impl FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
+    pub fn poll(&self, out: impl FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
+        self.poll_as(out, most, true)
+    }
+
+    /// The same for a thread that sleeps soon if nothing comes: it lets no other have its CPU before.
+    pub fn poll_before_sleep(&self, out: impl FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
+        self.poll_as(out, most, false)
+    }
+
+    #[inline]
+    fn poll_as(
+        &self,
+        mut out: impl FnMut(&Completion),
+        most: usize,
+        yields: bool,
+    ) -> Result<usize, CqOverrun> {
         let engine = &*self.engine;
         engine.note_poll();
         let mut count = self.take(&mut out, most)?;
@@ -145,7 +160,7 @@ impl CompletionQueue {
         }
         if count > 0 || most == 0 {
             engine.progress_for_busy_poller();
-        } else if engine.progress_for_poller(most) {
+        } else if engine.progress_for_poller(most, yields) {
             count = self.take(&mut out, most)?;
         }
         Ok(count)

@@ -181,6 +181,15 @@ impl CompletionQueue {
     /// Asks for one event on the channel, or one call of the observer, for the next completion added after this call, or for the next solicited or
     /// failed one. Asking for both gives the wider.
     pub fn request_notification(&self, solicited_only: bool) {
+        self.arm(solicited_only, true);
+    }
+
+    /// The same for a thread that is about to wait with [`crate::Context::wait`], which drives the device then: the agent is not called.
+    pub fn request_notification_to_wait(&self) {
+        self.arm(false, false);
+    }
+
+    fn arm(&self, solicited_only: bool, calls_agent: bool) {
         if !self.context.is_current() {
             return;
         }
@@ -189,7 +198,7 @@ impl CompletionQueue {
         let asked = if solicited_only { Armed::Solicited } else { Armed::Any };
         inner.notification.armed = before.max(asked);
         if before == Armed::No {
-            self.context.engine().queue_armed();
+            self.context.engine().queue_armed(calls_agent);
         }
     }
 

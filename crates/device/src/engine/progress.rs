@@ -95,8 +95,16 @@ impl Engine {
         self.driving.armed.load(Ordering::SeqCst) > 0
     }
 
-    pub(crate) fn queue_armed(&self) {
+    /// Somebody sleeps until a completion comes. Who drives the device meanwhile need not call the agent.
+    pub(crate) fn queue_armed(&self, calls_agent: bool) {
         self.driving.armed.fetch_add(1, Ordering::SeqCst);
+        if calls_agent {
+            self.call_agent();
+        }
+    }
+
+    /// Has the agent look whether somebody sleeps.
+    pub(crate) fn call_agent(&self) {
         if self.agent.timed.load(Ordering::SeqCst) {
             self.party.doorbell.signal();
         }
@@ -106,9 +114,10 @@ impl Engine {
         self.driving.armed.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Handles messages until about `wanted` receives were filled. True if anything was handled.
+    /// Handles messages until about `wanted` receives were filled; true if any were. Who `yields` lets others of its CPU go first
+    /// now and then; who sleeps soon would only have it back late.
     #[inline]
-    pub(crate) fn progress_for_poller(&self, wanted: usize) -> bool {
+    pub(crate) fn progress_for_poller(&self, wanted: usize, yields: bool) -> bool {
         let pause = self.driving.pause.load(Ordering::Relaxed);
         if pause > 0 {
             self.driving.pause.store(pause - 1, Ordering::Relaxed);
@@ -120,8 +129,8 @@ impl Engine {
         }
         let polls = self.driving.empty_polls.load(Ordering::Relaxed).wrapping_add(1);
         self.driving.empty_polls.store(polls, Ordering::Relaxed);
-        if polls.is_multiple_of(POLLS_PER_YIELD) {
-            self.rest();
+        if polls.is_multiple_of(if yields { POLLS_PER_YIELD } else { POLLS_PER_SPARING }) {
+            self.rest(yields);
         }
         // Another thread may have filled the queue meanwhile.
         progress.any_of(Progress::TAKEN)
@@ -129,9 +138,11 @@ impl Engine {
 
     /// What a program does now and then that polls in vain.
     #[cold]
-    fn rest(&self) {
+    fn rest(&self, yields: bool) {
         self.of_watched(Link::set_polled);
-        yield_now();
+        if yields {
+            yield_now();
+        }
     }
 
     /// Handles messages now and then for a program whose polls always find completions: its peers must not wait for it
@@ -348,6 +359,9 @@ const FOREIGN_MESSAGES_PER_POLL: usize = 32;
 
 /// Polls without result after which a polling thread lets others of its CPU go first.
 pub(super) const POLLS_PER_YIELD: u32 = 64;
+
+/// The same of a thread that sleeps between its polls, until it says that it polls: it pays for that when it sleeps.
+const POLLS_PER_SPARING: u32 = 4096;
 
 /// Polls that found all they wanted after which the rings are looked at all the same.
 pub(super) const BUSY_POLLS_PER_LOOK: u32 = 16;

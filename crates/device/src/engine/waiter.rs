@@ -47,6 +47,10 @@ impl Waiter {
 pub(crate) trait Awaited {
     /// What it finds.
     type Found;
+    /// Whether it looks for a while before it sleeps. Who does not has looked before, and looks again soon when it goes.
+    fn looks_first(&self) -> bool {
+        true
+    }
     /// The thread begins to wait.
     fn begin(&mut self);
     /// Looks for it.
@@ -129,7 +133,7 @@ impl Engine {
         awaited.begin();
         self.party.calls.set_awake(Sleeper::Agent);
         self.of_watched(Link::set_awake);
-        let look_until = self.waiter.begin();
+        let look_until = if awaited.looks_first() { self.waiter.begin() } else { None };
         Some(Turn { look_until, looks: look_until.is_some(), slept: false, turns: 0 })
     }
 
@@ -145,7 +149,9 @@ impl Engine {
             Drive::Found(found) => awaited.end(Some(found)).map_or(Drive::Left, Drive::Found),
             other => awaited.end(None).map_or(other, Drive::Found),
         };
-        self.leave();
+        if awaited.looks_first() || !self.leave_for_a_moment() {
+            self.leave();
+        }
         outcome
     }
 
@@ -246,6 +252,17 @@ impl Engine {
         // What comes by the wire wakes the agent, whoever else sleeps.
         self.arm_wire();
         quiet && said
+    }
+
+    /// Leaves the rings to a program that is about to poll, without a word to its peers, if the agent looks soon whether it does; the
+    /// agent takes them if not. Peers that rang for each message meanwhile would wake it as often. False: the agent has to be told.
+    fn leave_for_a_moment(&self) -> bool {
+        self.answer_all();
+        self.of_watched(Link::set_awake);
+        self.note_poll();
+        // The agent says that it looks soon, then looks for a waiter: if it saw this one, it is seen here that it does not.
+        self.waiter.present.store(false, Ordering::SeqCst);
+        self.agent.timed.load(Ordering::SeqCst) && !self.anyone_sleeps()
     }
 
     /// Leaves the rings to the agent.

@@ -148,6 +148,7 @@ impl Datagram {
             Look::Glance if !port.endpoint().has_completions() => return,
             Look::Glance | Look::Thorough => {}
             Look::Armed => port.endpoint().arm(),
+            Look::Waiting => port.endpoint().arm_to_wait(),
         }
         if port.reap(|received| arrived.push_back(Arrived::ByDevice(received))) {
             self.wakeup.ring();
@@ -191,9 +192,14 @@ impl Awaited for Datagram {
     fn begin_wait(&self) -> Option<Arc<Context>> {
         let mut state = self.lock();
         state.waiters += 1;
-        let port = state.port.as_ref()?;
-        port.endpoint().arm();
-        Some(Arc::clone(port.context()))
+        state.port.as_ref().map(|port| Arc::clone(port.context()))
+    }
+
+    fn pause_wait(&self) {
+        let state = self.lock();
+        if let (1, Some(port)) = (state.waiters, &state.port) {
+            port.endpoint().disarm();
+        }
     }
 
     fn end_wait(&self) {

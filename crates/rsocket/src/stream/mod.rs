@@ -198,6 +198,7 @@ impl Stream {
             Look::Glance if !link.endpoint().has_completions() => return,
             Look::Glance | Look::Thorough => {}
             Look::Armed => link.endpoint().arm(),
+            Look::Waiting => link.endpoint().arm_to_wait(),
         }
         let news = link.reap();
         state.apply(&news);
@@ -320,9 +321,14 @@ impl Awaited for Stream {
     fn begin_wait(&self) -> Option<Arc<Context>> {
         let mut state = self.lock();
         state.waiters += 1;
-        let link = state.link.as_ref()?;
-        link.endpoint().arm();
-        Some(Arc::clone(link.context()))
+        state.link.as_ref().map(|link| Arc::clone(link.context()))
+    }
+
+    fn pause_wait(&self) {
+        let state = self.lock();
+        if let (1, Some(link)) = (state.waiters, &state.link) {
+            link.endpoint().disarm();
+        }
     }
 
     fn end_wait(&self) {
