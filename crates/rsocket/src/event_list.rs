@@ -5,11 +5,14 @@
 //! by level.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nonic_device::Context;
-use nonic_sys::{POLL_IN, PollEntry, PollEvent, RawFd, events_now};
+use nonic_sys::{
+    AsFd, AsRawFd, EventFd, EventKind, POLL_IN, PollEntry, PollEvent, RawFd, control_events, events_now,
+    random_u64,
+};
 
 use crate::Result;
 use crate::inbox::{Entry, Inbox};
@@ -23,6 +26,8 @@ pub const EDGE: u32 = libc::EPOLLET as u32;
 pub const ONCE: u32 = libc::EPOLLONESHOT as u32;
 /// The bits that say what there is; they are those of `poll(2)`.
 pub const EVENTS: u32 = 0x3fff;
+/// What the kernel is to tell of a descriptor of the list's.
+const INPUT: u32 = libc::EPOLLIN as u32;
 /// Waits that find something in the list look at the kernel's event poll every so often.
 const KERNEL_TURN: u32 = 8;
 
@@ -46,6 +51,8 @@ pub trait Watched {
 pub struct EventList<W> {
     inbox: Arc<Inbox>,
     watches: Mutex<Watches<W>>,
+    /// What tells its descriptor in the kernel's event poll from the program's, if it has one there.
+    mark: OnceLock<u64>,
 }
 
 /// What is in it.
@@ -71,12 +78,40 @@ impl<W: Watched> EventList<W> {
     /// An empty one. `EMFILE` without a descriptor for its inbox.
     pub fn new() -> Result<Self> {
         let watches = Watches { watches: HashMap::new(), due: VecDeque::new(), context: None, waits: 0 };
-        Ok(Self { inbox: Inbox::new()?, watches: Mutex::new(watches) })
+        Ok(Self { inbox: Inbox::new()?, watches: Mutex::new(watches), mark: OnceLock::new() })
     }
 
     /// Where those in it tell.
     pub fn inbox(&self) -> &Arc<Inbox> {
         &self.inbox
+    }
+
+    /// From now on the kernel's event poll is ready whenever there may be something in the list: for who watches it by `poll(2)` or
+    /// by another event poll. Costs a system call for what happens.
+    pub fn show_in(&self, kernel: RawFd) -> Result<()> {
+        let _one = self.lock();
+        if self.mark.get().is_none() {
+            let event = EventFd::new(EventKind::All, true)?;
+            let data = random_u64();
+            let number = event.as_fd().as_raw_fd();
+            control_events(kernel, libc::EPOLL_CTL_ADD, number, PollEvent { events: INPUT, data })?;
+            self.mark.get_or_init(|| data);
+            self.inbox.show(event);
+        }
+        Ok(())
+    }
+
+    /// Looks which of those that may have something have, so that the kernel's event poll is ready for no other.
+    pub fn sift(&self) {
+        if self.mark.get().is_none() {
+            return;
+        }
+        self.take_news();
+        let mut watches = self.lock();
+        watches.sift();
+        if watches.due.is_empty() {
+            self.inbox.hide();
+        }
     }
 
     /// What is in it, held still.
@@ -103,6 +138,9 @@ impl<W: Watched> EventList<W> {
             let (turn, context) = {
                 let mut watches = self.lock();
                 watches.collect(&mut found, most);
+                if watches.due.is_empty() {
+                    self.inbox.hide();
+                }
                 watches.waits = watches.waits.wrapping_add(1);
                 (watches.waits.is_multiple_of(KERNEL_TURN), watches.context.clone())
             };
@@ -112,6 +150,12 @@ impl<W: Watched> EventList<W> {
                 found.resize(most, PollEvent::default());
                 let count = events_now(kernel, &mut found[ours..]);
                 found.truncate(ours + count.as_ref().copied().unwrap_or(0));
+                if let Some(mark) = self.mark.get() {
+                    let is_shown = |(place, event): (usize, &PollEvent)| place >= ours && event.data == *mark;
+                    if let Some(place) = found.iter().enumerate().position(is_shown) {
+                        found.remove(place);
+                    }
+                }
                 if ours == 0 {
                     count?;
                 }
@@ -205,6 +249,22 @@ impl<W: Watched> Watches<W> {
     /// It is a parent's, who drops it.
     pub fn leave_device(&mut self) {
         std::mem::forget(self.context.take());
+    }
+
+    /// Looks at those that are due, and keeps those with something; of those by edge nobody can tell.
+    fn sift(&mut self) {
+        for _ in 0..self.due.len() {
+            let Some(number) = self.due.pop_front() else { break };
+            let Some(watch) = self.watches.get_mut(&number) else { continue };
+            let by_edge = watch.event.events & EDGE != 0;
+            if !by_edge && let Some(entry) = watch.watched.entry() {
+                entry.is_looked_at();
+            }
+            watch.is_due = watch.enabled && (by_edge || watch.watched.look(watch.event) != 0);
+            if watch.is_due {
+                self.due.push_back(number);
+            }
+        }
     }
 
     /// Looks at those that are due, and puts what there is into `found`, which takes `most`.

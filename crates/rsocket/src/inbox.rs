@@ -30,6 +30,8 @@ pub struct Inbox {
     /// For one that does not.
     event: Option<EventFd>,
     asleep: AtomicBool,
+    /// Readable while there may be news, for who does not look here.
+    shown: OnceLock<EventFd>,
     /// Who waits looks for a while before it sleeps.
     looks: bool,
 }
@@ -64,6 +66,7 @@ impl Inbox {
             bell: OnceLock::new(),
             event: Some(event),
             asleep: AtomicBool::new(false),
+            shown: OnceLock::new(),
             looks,
         }))
     }
@@ -76,6 +79,21 @@ impl Inbox {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         lock(&self.news).is_empty()
+    }
+
+    /// From now on `event` is readable while there may be news; the first that is given counts.
+    pub(crate) fn show(&self, event: EventFd) {
+        self.shown.get_or_init(|| event).signal();
+    }
+
+    /// What was told has been looked at, and nothing of it is left.
+    pub(crate) fn hide(&self) {
+        let Some(shown) = self.shown.get() else { return };
+        shown.take_if_ready();
+        // What was told meanwhile.
+        if !self.is_empty() {
+            shown.signal();
+        }
     }
 
     /// Wakes who waits.
@@ -163,6 +181,9 @@ impl Entry {
         if !self.told.swap(true, Ordering::SeqCst) {
             lock(&self.inbox.news).push(self.token);
             self.inbox.ring();
+            if let Some(shown) = self.inbox.shown.get() {
+                shown.signal();
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Event polls (`epoll(7)`) that have sockets of ours: the program's event poll is the kernel's, and beside it stands a list of our
 //! sockets.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nonic_device::Context;
@@ -21,7 +21,12 @@ pub(crate) struct EventSet {
     /// The event poll.
     number: RawFd,
     list: EventList<Interest>,
+    /// Event polls that were added to it, by their numbers.
+    within: Mutex<Vec<RawFd>>,
 }
+
+/// Event polls stand in each other no deeper; the kernel takes no more either.
+const DEPTH_MOST: u32 = 5;
 
 #[derive(Debug)]
 pub(crate) struct Interest {
@@ -36,11 +41,56 @@ pub(crate) struct Interest {
 
 impl EventSet {
     fn new(number: RawFd) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { number, list: EventList::new()? }))
+        Ok(Arc::new(Self { number, list: EventList::new()?, within: Mutex::default() }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Watches<Interest>> {
         self.list.lock()
+    }
+
+    /// The one of an event poll, made if there is none.
+    fn of(poll: RawFd) -> Result<Arc<Self>> {
+        if let Some(set) = table::event_set(poll) {
+            return Ok(set);
+        }
+        let set = Self::new(poll)?;
+        drop(table::put(poll, Object::EventSet(Arc::clone(&set))));
+        Ok(set)
+    }
+
+    /// Somebody looks at the event poll's descriptor: it shows from now on what is in the set.
+    pub(crate) fn show(&self) {
+        if let Err(error) = self.list.show_in(self.number) {
+            tracing::warn!(number = self.number, %error, "an event poll within another one does not show its streams");
+        }
+    }
+
+    /// What the descriptor shows is there, and so it is with those of event polls within.
+    pub(crate) fn sift(&self) {
+        self.sift_within(0);
+        self.settle();
+        self.list.sift();
+    }
+
+    fn sift_within(&self, depth: u32) {
+        let mut numbers = self.within.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of those that are closed somebody else may have the number: then a look at it does no harm.
+        numbers.retain(|number| table::event_set(*number).is_some());
+        let sets: Vec<_> = numbers.iter().filter_map(|number| table::event_set(*number)).collect();
+        drop(numbers);
+        for set in sets.iter().filter(|_| depth < DEPTH_MOST) {
+            set.sift_within(depth + 1);
+            set.settle();
+            set.list.sift();
+        }
+    }
+
+    /// An event poll is added.
+    fn nest(&self, number: RawFd) {
+        let mut numbers = self.within.lock().unwrap_or_else(PoisonError::into_inner);
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
     }
 
     fn add(self: &Arc<Self>, socket: &Arc<Socket>, number: RawFd, event: PollEvent) -> Result<()> {
@@ -83,6 +133,7 @@ impl EventSet {
             // Whoever waits looks at it.
             entry.tell();
         }
+        self.list.sift();
     }
 
     fn change(&self, number: RawFd, event: PollEvent) -> Result<()> {
@@ -107,6 +158,7 @@ impl EventSet {
             control_events(self.number, libc::EPOLL_CTL_DEL, number, PollEvent::default())?;
         }
         interest.end();
+        self.list.sift();
         Ok(())
     }
 
@@ -121,6 +173,7 @@ impl EventSet {
         let gone: Vec<_> = numbers.iter().filter_map(|number| list.remove(*number)).collect();
         drop(list);
         gone.into_iter().for_each(|(interest, ..)| interest.end());
+        self.list.sift();
     }
 
     /// A number is the kernel's from now on, and so is whether it is ready.
@@ -207,9 +260,20 @@ impl Interest {
     }
 }
 
-/// `epoll_ctl(2)` for a socket of ours.
+/// `epoll_ctl(2)` for a socket of ours, and for what is added.
 pub fn control(poll: RawFd, operation: i32, number: RawFd, event: PollEvent) -> Result<Way<()>> {
-    let Some(socket) = table::socket(number) else { return Ok(Way::Kernel) };
+    let Some(socket) = table::socket(number) else {
+        if operation == libc::EPOLL_CTL_ADD && table::has_place(number) && nonic_sys::is_event_poll(number) {
+            // Sockets that are added to it later show in the outer one, too.
+            let set = EventSet::of(number)?;
+            set.show();
+            set.sift();
+            if table::has_place(poll) && nonic_sys::is_event_poll(poll) {
+                EventSet::of(poll)?.nest(number);
+            }
+        }
+        return Ok(Way::Kernel);
+    };
     if socket.is_foreign() {
         return socket.claim(number).map(|()| Way::Kernel);
     }
@@ -224,9 +288,7 @@ pub fn control(poll: RawFd, operation: i32, number: RawFd, event: PollEvent) -> 
             if asked.is_err_and(|error| error.raw_os_error() != Some(libc::ENOENT)) {
                 return Ok(Way::Kernel);
             }
-            let set = EventSet::new(poll)?;
-            drop(table::put(poll, Object::EventSet(Arc::clone(&set))));
-            set
+            EventSet::of(poll)?
         }
         (None, _) => return Ok(Way::Kernel),
     };
@@ -242,5 +304,9 @@ pub fn control(poll: RawFd, operation: i32, number: RawFd, event: PollEvent) -> 
 /// `epoll_wait(2)`: what there is, `most` at most. `None` waits for ever.
 pub fn wait(poll: RawFd, most: usize, timeout: Option<Duration>) -> Result<Way<Vec<PollEvent>>> {
     let Some(set) = table::event_set(poll) else { return Ok(Way::Kernel) };
-    set.list.wait(poll, most, timeout, &mut || set.settle()).map(Way::Done)
+    let mut settle = || {
+        set.sift_within(0);
+        set.settle();
+    };
+    set.list.wait(poll, most, timeout, &mut settle).map(Way::Done)
 }

@@ -11,6 +11,10 @@ use crate::table;
 /// `poll(2)`: how many are ready. `None` waits for ever.
 pub fn poll(entries: &mut [PollEntry], timeout: Option<Duration>) -> Result<usize> {
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    for set in entries.iter().filter_map(|entry| table::event_set(entry.number)) {
+        set.show();
+        set.sift();
+    }
     loop {
         let connecting: Vec<RawFd> =
             entries.iter().map(|entry| entry.number).filter(|number| is_connecting(*number)).collect();
@@ -38,11 +42,16 @@ pub fn poll(entries: &mut [PollEntry], timeout: Option<Duration>) -> Result<usiz
     }
 }
 
-/// Asks the kernel about those that it carries: some of them it may have got while they were waited for. How many are not ready.
+/// Asks the kernel about those that it carries: some of them it may have got while they were waited for, and event polls may have
+/// news that are none. How many are not ready.
 fn look_again(entries: &mut [PollEntry]) -> usize {
     let mut less = 0;
     for entry in entries.iter_mut().filter(|entry| entry.revents != 0) {
-        if table::socket(entry.number).is_some_and(|socket| socket.is_foreign()) {
+        let set = table::event_set(entry.number);
+        if let Some(set) = &set {
+            set.sift();
+        }
+        if set.is_some() || table::socket(entry.number).is_some_and(|socket| socket.is_foreign()) {
             entry.revents = nonic_sys::poll_now(entry.number, entry.events);
             less += usize::from(entry.revents == 0);
         }

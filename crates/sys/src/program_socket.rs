@@ -51,6 +51,12 @@ pub fn control_events(poll: RawFd, operation: i32, number: RawFd, event: PollEve
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Whether a number is that of an event poll; false where `/proc` does not tell.
+pub fn is_event_poll(number: RawFd) -> bool {
+    std::fs::read_link(format!("/proc/self/fd/{number}"))
+        .is_ok_and(|name| name.as_os_str() == "anon_inode:[eventpoll]")
+}
+
 /// What of an event poll's descriptors is ready now, as many as `events` holds; how many. Never waits.
 pub fn events_now(poll: RawFd, events: &mut [PollEvent]) -> io::Result<usize> {
     let room = i32::try_from(events.len()).unwrap_or(i32::MAX);

@@ -402,6 +402,51 @@ static void event_polls(void)
     close(e);
 }
 
+static void event_polls_in_others(void)
+{
+    int outer = epoll_create1(EPOLL_CLOEXEC), inner = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 1}, found[4];
+    CHECK_EQ("nested", "an event poll is added to another", epoll_ctl(outer, EPOLL_CTL_ADD, inner, &event), 0);
+    struct both p = both(), q = both();
+    event.data.u64 = 2;
+    epoll_ctl(inner, EPOLL_CTL_ADD, p.a, &event);
+    CHECK_EQ("nested", "both are quiet", epoll_wait(outer, found, 4, 0) + epoll_wait(inner, found, 4, 0), 0);
+    send(p.b, "a", 1, 0);
+    CHECK_EQ("nested", "the outer one is told", epoll_wait(outer, found, 4, PATIENCE_MS), 1);
+    CHECK("nested", "of the inner one", found[0].data.u64 == 1 && found[0].events == EPOLLIN);
+    struct pollfd look = {inner, POLLIN, 0};
+    CHECK_EQ("nested", "poll sees it", poll(&look, 1, PATIENCE_MS), 1);
+    CHECK("nested", "which says of whom", epoll_wait(inner, found, 4, 0) == 1 && found[0].data.u64 == 2);
+    CHECK_EQ("nested", "and stays ready", epoll_wait(outer, found, 4, 0), 1);
+    recv(p.a, big, 1, 0);
+    CHECK_EQ("nested", "poll sees that all is taken", poll(&look, 1, 0), 0);
+    CHECK_EQ("nested", "and so does the outer one", epoll_wait(outer, found, 4, 0), 0);
+
+    // The outer one has a stream, too.
+    event.data.u64 = 3;
+    epoll_ctl(outer, EPOLL_CTL_ADD, q.a, &event);
+    CHECK_EQ("nested", "nothing is ready", epoll_wait(outer, found, 4, 0), 0);
+    send(p.b, "b", 1, 0);
+    CHECK("nested", "one within is told", epoll_wait(outer, found, 4, PATIENCE_MS) == 1 && found[0].data.u64 == 1);
+    recv(p.a, big, 1, 0);
+    CHECK_EQ("nested", "the inner one has nothing then", epoll_wait(inner, found, 4, 0), 0);
+    send(q.b, "c", 1, 0);
+    CHECK("nested", "and its own", epoll_wait(outer, found, 4, PATIENCE_MS) == 1 && found[0].data.u64 == 3);
+    recv(q.a, big, 1, 0);
+
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(inner, &set);
+    struct timeval time = {.tv_sec = 20};
+    send(p.b, "d", 1, 0);
+    CHECK_EQ("nested", "select sees an event poll", select(inner + 1, &set, NULL, NULL, &time), 1);
+    end(p);
+    end(q);
+    CHECK_EQ("nested", "who is closed is gone", epoll_wait(outer, found, 4, 0), 0);
+    close(inner);
+    close(outer);
+}
+
 static void *sender(void *number)
 {
     char block[100000];
@@ -526,6 +571,7 @@ int main(int count, char **arguments)
     copies_of_numbers();
     several_at_a_time();
     event_polls();
+    event_polls_in_others();
     much_both_ways_at_once();
     forks_in_the_middle();
     other_processes();

@@ -20,7 +20,8 @@ pub unsafe extern "C-unwind" fn epoll_ctl(
     number: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    if is_socket(number) {
+    // What is added may be an event poll itself.
+    if is_socket(number) || operation == libc::EPOLL_CTL_ADD {
         // SAFETY: the program's promise is the same.
         match unsafe { (table().control)(poll, operation, number, event) } {
             KERNEL => {}
