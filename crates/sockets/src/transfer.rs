@@ -1,6 +1,6 @@
 //! Sending and receiving, with the errors of TCP.
 
-use nonic_rsocket::{Error, Result, SharedSlice};
+use nonic_rsocket::{Error, Result, SharedSlice, Stream};
 use nonic_sys::RawFd;
 
 use crate::{Way, table};
@@ -19,6 +19,27 @@ pub fn receive(number: RawFd, places: &[SharedSlice<'_>], flags: i32) -> Result<
     if flags & libc::MSG_ERRQUEUE != 0 {
         return Err(Error::new(libc::EAGAIN));
     }
+    let received = if flags & libc::MSG_PEEK != 0 {
+        stream.peek(places, flags)
+    } else {
+        receive_into(stream, places, flags)
+    };
+    match received {
+        Ok(count) => Ok(Way::Done(count)),
+        // A child uses it, too: it is the kernel's since just now.
+        Err(error) if error.errno() == libc::ESTALE => Ok(Way::Kernel),
+        Err(error) => {
+            let waits = matches!(error.errno(), libc::EAGAIN | libc::EINTR);
+            if !waits {
+                // It is told now, and whoever sends is told no more of it.
+                stream.take_error();
+            }
+            Err(as_tcp(error))
+        }
+    }
+}
+
+fn receive_into(stream: &Stream, places: &[SharedSlice<'_>], flags: i32) -> Result<usize> {
     let mut count = 0;
     for place in places.iter().filter(|place| !place.is_empty()) {
         // What has come goes on into the next place; only what was asked for in all is waited for.
@@ -26,24 +47,15 @@ pub fn receive(number: RawFd, places: &[SharedSlice<'_>], flags: i32) -> Result<
         match stream.receive(*place, flags | wait) {
             Ok(got) => {
                 count += got;
-                if got < place.length() || flags & libc::MSG_PEEK != 0 {
+                if got < place.length() {
                     break;
                 }
             }
             Err(_) if count > 0 => break,
-            // A child uses it, too: it is the kernel's since just now.
-            Err(error) if error.errno() == libc::ESTALE => return Ok(Way::Kernel),
-            Err(error) => {
-                let waits = matches!(error.errno(), libc::EAGAIN | libc::EINTR);
-                if !waits {
-                    // It is told now, and whoever sends is told no more of it.
-                    stream.take_error();
-                }
-                return Err(as_tcp(error));
-            }
+            Err(error) => return Err(error),
         }
     }
-    Ok(Way::Done(count))
+    Ok(count)
 }
 
 /// Sends what stands in several places. `EPIPE` where nothing is taken any more; before that, once, `ECONNRESET` if the connection broke

@@ -165,17 +165,40 @@ impl Link {
         self.peer.as_ref().map_or(0, |peer| peer.receiver.waiting() as usize)
     }
 
-    /// Copies the oldest bytes out, and forgets them unless they are only looked at. Returns how many.
-    pub(crate) fn read(&mut self, target: SharedSlice<'_>, peek: bool) -> usize {
-        let Some(peer) = &mut self.peer else { return 0 };
-        let mut count = 0;
-        for place in peer.receiver.oldest(target.length()) {
-            let source = self.receive_buffer.bytes().part(place.start, place.len());
-            target.part(count, place.len()).copy_near_from(source);
-            count += place.len();
-        }
-        if !peek {
+    /// Whether nothing more can come before something is read.
+    pub(crate) fn is_full(&self) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.receiver.is_full())
+    }
+
+    /// Copies the oldest bytes out and forgets them. Returns how many.
+    pub(crate) fn read(&mut self, target: SharedSlice<'_>) -> usize {
+        let count = self.peek(&[target]);
+        if let Some(peer) = &mut self.peer {
             peer.receiver.read(count as u32);
+        }
+        count
+    }
+
+    /// Copies the oldest bytes out, into one place after the other. Returns how many.
+    pub(crate) fn peek(&self, places: &[SharedSlice<'_>]) -> usize {
+        let Some(peer) = &self.peer else { return 0 };
+        let all = places.iter().fold(0usize, |sum, place| sum.saturating_add(place.length()));
+        let mut places = places.iter();
+        let mut left = SharedSlice::EMPTY;
+        let mut count = 0;
+        for part in peer.receiver.oldest(all) {
+            let mut source = self.receive_buffer.bytes().part(part.start, part.len());
+            count += source.length();
+            while !source.is_empty() {
+                if left.is_empty() {
+                    left = *places.next().expect("as many bytes are copied as the places hold, or fewer");
+                    continue;
+                }
+                let length = source.length().min(left.length());
+                left.copy_near_from(source.part(0, length));
+                source = source.part(length, source.length() - length);
+                left = left.part(length, left.length() - length);
+            }
         }
         count
     }

@@ -100,6 +100,11 @@ impl Receiver {
         self.waiting
     }
 
+    /// Whether nothing more can come before something is read.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open == 0 || self.unread.len() >= self.depth.into()
+    }
+
     /// Where the oldest bytes that wait stand in the buffer, `most` at most: up to its end, and from its beginning on.
     pub(crate) fn oldest(&self, most: usize) -> [Range<usize>; TARGETS] {
         let length = most.min(self.waiting as usize);

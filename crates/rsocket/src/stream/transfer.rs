@@ -37,6 +37,26 @@ impl Stream {
         }
     }
 
+    /// Copies what has come into `places`, one after the other, and leaves it there: what there is or, with `MSG_WAITALL`, as much as
+    /// they hold, or as the receive buffer does; 0 after the end.
+    pub fn peek(&self, places: &[SharedSlice<'_>], flags: i32) -> Result<usize> {
+        let patience = self.patience(flags, &self.receive_timeout);
+        let all = places.iter().fold(0usize, |sum, place| sum.saturating_add(place.length()));
+        let least = if flags & libc::MSG_WAITALL != 0 { all } else { all.min(1) };
+        let _turn = lock(&self.receiving);
+        let found = self.wait(patience, &mut |state| {
+            state.of_program().and_then(|state| state.peek(places, least)).transpose()
+        });
+        match found.and_then(|found| found) {
+            Err(error) if matches!(error.errno(), libc::EAGAIN | libc::EINTR) => {
+                // What there is is shown to who waits no longer.
+                let shown = self.lock().peek(places, all.min(1))?;
+                shown.filter(|count| *count > 0).ok_or(error)
+            }
+            other => other,
+        }
+    }
+
     /// Sends the program's bytes; a part of them if it would have to wait for more and must not.
     pub fn send(&self, slices: &[SharedSlice<'_>], flags: i32) -> Result<usize> {
         let patience = self.patience(flags, &self.send_timeout);
@@ -112,10 +132,13 @@ impl State {
 
     /// What can be received now; `Ok(None)` if it must be waited for.
     pub(super) fn receive(&mut self, target: SharedSlice<'_>, peek: bool) -> Result<Option<usize>> {
+        if peek {
+            return self.peek(&[target], target.length().min(1));
+        }
         self.check_was_connected()?;
-        let got = self.link.as_mut().map_or(0, |link| link.read(target, peek));
+        let got = self.link.as_mut().map_or(0, |link| link.read(target));
         if got > 0 {
-            if self.phase == Phase::Connected && !peek {
+            if self.phase == Phase::Connected {
                 self.talk();
             }
             return Ok(Some(got));
@@ -124,6 +147,20 @@ impl State {
             return Ok(None);
         }
         self.untold.take().map_or(Ok(Some(0)), Err)
+    }
+
+    /// What can be seen now, `least` bytes unless fewer can come; `Ok(None)` if it must be waited for.
+    fn peek(&mut self, places: &[SharedSlice<'_>], least: usize) -> Result<Option<usize>> {
+        self.check_was_connected()?;
+        let link = self.link.as_ref();
+        let lacks = self.readable && link.is_some_and(|link| link.waiting() < least && !link.is_full());
+        if lacks {
+            return Ok(None);
+        }
+        match link.map_or(0, |link| link.peek(places)) {
+            0 if least > 0 => self.untold.take().map_or(Ok(Some(0)), Err),
+            got => Ok(Some(got)),
+        }
     }
 
     fn check_writable(&self) -> Result<()> {
