@@ -30,20 +30,21 @@ pub struct MetWay {
 impl MetWay {
     /// Whether an address is another namespace's that is met.
     pub fn leads_to(address: IpAddr) -> bool {
-        let gid = host_address(address).gid();
-        nonic_meeting::place().is_some_and(|place| place.namespace_now(&gid).is_some())
+        namespace_of(address).is_some()
     }
 
     /// The way between two addresses, if the second is another namespace's that is met, and the first one of the device's.
     pub fn between(context: &Context, source: IpAddr, destination: IpAddr) -> Option<Self> {
-        let namespace = nonic_meeting::place()?.namespace_now(&host_address(destination).gid())?;
+        let namespace = namespace_of(destination)?;
         Some(Self { namespace, index: index_of(context, host_address(source))?, source, destination })
     }
 
     /// The same from whichever address is the nearest: by the kernel's routes, or any that others may know.
     pub fn to(context: &Context, destination: SocketAddr) -> Option<Self> {
-        Self::leads_to(destination.ip())
-            .then(|| Self::between(context, near(destination)?, destination.ip()))?
+        let namespace = namespace_of(destination.ip())?;
+        let source = near(destination)?;
+        let index = index_of(context, host_address(source))?;
+        Some(Self { namespace, index, source, destination: destination.ip() })
     }
 
     /// Path MTU, as `enum ibv_mtu`.
@@ -66,6 +67,11 @@ impl MetWay {
             traffic_class: 0,
         })
     }
+}
+
+/// The namespace, other than this one, that an address is met in. Looks into the folder, if there is one.
+fn namespace_of(address: IpAddr) -> Option<Namespace> {
+    nonic_meeting::place()?.namespace_now(&host_address(address).gid())
 }
 
 /// The address from which another namespace's is reached.
