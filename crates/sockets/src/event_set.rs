@@ -67,7 +67,11 @@ impl EventSet {
 
     /// What the descriptor shows is there, and so it is with those of event polls within.
     pub(crate) fn sift(&self) {
-        self.sift_within(0);
+        self.sift_at(0);
+    }
+
+    fn sift_at(&self, depth: u32) {
+        self.sift_within(depth);
         self.settle();
         self.list.sift();
     }
@@ -79,9 +83,7 @@ impl EventSet {
         let sets: Vec<_> = numbers.iter().filter_map(|number| table::event_set(*number)).collect();
         drop(numbers);
         for set in sets.iter().filter(|_| depth < DEPTH_MOST) {
-            set.sift_within(depth + 1);
-            set.settle();
-            set.list.sift();
+            set.sift_at(depth + 1);
         }
     }
 
