@@ -53,6 +53,8 @@ pub struct Consumer {
     reported: u64,
     /// How far the consumer was when the producer was last rung for; none: it never was.
     rung: Option<u64>,
+    /// The producer is still to be rung for: that it waits was found where nobody could be told.
+    owes_ring: bool,
     /// Cells of the message last found.
     current: u64,
 }
@@ -66,6 +68,7 @@ impl Consumer {
             head: 0,
             reported: 0,
             rung: None,
+            owes_ring: false,
             current: 0,
         }
     }
@@ -117,7 +120,8 @@ impl Consumer {
             }
             self.current = cells;
             let Entry::Message(message) = entry else {
-                self.advance();
+                // Who looks for a message rings nobody; the next report says it.
+                self.owes_ring = self.advance();
                 continue;
             };
             let payload = self.memory.payload(self.head, count, length as usize).ok_or(corrupt)?;
@@ -162,13 +166,14 @@ impl Consumer {
             self.reported = self.head;
             self.memory.control(RING_HEAD).store(self.head, Ordering::Release);
         }
+        let owed = std::mem::take(&mut self.owes_ring);
         let waits = self.memory.control(RING_PRODUCER_WAITS);
         if waits.load(Ordering::Relaxed) == 0 || waits.swap(0, Ordering::SeqCst) == 0 {
-            return false;
+            return owed;
         }
         // Once for each place the consumer comes to: a producer that has been rung for knows it, and one that says all the
         // same that it waits must not have this process make a system call for each time that it does.
-        self.rung.replace(self.head) != Some(self.head)
+        (self.rung.replace(self.head) != Some(self.head)) | owed
     }
 
     /// Says that the consumer is about to sleep, and whom to wake then. It must look once more before it does.

@@ -222,6 +222,29 @@ mod tests {
     }
 
     #[test]
+    fn a_producer_that_waits_is_rung_for_though_the_place_it_waits_for_is_padding() {
+        // How many cells stand unread before the padding decides whether it is the padding that brings the consumer to a report.
+        for before in [CELLS / 8 - 1, CELLS / 8 - 200, CELLS / 8 - 300] {
+            let (mut producer, mut consumer, _) = ring();
+            for psn in 0..(CELLS - before - 100) as u32 {
+                push(&mut producer, psn, &mut [1; 8]).unwrap();
+                assert!(pop(&mut consumer).is_some());
+                assert!(!consumer.report());
+            }
+            for psn in 0..before as u32 {
+                push(&mut producer, psn, &mut [1; 8]).unwrap();
+            }
+            // A hundred cells are left before the ring starts again: the first of these does not fit there.
+            while push(&mut producer, 0, &mut [1; FRAGMENT]).is_ok() {}
+            let mut rung = false;
+            while consumer.peek().unwrap().is_some() {
+                rung |= consumer.advance();
+            }
+            assert!(rung | consumer.report(), "with {before} cells before the padding nobody was told");
+        }
+    }
+
+    #[test]
     fn a_producer_that_goes_on_saying_that_it_waits_is_rung_for_once_until_there_is_more_room() {
         let (mut producer, mut consumer, memory) = ring();
         push(&mut producer, 0, &mut [1; 8]).unwrap();
