@@ -121,7 +121,7 @@ impl Consumer {
             self.current = cells;
             let Entry::Message(message) = entry else {
                 // Who looks for a message rings nobody; the next report says it.
-                self.owes_ring = self.advance();
+                self.owes_ring |= self.advance();
                 continue;
             };
             let payload = self.memory.payload(self.head, count, length as usize).ok_or(corrupt)?;
@@ -168,12 +168,17 @@ impl Consumer {
         }
         let owed = std::mem::take(&mut self.owes_ring);
         let waits = self.memory.control(RING_PRODUCER_WAITS);
-        if waits.load(Ordering::Relaxed) == 0 || waits.swap(0, Ordering::SeqCst) == 0 {
+        if waits.load(Ordering::Relaxed) == 0 {
             return owed;
         }
         // Once for each place the consumer comes to: a producer that has been rung for knows it, and one that says all the
-        // same that it waits must not have this process make a system call for each time that it does.
-        (self.rung.replace(self.head) != Some(self.head)) | owed
+        // same that it waits must not have this process make a system call for each time that it does. What it says stands
+        // until the next place: it may have filled the ring since.
+        if self.rung == Some(self.head) || waits.swap(0, Ordering::SeqCst) == 0 {
+            return owed;
+        }
+        self.rung = Some(self.head);
+        true
     }
 
     /// Says that the consumer is about to sleep, and whom to wake then. It must look once more before it does.

@@ -261,6 +261,22 @@ mod tests {
     }
 
     #[test]
+    fn a_producer_that_fills_the_ring_before_the_consumer_has_gone_on_is_rung_for_when_it_has() {
+        let (mut producer, mut consumer, memory) = ring();
+        // It waits and has room, since the consumer goes on at the same moment; it is rung for at this place.
+        memory.control(RING_PRODUCER_WAITS).store(1, Ordering::SeqCst);
+        assert!(consumer.report());
+        // It fills the ring before the consumer looks once more, as who falls asleep does.
+        while push(&mut producer, 0, &mut [1; FRAGMENT]).is_ok() {}
+        assert!(!consumer.report(), "there is no more room than before");
+        let mut rung = false;
+        while consumer.peek().unwrap().is_some() {
+            rung |= consumer.advance();
+        }
+        assert!(rung | consumer.report(), "now there is, and the producer waits for it");
+    }
+
+    #[test]
     fn a_consumer_that_lies_about_its_head_only_stops_the_producer() {
         let (mut producer, _, memory) = ring();
         while push(&mut producer, 0, &mut [1; 8]).is_ok() {}

@@ -51,10 +51,15 @@ impl Producer {
         if self.has_room(cells) {
             return Ok(());
         }
-        self.memory.control(RING_PRODUCER_WAITS).store(1, Ordering::SeqCst);
-        // The consumer may have freed cells before it could see the flag.
-        self.refresh_head();
+        self.say_waits();
         if self.has_room(cells) { Ok(()) } else { Err(RingFull) }
+    }
+
+    /// Has the consumer ring when it has gone on, and looks how far it is: it may have gone on before it could see the flag. It stands
+    /// also if that is far enough: for a larger message it may not be, and that one may be waiting already.
+    fn say_waits(&mut self) {
+        self.memory.control(RING_PRODUCER_WAITS).store(1, Ordering::SeqCst);
+        self.refresh_head();
     }
 
     #[inline]
@@ -75,8 +80,7 @@ impl Producer {
     pub(crate) fn everything_was_read(&mut self) -> bool {
         self.refresh_head();
         if self.head != self.tail {
-            self.memory.control(RING_PRODUCER_WAITS).store(1, Ordering::SeqCst);
-            self.refresh_head();
+            self.say_waits();
         }
         self.head == self.tail
     }
