@@ -58,6 +58,12 @@ impl<T: Moment> Connection<T> {
                     }
                     return false;
                 }
+                Sent::Gone if again => {
+                    // Who waits for it is told. But what comes again may be a late copy of a request that has long ended, by a key
+                    // that the peer gave up since: no reason to end the connection (9.7.5.1.5).
+                    self.responder.cannot_answer_again(psn.plus(done));
+                    return self.push_refusal(around);
+                }
                 Sent::Gone => {
                     // The region went while it was being read. What comes behind it is not answered any more.
                     self.responder.cannot_answer(psn.plus(done));

@@ -239,6 +239,14 @@ impl Responder {
         self.owed.clear();
         self.refuse(psn, Syndrome::Refuse(Nak::RemoteAccess));
     }
+
+    /// The same of what is the first that is owed, and was answered before: the rest is still owed.
+    pub(super) fn cannot_answer_again(&mut self, psn: Psn) {
+        let aeth = self.aeth(Syndrome::Refuse(Nak::RemoteAccess));
+        if let Some(first) = self.owed.front_mut() {
+            *first = Owed::Acknowledge { psn, aeth };
+        }
+    }
 }
 
 /// A packet of a send or a write, of either service.

@@ -172,3 +172,16 @@ fn memory_that_goes_while_it_is_read_ends_the_connection_at_the_packet() {
     assert_eq!(pair.answers(), [(theirs(1), refused(Nak::RemoteAccess, 1))]);
     assert_eq!(pair.state(), QpState::Error);
 }
+
+#[test]
+fn a_read_that_comes_again_when_its_memory_has_gone_is_refused_and_ends_no_connection() {
+    let mut pair = Pair::reliable();
+    assert_eq!(pair.take(theirs(0), read(0, 600), &[]).len(), 3);
+    pair.host.is_registered = false;
+    // Who still waits for it hears so; who does not goes on.
+    assert_eq!(pair.take(theirs(1), read(256, 344), &[]), [(theirs(1), refused(Nak::RemoteAccess, 1))]);
+    assert_eq!(pair.state(), QpState::ReadyToSend);
+    assert!(pair.host.events.is_empty());
+    pair.host.is_registered = true;
+    assert_eq!(pair.take(theirs(3), read(0, 1), &[]).len(), 1);
+}
