@@ -16,18 +16,20 @@
 //! | datagrams are lost, doubled, late, changed, all of a direction for a while | `wire/medium`, `managers/medium` |
 //! | a host is killed and comes back with nothing in its memory | [`managers`] |
 //! | a peer takes its key back and gives it again, between any two fragments | `world`, `node` |
+//! | a host takes keys for writing and for reading back, and sends of its peer take them out of use, between any two packets | `wire/windows` |
 //!
 //! | what must hold | where it is looked at |
 //! |---|---|
 //! | each request ends once, in order, with a status that has a cause | `ledger`, `wire/end` |
 //! | bytes are those that were sent | `around/surroundings`, `wire/end` |
 //! | nothing of a write is placed behind its end | `wire/host` |
+//! | nothing lands, and nothing is read, where a key led that is none any more | `wire/grants`, `wire/end` |
 //! | receives are used in order | `node` |
 //! | whatever is told of a connection has a cause on the other side, once | `managers/told`, `managers/attempts` |
 //! | nothing waits for ever | `ending`, and `settle` of [`wire`] and [`managers`] |
 //!
-//! Whether the device's own gate keeps to what was granted, and whether nothing lands after revocation, is not asked here, where there
-//! is no gate: `testing/conformance` and the model checker of `crates/memory` do. That the checks notice mistakes is shown by the
+//! Whether the device's own gate keeps to what was granted, and lets nothing land after revocation, is not asked here, where there
+//! is none but `wire/grants`: `testing/conformance` and the model checker of `crates/memory` do. That the checks notice mistakes is shown by the
 //! files RC and CM of `testing/mutations`.
 //!
 //! Queue pairs of RoCEv2 have a wire of their own ([`wire`]), and so have connection managers ([`managers`]).

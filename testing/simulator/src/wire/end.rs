@@ -4,18 +4,19 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use nonic_protocol::{
-    Access, Capabilities, Destination, Key, Operation, QpAttributes, QpNumber, QpState, QpType,
-    ReceiveRequest, RemoteRange, ScatterGather, SendFlags, SendRequest, SrqNumber, Status, ZoneId,
+    Access, Capabilities, Operation, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest, ScatterGather,
+    SrqNumber, Status, ZoneId,
 };
 use nonic_roce::Connection;
 
-use super::host::{ADDRESS, Host, KEY};
+use super::host::{ADDRESS, FOREIGN, Host, KEY};
 use super::places::{
     LENGTH_MAX, LOCAL, MEMORY, READABLE, RECEIVES, REQUESTS, SLOT, WORD, WRITABLE, address, byte, bytes,
 };
+use super::windows::{BEFORE, Windows, shown};
 use crate::chance::Chance;
 
-const CAPABILITIES: Capabilities = Capabilities {
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
     send_requests: REQUESTS,
     receive_requests: REQUESTS,
     send_pieces: 1,
@@ -23,28 +24,28 @@ const CAPABILITIES: Capabilities = Capabilities {
     inline_bytes: 0,
 };
 /// The shared receive queue that requests on an extended connection are for.
-const QUEUE: SrqNumber = SrqNumber(5);
+pub(super) const QUEUE: SrqNumber = SrqNumber(5);
 
 /// A request that has not ended.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
-    serial: u64,
-    operation: Operation,
-    length: u32,
+pub(super) struct Asked {
+    pub(super) serial: u64,
+    pub(super) operation: Operation,
+    pub(super) length: u32,
     /// It names a key that there is not.
-    is_bad: bool,
-    /// The key that it names was taken back meanwhile; and then not all of its bytes had landed.
-    taken_back: bool,
-    cannot_succeed: bool,
+    pub(super) is_bad: bool,
+    /// The key that it names was taken back meanwhile; and then not all of its bytes had been moved.
+    pub(super) taken_back: bool,
+    pub(super) cannot_succeed: bool,
 }
 
 /// A message that takes a receive of the other end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
-    serial: u64,
-    length: u32,
-    immediate: Option<u32>,
-    has_bytes: bool,
+    pub(super) serial: u64,
+    pub(super) length: u32,
+    pub(super) immediate: Option<u32>,
+    pub(super) has_bytes: bool,
 }
 
 /// One end.
@@ -52,27 +53,26 @@ pub(super) struct Message {
 pub(super) struct End {
     pub(super) connection: Connection<Duration>,
     pub(super) host: Host,
-    kind: QpType,
-    asked: VecDeque<Asked>,
+    pub(super) kind: QpType,
+    pub(super) asked: VecDeque<Asked>,
     /// Messages that the other end has not taken yet.
     pub(super) messages: VecDeque<Message>,
     /// Serial of the last message that the other end took, and one.
     taken: u64,
-    serial: u64,
+    pub(super) serial: u64,
     receives: u64,
     /// Atomics that were posted, and those that ended well.
-    atomics: (u64, u64),
+    pub(super) atomics: (u64, u64),
     /// What the peer's memory has to hold where requests of this end wrote: serial and length.
-    written: [Option<(u64, u32)>; REQUESTS as usize],
+    pub(super) written: [Option<(u64, u32)>; REQUESTS as usize],
     ended: usize,
     filled: usize,
     /// Datagrams that had been harmed when each of the last requests ended well: one may be harmed long before it is missed.
     harms: [u64; REQUESTS as usize + 1],
     /// Something happened that ends a connection.
     pub(super) may_fail: bool,
-    /// The keys by which the peer may write now, by place; and the last that was given.
-    windows: [Option<Key>; REQUESTS as usize],
-    last_key: u32,
+    /// The keys by which the peer may use one place each.
+    pub(super) windows: Windows,
 }
 
 impl End {
@@ -101,6 +101,7 @@ impl End {
         for (at, place) in host.memory[..READABLE].iter_mut().enumerate() {
             *place = byte(77, at);
         }
+        let windows = Windows::new(&mut host);
         Self {
             connection,
             host,
@@ -116,119 +117,12 @@ impl End {
             filled: 0,
             harms: [0; REQUESTS as usize + 1],
             may_fail: false,
-            windows: [None; REQUESTS as usize],
-            last_key: KEY.0,
+            windows,
         }
     }
 
-    /// The key by which the peer may write to a place, given now if it has none.
-    fn window(&mut self, slot: usize) -> Key {
-        if let Some(key) = self.windows[slot] {
-            return key;
-        }
-        self.last_key += 1;
-        let (key, start) = (Key(self.last_key), WRITABLE + slot * SLOT);
-        self.host.grants.give(key, start..start + SLOT);
-        self.windows[slot] = Some(key);
-        key
-    }
-
-    /// Its program takes a key back, and uses the memory for something else: as a rule when the peer has no request for it, and now and then
-    /// when it has one, which is refused then if its bytes have not all landed.
-    pub(super) fn take_back(&mut self, peer: &mut Self, chance: &mut Chance) {
-        let slot = chance.below(REQUESTS) as usize;
-        let Some(key) = self.windows[slot] else { return };
-        let is_open = |asked: &&mut Asked| {
-            asked.operation.remote().is_some_and(|remote| remote.key == key) && asked.length > 0
-        };
-        let start = WRITABLE + slot * SLOT;
-        if let Some(asked) = peer.asked.iter_mut().find(is_open) {
-            if !chance.once_in(20) {
-                return;
-            }
-            let place = &self.host.memory[start..][..asked.length as usize];
-            let has_landed = place.iter().copied().eq(bytes(asked.serial, asked.length));
-            (asked.taken_back, asked.cannot_succeed) = (true, !has_landed && self.is_reliable());
-            peer.may_fail = true;
-        }
-        // Of what was written there nothing is to be seen any more.
-        peer.written[slot] = None;
-        self.windows[slot] = None;
-        self.host.memory[start..start + SLOT].fill(0xee);
-        assert!(self.host.grants.take_back(key, &self.host.memory), "a key led nowhere that was given");
-    }
-
-    fn is_reliable(&self) -> bool {
+    pub(super) fn is_reliable(&self) -> bool {
         self.kind.service() == QpType::ReliableConnection
-    }
-
-    /// Posts a request by chance, if it may.
-    pub(super) fn post(&mut self, peer: &mut Self, chance: &mut Chance) {
-        let ready = matches!(self.connection.state(), QpState::ReadyToSend | QpState::SendQueueDrain);
-        if !ready || !self.kind.requests() || self.asked.len() >= REQUESTS as usize {
-            return;
-        }
-        let serial = self.serial;
-        let slot = serial as usize % REQUESTS as usize;
-        let mut length = match chance.below(4) {
-            0 => chance.below(9),
-            1 => 256 << chance.below(3),
-            _ => chance.below(LENGTH_MAX),
-        };
-        let is_bad = self.is_reliable() && chance.once_in(150);
-        let key = if is_bad { Key(1) } else { KEY };
-        let mark = Some(serial as u32);
-        let immediate = if !self.is_reliable() || chance.once_in(2) { mark } else { None };
-        let target = |place| RemoteRange { address: address(place), key };
-        let what = chance.below(if self.is_reliable() { 7 } else { 3 });
-        let operation = match what {
-            0 | 1 => Operation::Send { immediate },
-            2 => {
-                let key = if is_bad { key } else { peer.window(slot) };
-                Operation::Write { remote: RemoteRange { key, ..target(WRITABLE + slot * SLOT) }, immediate }
-            }
-            3 | 4 => Operation::Read { remote: target(chance.below(READABLE as u32 - LENGTH_MAX) as usize) },
-            5 => Operation::FetchAdd { remote: target(WORD), add: 1 },
-            _ => {
-                let compare = self.atomics.0;
-                Operation::CompareSwap { remote: target(WORD), compare, swap: compare + 1 }
-            }
-        };
-        let is_atomic = matches!(operation, Operation::FetchAdd { .. } | Operation::CompareSwap { .. });
-        if is_atomic {
-            length = 8;
-            self.atomics.0 += 1;
-        }
-        // Of a message without bytes no key is looked at.
-        let is_bad = is_bad && length > 0 && operation.remote().is_some();
-        let place = LOCAL + slot * SLOT;
-        for (to, from) in self.host.memory[place..].iter_mut().zip(bytes(serial, length)) {
-            *to = from;
-        }
-        let flags =
-            SendFlags { fence: chance.once_in(8), solicited: chance.once_in(4), ..SendFlags::default() };
-        let destination = (self.kind == QpType::ExtendedSend).then_some(Destination::Queue(QUEUE));
-        let pieces = [ScatterGather { address: address(place), length, key: KEY }];
-        let request = SendRequest { id: serial, operation, flags, pieces: &pieces, destination };
-        let freed = self.connection.send.finished;
-        self.connection
-            .send
-            .post(&request, &CAPABILITIES, self.kind, freed, |_| ())
-            .expect("there is room for a request");
-        self.serial += 1;
-        self.may_fail |= is_bad;
-        let (taken_back, cannot_succeed) = (false, false);
-        self.asked.push_back(Asked { serial, operation, length, is_bad, taken_back, cannot_succeed });
-        let takes_receive =
-            matches!(operation, Operation::Send { .. } | Operation::Write { immediate: Some(_), .. });
-        if takes_receive && !is_bad {
-            let has_bytes = matches!(operation, Operation::Send { .. });
-            let immediate = match operation {
-                Operation::Send { immediate } | Operation::Write { immediate, .. } => immediate,
-                _ => None,
-            };
-            self.messages.push_back(Message { serial, length, immediate, has_bytes });
-        }
     }
 
     /// Posts a receive.
@@ -275,6 +169,7 @@ impl End {
 
     fn check_end(&mut self, peer: &mut Self, asked: Asked, status: Status, harms: u64) {
         let Asked { serial, operation, length, is_bad, taken_back, cannot_succeed } = asked;
+        self.check_arrived(&asked);
         match status {
             Status::Success => {
                 assert!(!is_bad && !cannot_succeed, "a success that may not be: {asked:?}");
@@ -307,6 +202,10 @@ impl End {
         let local = LOCAL + slot * SLOT;
         let result = &self.host.memory[local..][..length as usize];
         match operation {
+            Operation::SendInvalidate { key } => {
+                assert!(self.taken > serial, "a success that nobody brought about: {asked:?}");
+                peer.windows.was_invalidated(&peer.host, key);
+            }
             Operation::Send { .. } => {
                 assert!(self.taken > serial, "a success that nobody brought about: {asked:?}")
             }
@@ -318,6 +217,11 @@ impl End {
                 assert!(taken, "a success that nobody brought about: {asked:?}");
                 self.check_written(peer, slot);
             }
+            Operation::Read { .. } if shown(&operation).is_some() => {
+                let shown = shown(&operation).expect("just asked");
+                let right = result.iter().enumerate().all(|(at, found)| *found == shown(at));
+                assert!(right, "a read brought other bytes than there were: {asked:?}");
+            }
             Operation::Read { remote } => {
                 let from = (remote.address - ADDRESS) as usize;
                 let right = result.iter().enumerate().all(|(at, found)| *found == byte(77, from + at));
@@ -328,6 +232,17 @@ impl End {
                 assert_eq!(old, self.atomics.1, "an atomic was carried out twice, or not: {asked:?}");
                 self.atomics.1 += 1;
             }
+        }
+    }
+
+    /// However a read ended: its bytes are those that its key led to while it did, or none came.
+    fn check_arrived(&self, asked: &Asked) {
+        let Some(shown) = shown(&asked.operation) else { return };
+        let local = LOCAL + asked.serial as usize % REQUESTS as usize * SLOT;
+        for (at, found) in self.host.memory[local..][..asked.length as usize].iter().enumerate() {
+            let (old, new) = (shown(at) ^ BEFORE, shown(at));
+            let may = *found == old || *found == new && !asked.is_bad;
+            assert!(may, "byte {at} came from behind a key that was taken back ({found:#x}): {asked:?}");
         }
     }
 
@@ -377,6 +292,7 @@ impl End {
         let (posted, done) = self.atomics;
         assert!(word >= done && word <= posted, "{word} atomics were carried out of {posted}, {done} told");
         assert!(failed || word == done, "{word} atomics were carried out, {done} told");
+        assert!(self.host.grants.has(FOREIGN), "a peer took a key out of use that was not given to it");
         let readable =
             self.host.memory[..READABLE].iter().enumerate().all(|(at, found)| *found == byte(77, at));
         assert!(readable, "bytes changed that nobody wrote to");

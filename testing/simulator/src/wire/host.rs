@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use nonic_protocol::{
-    Arrived, AtomicChange, Event, Extent, Happening, Key, LocalTurn, NotChanged, Operation, Receive,
-    ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
+    Arrived, AtomicChange, CompletionOpcode, Event, Extent, Happening, Key, LocalTurn, NotChanged, Operation,
+    Receive, ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
 };
 use nonic_roce::{Packet, Payload, Sent, Surroundings};
 
@@ -17,6 +17,8 @@ pub const ADDRESS: u64 = 0x1_0000;
 pub const KEY: Key = Key(0x1234_5678);
 /// A key that a send may take out of use.
 pub const WINDOW: Key = Key(0x77);
+/// A key that somebody else than the peer was given.
+pub(super) const FOREIGN: Key = Key(0x78);
 
 /// A host with one region, of which a peer may use all bytes from [`ADDRESS`] on.
 #[derive(Debug)]
@@ -143,7 +145,13 @@ impl Surroundings for Host {
                 assert!(offset + count <= piece.length, "bytes behind the request's end are sent");
                 self.read(piece.key, piece.address + u64::from(offset), count as usize)
             }
-            Payload::Read { from, count, .. } => self.read(from.key, from.address, count as usize),
+            Payload::Read { from, count, .. } => {
+                let place = self.resolve(from.key, from.address, count as usize);
+                place.map(|place| {
+                    self.grants.is_read(from.key, &place);
+                    self.memory[place].to_vec()
+                })
+            }
         };
         let Some(bytes) = bytes else { return Sent::Gone };
         self.sent.push_back((*packet, bytes));
@@ -212,7 +220,7 @@ impl Surroundings for Host {
     }
 
     fn may_be_invalidated(&mut self, key: Key) -> bool {
-        key == WINDOW && self.has_window || self.grants.has(key)
+        key == WINDOW && self.has_window || self.grants.may_be_invalidated(key)
     }
 
     fn invalidate(&mut self, key: Key) -> bool {
@@ -249,6 +257,11 @@ impl Surroundings for Host {
     }
 
     fn receive_filled(&mut self, id: u64, arrived: Arrived) {
+        if arrived.opcode == CompletionOpcode::ReceiveInvalidate {
+            let key = Key(arrived.immediate.expect("the completion names the key"));
+            let is_usable = if key == WINDOW { self.has_window } else { self.grants.has(key) };
+            assert!(!is_usable, "{key:?} is in use when the completion says that it is not any more");
+        }
         self.grants.end_receive(id);
         self.filled.push((id, arrived));
     }

@@ -2,16 +2,19 @@
 //!
 //! A run is a few hundred steps: a request or a receive is posted, a datagram arrives, a timer fires, a queue is drained, a program
 //! gives up. After each step what was told is compared with what was asked: each request ends once, in order, with a status that
-//! has a cause; its bytes are those that were sent, and nothing comes twice. Ends take keys back, also of writes that are under way:
-//! then nothing lands there any more, nor in receives and requests that have ended (`grants`), and a write that came too late is
-//! refused. At the end the wire is made whole, and then nothing
-//! may wait.
+//! has a cause; its bytes are those that were sent, and nothing comes twice. Ends take keys back, also of writes and reads that are
+//! under way, and so do sends of the peer's, of keys that it was given (`windows`): then nothing lands there any more, nor in receives
+//! and requests that have ended (`grants`), no byte that is written there later comes to a reader, and a request that came too late is
+//! refused. A key that a send takes out of use is so when the receive's completion is seen. At the end the wire is made whole, and then
+//! nothing may wait.
 
+mod asking;
 mod end;
 mod grants;
 mod host;
 mod medium;
 mod places;
+mod windows;
 
 use std::time::Duration;
 

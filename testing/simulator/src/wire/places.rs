@@ -15,7 +15,11 @@ pub(super) const WRITABLE: usize = WORD + SLOT;
 pub(super) const LOCAL: usize = WRITABLE + REQUESTS as usize * SLOT;
 /// Then receives.
 pub(super) const RECEIVES: usize = LOCAL + REQUESTS as usize * SLOT;
-pub(super) const MEMORY: usize = RECEIVES + 2 * REQUESTS as usize * SLOT;
+/// Then what peers read by a key of its own, one place for each request.
+pub(super) const SHOWN: usize = RECEIVES + 2 * REQUESTS as usize * SLOT;
+/// Then what was given to somebody else.
+pub(super) const OTHERS: usize = SHOWN + REQUESTS as usize * SLOT;
+pub(super) const MEMORY: usize = OTHERS + SLOT;
 pub(super) const REQUESTS: u32 = 16;
 
 /// The byte of a request at an offset.
