@@ -241,6 +241,46 @@ static void values_out_of_range_are_refused(struct node *n)
     CHECK_EQ("7.2", "and nothing changed", state_of(n->qp), RTS);
 }
 
+// A device without path migration: whatever the table allows, an alternate path is refused with everything beside it, and so is a
+// migration that would need one.
+static void alternate_paths_are_refused(struct node *n)
+{
+    static const struct {
+        enum ibv_qp_state from, to;
+    } moves[] = {{INIT, RTR}, {RTR, RTS}, {RTS, RTS}, {SQD, SQD}, {SQD, RTS}};
+    static const enum ibv_mig_state wrong[] = {IBV_MIG_REARM, IBV_MIG_ARMED};
+    n->type = IBV_QPT_RC;
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+        enum ibv_qp_state from = moves[i].from, to = moves[i].to;
+        const struct move *m = find(MOVES(rc), from, to);
+        int required = m->required;
+        fresh_in(n, MOVES(rc), from);
+        struct ibv_qp_attr attr = good_values(n, from, to), known;
+        struct ibv_qp_init_attr init;
+        attr.alt_ah_attr = attr.ah_attr;
+        attr.alt_port_num = PORT;
+        attr.alt_timeout = 14;
+        attr.qp_access_flags = 0;
+        CHECK_EQ("7.2", "an alternate path is EINVAL",
+                 ibv_modify_qp(n->qp, &attr, IBV_QP_STATE | required | ALT | ACCESS), EINVAL);
+        CHECK_EQ("7.2", "and the state is what it was", state_of(n->qp), from);
+        for (int w = 0; w < 2 && m->optional & MIG; w++) {
+            attr.path_mig_state = wrong[w];
+            CHECK_EQ("7.2", "a migration that needs one is EINVAL",
+                     ibv_modify_qp(n->qp, &attr, IBV_QP_STATE | required | MIG | ACCESS), EINVAL);
+            CHECK_EQ("7.2", "and the state is what it was", state_of(n->qp), from);
+        }
+        REQUIRE(ibv_query_qp(n->qp, &known, (1 << 21) - 1, &init) == 0);
+        CHECK_EQ("7.2", "what stood beside it has not changed either", known.qp_access_flags, n->qp_access);
+        CHECK("7.2", "no alternate path is known, and the queue pair has migrated to the one there is",
+              known.alt_port_num == 0 && known.alt_timeout == 0 && known.alt_ah_attr.port_num == 0 &&
+                  known.path_mig_state == IBV_MIG_MIGRATED);
+        CHECK_EQ("7.2", "without it the move is made, and says that it has migrated where it may",
+                 move(n, to, required | (m->optional & MIG)), 0);
+        CHECK_EQ("7.2", "and the state is the new one", state_of(n->qp), to);
+    }
+}
+
 static void what_was_set_can_be_read(struct node *n)
 {
     struct ibv_qp_attr attr;
@@ -286,6 +326,7 @@ int main(void)
     every_move_of(&n, IBV_QPT_UC, MOVES(uc));
     every_move_of(&n, IBV_QPT_RC, MOVES(rc));
     values_out_of_range_are_refused(&n);
+    alternate_paths_are_refused(&n);
     what_was_set_can_be_read(&n);
     close_node(&n);
     return finish_alone();
