@@ -106,10 +106,44 @@ fn the_library_for_files_is_loaded_in_front_once_and_what_was_loaded_before_stay
 }
 
 #[test]
+fn the_library_for_sockets_is_loaded_in_front_when_asked_for_and_stays_until_all_is_taken_back() {
+    let folder = stub_folder();
+    let refused = env(&folder, &["--sockets"]).exits(2).complains_of(&["libnonic-sockets.so", "--sockets"]);
+    assert_eq!(refused.output, "");
+    let [sockets, view] = ["libnonic-sockets.so", "libnonic-view.so"].map(|name| folder.join(name));
+    for library in [&sockets, &view] {
+        std::fs::write(library, "").unwrap();
+    }
+    let script = "
+        eval \"$($NONIC env --sockets)\"; echo \"$LD_PRELOAD $ASAN_OPTIONS\"
+        eval \"$($NONIC env --sockets)\"; echo \"$LD_PRELOAD\"
+        eval \"$($NONIC env --view off)\"; echo \"$LD_PRELOAD $ASAN_OPTIONS\"
+        export NONIC_SOCKETS=connect
+        eval \"$($NONIC env --off)\"; echo \"${LD_PRELOAD-unset} $ASAN_OPTIONS ${NONIC_SOCKETS-unset}\"";
+    let mut command = shell(&folder, script);
+    // The shell's own children load it without a word.
+    let outcome = run(command.env("LD_PRELOAD", "libc.so.6").env("ASAN_OPTIONS", "a=1")).exits(0);
+    let (sockets, view) = (sockets.display(), view.display());
+    let loose = "a=1:verify_asan_link_order=0";
+    let expected = format!(
+        "{view}:{sockets}:libc.so.6 {loose}\n{view}:{sockets}:libc.so.6\n{sockets}:libc.so.6 {loose}\nlibc.so.6 a=1 unset\n"
+    );
+    assert_eq!(outcome.output, expected);
+    let mut alone = shell(
+        &folder,
+        "eval \"$($NONIC env --sockets)\"; eval \"$($NONIC env --off)\"; echo ${LD_PRELOAD-unset}",
+    );
+    assert_eq!(run(&mut alone).exits(0).output, "unset\n");
+    let github = env(&folder, &["--github", "--sockets", "--view", "off"]).exits(0).output;
+    assert!(github.contains(&format!("LD_PRELOAD={sockets}\n")), "{github}");
+}
+
+#[test]
 fn what_makes_no_sense_is_bad_usage_and_prints_no_line() {
     let folder = stub_folder();
     for (arguments, word) in [
         (&["--github", "--off"][..], "--off"),
+        (&["--sockets", "--off"], "--off"),
         (&["--github", "--shell", "fish"], "--shell"),
         (&["--shell", "cmd"], "cmd"),
         (&["--tier", "fast"], "fast"),

@@ -38,9 +38,15 @@ pub(crate) struct EnvArguments {
     #[arg(long, conflicts_with = "shell")]
     github: bool,
 
-    /// Take it back: nonic's folder leaves LD_LIBRARY_PATH, its library LD_PRELOAD, and every variable of nonic's is unset
-    #[arg(long, conflicts_with = "github")]
+    /// Take it back: nonic's folder leaves LD_LIBRARY_PATH, its libraries LD_PRELOAD, and every variable of nonic's is unset
+    #[arg(long, conflicts_with_all = ["github", "sockets"])]
     off: bool,
+
+    /// TCP connections of every following program go over RDMA where the other side listens so, too; else over TCP as ever
+    ///
+    /// Has the loader put libnonic-sockets.so in front of the C library (LD_PRELOAD).
+    #[arg(long)]
+    sockets: bool,
 
     #[command(flatten)]
     view: ViewOptions,
@@ -59,6 +65,7 @@ const AFTER_HELP: &str = "\
 Examples:
   eval \"$(nonic env)\"; ib_write_bw & ib_write_bw localhost
   eval \"$(nonic env --tier ring --log debug)\"
+  eval \"$(nonic env --sockets)\"; redis-server & redis-cli ping
   eval \"$(nonic env --off)\"
   nonic env --shell fish | source
   nonic env --github >> \"$GITHUB_ENV\"       every following step of the job
@@ -66,10 +73,12 @@ Examples:
 Environment:
   NONIC_LIB_DIR    folder with the libraries; default: beside this command
   LD_LIBRARY_PATH  kept, behind nonic's folder, which stands there once
-  LD_PRELOAD       kept, behind nonic's library for files, which stands there once; without it with --view off
-  ASAN_OPTIONS     verify_asan_link_order=0 behind what is there, with that library
+  LD_PRELOAD       kept, behind nonic's library for files, which stands there once; without it with --view off;
+                   and behind its library for TCP with --sockets, which then stays there until --off
+  ASAN_OPTIONS     verify_asan_link_order=0 behind what is there, with one of these
   DAT_OVERRIDE     kept; else set to nonic's dat.conf
-  NONIC_*          set by the flags that nonic run has, too; others stay as they are, but for --off
+  NONIC_*          set by the flags that nonic run has, too; others stay as they are, but for --off;
+                   NONIC_SOCKETS=off leaves one program's TCP to the kernel
 
 Exit status:
   0  the lines are printed
@@ -99,7 +108,7 @@ fn lines_for(arguments: &EnvArguments) -> Result<String, String> {
         let before = now.get(OsStr::new(SEARCH_PATH)).map(OsString::as_os_str);
         let mut changes =
             vec![Change::set(SEARCH_PATH, folder.search_path(without(before, folder.path()).as_deref()))];
-        changes.extend(preloading(&arguments.view, &folder, &now));
+        changes.extend(preloading(arguments, &folder, &now)?);
         changes.extend(arguments.view.environment().into_iter().map(set));
         changes.extend(arguments.dat.environment(folder.path()).into_iter().map(set));
         changes.extend(arguments.device.environment().into_iter().map(set));
@@ -110,39 +119,48 @@ fn lines_for(arguments: &EnvArguments) -> Result<String, String> {
     form.write(&changes)
 }
 
-/// What becomes of the libraries to put in front: the one that shows files is there once, or not at all, where it cannot be.
-fn preloading(view: &ViewOptions, folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Vec<Change> {
-    let before = now.get(OsStr::new(preload::VARIABLE)).map(OsString::as_os_str);
-    let Some(library) = view.library(folder) else { return leaving(folder, now) };
-    match preload::check(&library, "nonic env --view off") {
-        Ok(()) => {
-            let options = now.get(OsStr::new(preload::SANITIZER_VARIABLE)).map(OsString::as_os_str);
-            let options = preload::with_sanitizer_option(options);
-            let set = options.map(|options| Change::set(preload::SANITIZER_VARIABLE, options));
-            let front = Change::set(preload::VARIABLE, preload::in_front(&library, before));
-            [front].into_iter().chain(set).collect()
-        }
-        Err(error) => {
-            eprintln!("nonic: the device's files are not shown: {error}");
-            leaving(folder, now)
-        }
+/// What becomes of the libraries to put in front. The one that shows files is there once, or not at all, where it cannot be; the one for
+/// sockets once, if that is asked for, and else where it was. The error, a sentence, is for what was asked for and cannot be.
+fn preloading(
+    arguments: &EnvArguments,
+    folder: &LibraryFolder,
+    now: &BTreeMap<OsString, OsString>,
+) -> Result<Vec<Change>, String> {
+    let mut value = now.get(OsStr::new(preload::VARIABLE)).cloned();
+    let sockets = folder.sockets_library();
+    if arguments.sockets {
+        preload::check(&sockets, "nonic env without --sockets").map_err(|error| error.to_string())?;
+        value = Some(preload::in_front(&sockets, value.as_deref()));
     }
+    let view = arguments.view.library(folder).filter(|library| {
+        let checked = preload::check(library, "nonic env --view off");
+        checked.inspect_err(|error| eprintln!("nonic: the device's files are not shown: {error}")).is_ok()
+    });
+    value = match &view {
+        Some(view) => Some(preload::in_front(view, value.as_deref())),
+        None => preload::without(value.as_deref(), &folder.view_library()),
+    };
+    let has_sockets = preload::without(value.as_deref(), &sockets) != value;
+    Ok(loading(value, view.is_some() || has_sockets, now))
 }
 
-/// The changes that take that library out, and what was set for it, if it is there.
-fn leaving(folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let mut leave = |name: &str, left: &dyn Fn(&OsStr) -> Option<OsString>| {
-        let Some(value) = now.get(OsStr::new(name)) else { return };
-        match left(value) {
-            Some(left) if left == *value => {}
-            Some(left) => changes.push(Change::set(name, left)),
-            None => changes.push(Change::unset(name)),
-        }
+/// The changes that have the loader put this in front, with what AddressSanitizer must be told if a library of ours is among it.
+fn loading(value: Option<OsString>, is_ours: bool, now: &BTreeMap<OsString, OsString>) -> Vec<Change> {
+    let before = |name: &str| now.get(OsStr::new(name)).cloned();
+    let options = before(preload::SANITIZER_VARIABLE);
+    let told = if is_ours {
+        preload::with_sanitizer_option(options.as_deref()).or_else(|| options.clone())
+    } else {
+        options.as_deref().and_then(preload::without_sanitizer_option)
     };
-    leave(preload::VARIABLE, &|value| preload::without(Some(value), &folder.view_library()));
-    leave(preload::SANITIZER_VARIABLE, &preload::without_sanitizer_option);
-    changes
+    let all = [(preload::VARIABLE, value), (preload::SANITIZER_VARIABLE, told)];
+    let change = |(name, after): (&str, Option<OsString>)| match after {
+        // What is set is set again: these lines may be the only ones that a job keeps.
+        Some(after) if is_ours || before(name).as_ref() != Some(&after) => Some(Change::set(name, after)),
+        Some(_) => None,
+        None => before(name).map(|_| Change::unset(name)),
+    };
+    all.into_iter().filter_map(change).collect()
 }
 
 /// A search path without a folder; `None` if nothing is left.
@@ -164,7 +182,10 @@ fn taking_back(folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Ve
             None => Change::unset(SEARCH_PATH),
         });
     }
-    changes.extend(leaving(folder, now));
+    let preloads = now.get(OsStr::new(preload::VARIABLE)).map(OsString::as_os_str);
+    let left = preload::without(preloads, &folder.view_library());
+    let left = preload::without(left.as_deref(), &folder.sockets_library());
+    changes.extend(loading(left, false, now));
     let own = folder.path().join("dat.conf");
     if now.get(OsStr::new(DAT_OVERRIDE)).is_some_and(|value| Path::new(value) == own) {
         changes.push(Change::unset(DAT_OVERRIDE));
