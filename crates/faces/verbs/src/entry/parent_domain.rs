@@ -46,7 +46,7 @@ pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
 /// `comp_mask`).
 ///
 /// A program's allocators are taken and never called: they are for the rings that it shares with a card, and here is none that it
-/// shares.
+/// shares. What queues hold are the library's own values, and memory of an allocator may be another process's, too.
 ///
 /// # Safety
 /// `attr` is readable.
