@@ -20,7 +20,7 @@ const RDMACM_LIBRARY: &str = "librdmacm.so.1";
 const DAT_LIBRARY: &str = "libdat.so.1";
 
 /// The library that leads TCP connections over RDMA.
-const SOCKETS_LIBRARY: &str = "libnonic-sockets.so";
+pub(crate) const SOCKETS_LIBRARY: &str = "libnonic-sockets.so";
 
 /// The library that shows programs the devices' files.
 const VIEW_LIBRARY: &str = "libnonic-view.so";

@@ -8,6 +8,7 @@ use nonic_rsocket::{Direction, Error, Result, Stream};
 use nonic_sys::RawFd;
 
 use crate::setting::{self, Taken};
+use crate::shown::{self, Course};
 use crate::socket::{Socket, State};
 use crate::table::{self, Object};
 use crate::{Way, carrier, listener};
@@ -17,6 +18,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Takes a new TCP socket of the program's over. Whether it is taken.
 pub fn adopt(number: RawFd, v6: bool, nonblocking: bool) -> bool {
+    shown::begin();
     if setting::taken() == Taken::None || !table::has_place(number) {
         return false;
     }
@@ -41,13 +43,20 @@ pub fn connect(number: RawFd, address: SocketAddr, bound: Option<SocketAddr>) ->
         State::Listening(_) | State::Kernel => return Ok(Way::Kernel),
         State::Fresh => {}
     }
-    if !listener::may_be_asked(address) {
-        return Ok(Way::Kernel);
+    let by_tcp = |course, errno| {
+        shown::note(number, course, errno, bound, Some(address));
+        Ok(Way::Kernel)
+    };
+    if let Err(course) = listener::may_be_asked(address) {
+        return by_tcp(course, 0);
     }
     let nonblocking = socket.is_nonblocking();
     let begun = begin(&socket, address, bound, nonblocking);
     match begun {
-        Ok((stream, Ok(()))) => socket.connect_to(&mut state, stream),
+        Ok((stream, Ok(()))) => {
+            socket.show_stream(number, &stream);
+            socket.connect_to(&mut state, stream);
+        }
         Ok((stream, Err(error))) if matches!(error.errno(), libc::EINPROGRESS | libc::EINTR) => {
             *state = State::Connecting { stream, address };
             drop(state);
@@ -57,7 +66,7 @@ pub fn connect(number: RawFd, address: SocketAddr, bound: Option<SocketAddr>) ->
         Ok((_, Err(error))) if error.errno() == libc::ETIMEDOUT => return Err(error),
         Ok((_, Err(error))) | Err(error) => {
             tracing::debug!(%address, %error, "nobody takes a stream: the connection goes over TCP");
-            return Ok(Way::Kernel);
+            return by_tcp(Course::Refused, error.errno());
         }
     }
     drop(state);

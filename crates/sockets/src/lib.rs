@@ -22,6 +22,7 @@ mod listening;
 mod option;
 mod poll;
 mod setting;
+mod shown;
 mod socket;
 mod table;
 mod transfer;
@@ -35,6 +36,8 @@ pub use nonic_rsocket::{DescriptorSet, Error, Result, SharedSlice};
 pub use nonic_sys::{PollEntry, PollEvent};
 pub use option::{note_option, option};
 pub use poll::{poll, select};
+pub use setting::Taken;
+pub use shown::{Course, SOCKETS_NAME, ShownSockets, SocketFacts, read_sockets};
 pub use table::{KINDS, Kind, NUMBERS, kind_of};
 pub use transfer::{receive, send, waiting};
 

@@ -8,13 +8,15 @@ use std::net::{IpAddr, SocketAddr};
 use nonic_rdma_cm::{PortSpace, listening_user};
 use nonic_sys::{effective_user, is_own_address};
 
+use crate::shown::Course;
+
 /// The tables of the kernel's sockets, of both families.
 const TABLES: [&str; 2] = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
 /// A socket that listens, as they say it.
 const LISTENS: &str = "0A";
 
-/// Whether somebody listens there by a stream who may.
-pub(crate) fn may_be_asked(address: SocketAddr) -> bool {
+/// Whether somebody listens there by a stream who may; the error is the way that the connection goes instead.
+pub(crate) fn may_be_asked(address: SocketAddr) -> Result<(), Course> {
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     // Whoever connects to no address in particular means this host.
     let meant = match address.ip() {
@@ -23,15 +25,15 @@ pub(crate) fn may_be_asked(address: SocketAddr) -> bool {
         ip => ip,
     };
     let meant = SocketAddr::new(meant, address.port());
-    let Some(user) = listening_user(PortSpace::Tcp, meant) else { return false };
+    let user = listening_user(PortSpace::Tcp, meant).ok_or(Course::Nobody)?;
     if !is_own_address(meant.ip()) {
-        return false;
+        return Err(Course::Nobody);
     }
     if user == 0 || user == effective_user() || listens_by_tcp(user, address.port()) {
-        return true;
+        return Ok(());
     }
     tracing::warn!(%address, user, "a user listens there by a stream and not by TCP: the connection goes over TCP");
-    false
+    Err(Course::Stranger)
 }
 
 fn listens_by_tcp(user: u32, port: u16) -> bool {
@@ -65,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_nobody_listens_at_is_not_asked() {
-        assert!(!may_be_asked("127.0.0.1:1".parse().unwrap()));
-        assert!(!may_be_asked("192.0.2.1:80".parse().unwrap()));
+        assert_eq!(may_be_asked("127.0.0.1:1".parse().unwrap()), Err(Course::Nobody));
+        assert_eq!(may_be_asked("192.0.2.1:80".parse().unwrap()), Err(Course::Nobody));
     }
 }

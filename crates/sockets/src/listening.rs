@@ -8,6 +8,7 @@ use nonic_sys::{POLL_IN, PollEntry, RawFd, close_number, open_tcp, poll_now};
 
 use crate::option::Options;
 use crate::setting::{self, Taken};
+use crate::shown::{self, Course};
 use crate::socket::{Socket, State};
 use crate::table::{self, Object};
 use crate::{Way, option};
@@ -15,6 +16,8 @@ use crate::{Way, option};
 /// The part of a listening socket that is not the kernel's.
 #[derive(Debug)]
 pub(crate) struct Listening {
+    /// Under which it began.
+    number: RawFd,
     name: SocketAddr,
     backlog: i32,
     only_v6: bool,
@@ -28,9 +31,9 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    fn new(name: SocketAddr, backlog: i32, only_v6: bool, options: Options) -> Self {
+    fn new(number: RawFd, name: SocketAddr, backlog: i32, only_v6: bool, options: Options) -> Self {
         let mut listening =
-            Self { name, backlog, only_v6, options, stream: None, tried: false, awaited: false };
+            Self { number, name, backlog, only_v6, options, stream: None, tried: false, awaited: false };
         listening.try_to_listen();
         listening
     }
@@ -38,8 +41,9 @@ impl Listening {
     /// Listens with a stream. Without one the socket is the kernel's like any other.
     fn try_to_listen(&mut self) {
         self.tried = true;
+        let show = |course, errno| shown::note(self.number, course, errno, Some(self.name), None);
         if setting::taken() == Taken::Connecting {
-            return;
+            return show(Course::OnlyConnects, 0);
         }
         let begun = Stream::new(self.name).and_then(|stream| {
             let only_v6 = i32::from(self.only_v6).to_ne_bytes();
@@ -54,8 +58,12 @@ impl Listening {
             Ok(stream)
         });
         match begun {
-            Ok(stream) => self.stream = Some(stream),
+            Ok(stream) => {
+                show(Course::Listens, 0);
+                self.stream = Some(stream);
+            }
             Err(error) => {
+                show(Course::ListensByTcp, error.errno());
                 tracing::info!(name = %self.name, %error, "no stream listens there: connections come over TCP only");
             }
         }
@@ -110,7 +118,7 @@ pub fn listen(number: RawFd, backlog: i32, name: SocketAddr, only_v6: bool) {
     let mut state = socket.lock();
     if matches!(&*state, State::Fresh) {
         let options = socket.options.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        *state = State::Listening(Listening::new(name, backlog, only_v6, options));
+        *state = State::Listening(Listening::new(number, name, backlog, only_v6, options));
         drop(state);
         socket.sets().iter().for_each(|set| set.renew(number));
     }
@@ -164,7 +172,8 @@ fn enter(
         return Err(Error::new(libc::EMFILE));
     }
     let peer = stream.peer_name().ok().map(|peer| listener.shown(peer));
-    let socket = Socket::accepted(listener.v6, nonblocking, stream);
+    let socket = Socket::accepted(listener.v6, nonblocking, Arc::clone(&stream));
+    socket.show_stream(number, &stream);
     drop(table::put(number, Object::Socket(Arc::new(socket))));
     Ok((number, peer))
 }

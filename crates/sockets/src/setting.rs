@@ -7,12 +7,21 @@ const VARIABLE: &str = "NONIC_SOCKETS";
 
 /// Which sockets are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+#[repr(u8)]
+pub enum Taken {
     /// All.
     All,
     /// Those that connect; those that listen do so by TCP alone.
     Connecting,
+    /// None.
     None,
+}
+
+impl Taken {
+    /// The one that a number stands for.
+    pub(crate) fn from_number(number: u64) -> Option<Self> {
+        [Self::All, Self::Connecting, Self::None].into_iter().find(|taken| *taken as u64 == number)
+    }
 }
 
 /// What the environment says, as it was when this was first asked.
@@ -47,5 +56,9 @@ mod tests {
         assert_eq!(meaning("connect"), Some(Taken::Connecting));
         assert_eq!(meaning("off"), Some(Taken::None));
         assert_eq!(["0", "maybe", "ON"].map(meaning), [None; 3]);
+        for taken in [Taken::All, Taken::Connecting, Taken::None] {
+            assert_eq!(Taken::from_number(taken as u64), Some(taken));
+        }
+        assert_eq!(Taken::from_number(3), None);
     }
 }

@@ -10,6 +10,7 @@ use nonic_sys::RawFd;
 use crate::event_set::EventSet;
 use crate::listening::Listening;
 use crate::option::Options;
+use crate::shown::{self, Course};
 use crate::{Way, table};
 
 /// A TCP socket of the program that is not the kernel's alone.
@@ -143,6 +144,12 @@ impl Socket {
         crate::exit::watch();
     }
 
+    /// Shows that it is connected by a stream.
+    pub(crate) fn show_stream(&self, number: RawFd, stream: &Stream) {
+        let source = Some(stream.name());
+        shown::note(number, Course::Stream, 0, source, stream.peer_name().ok());
+    }
+
     /// The stream of a socket that is connected, for data. The number is that of the call.
     pub(crate) fn stream(self: &Arc<Self>, number: RawFd) -> Result<Way<&Arc<Stream>>> {
         match self.bearer() {
@@ -166,10 +173,14 @@ impl Socket {
         let State::Connecting { stream, address } = &*state else { return };
         let (stream, address) = (Arc::clone(stream), *address);
         match stream.standing() {
-            Standing::Connected => self.connect_to(&mut state, stream),
+            Standing::Connected => {
+                self.show_stream(number, &stream);
+                self.connect_to(&mut state, stream);
+            }
             Standing::Refused(error) if error.errno() == libc::ETIMEDOUT => *state = State::Failed(error),
             Standing::Refused(error) => {
                 tracing::debug!(%address, %error, "nobody takes a stream: the connection goes over TCP");
+                shown::note(number, Course::Refused, error.errno(), None, Some(address));
                 let begun = nonic_sys::connect_number(number, address);
                 let errno = begun.err().and_then(|error| error.raw_os_error());
                 match errno {
@@ -326,6 +337,9 @@ impl Socket {
         if self.bearer() == Bearer::Parent {
             let carriers = self.bequest.get().map_or(&[][..], |bequest| &bequest.carriers);
             let is_there = |error: std::io::Error| error.raw_os_error() == Some(libc::EISCONN);
+            if let Some(bequest) = self.bequest.get() {
+                shown::note(number, Course::Carried, 0, Some(bequest.name), bequest.peer);
+            }
             let reached = carriers.iter().any(|carrier| {
                 nonic_sys::connect_to_loopback(number, self.v6, *carrier).map_or_else(is_there, |()| true)
             });
@@ -345,6 +359,7 @@ impl Socket {
         *state = State::Kernel;
         drop(state);
         if let Some(number) = number {
+            shown::note(number, Course::Carried, 0, Some(stream.name()), stream.peer_name().ok());
             let numbers = table::numbers_of(self);
             for set in self.sets() {
                 numbers.iter().chain([&number]).for_each(|number| set.hand_over(*number));

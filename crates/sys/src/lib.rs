@@ -144,7 +144,8 @@ pub use process_memory::{
     process_is_ending, process_is_stopped, read_process, read_process_into,
 };
 pub use program_socket::{
-    PollEvent, connect_number, control_events, events_now, is_event_poll, open_event_poll, open_tcp, time_of,
+    PollEvent, connect_number, control_events, events_now, inode_of_number, is_event_poll, open_event_poll,
+    open_tcp, time_of,
 };
 pub use range_lock::{
     LockedByte, RangeLock, lock_byte_within, locked_by_others, try_lock_range, unlock_range,

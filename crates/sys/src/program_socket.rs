@@ -31,6 +31,13 @@ pub fn open_tcp(v6: bool, nonblocking: bool, inherited: bool) -> io::Result<RawF
     Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?.into_raw_fd())
 }
 
+/// The inode of what is under a number of the program's.
+pub fn inode_of_number(number: RawFd) -> io::Result<u64> {
+    // SAFETY: used for this call only, in which the kernel looks the number up itself.
+    let file = unsafe { BorrowedFd::borrow_raw(number) };
+    Ok(rustix::fs::fstat(file)?.st_ino)
+}
+
 /// Connects the program's socket. A number that is not open is an error of the call.
 pub fn connect_number(number: RawFd, address: SocketAddr) -> io::Result<()> {
     // SAFETY: used for this call only, in which the kernel looks the number up itself.

@@ -25,6 +25,13 @@ impl SharedMemory {
         Ok(Self { fd, length })
     }
 
+    /// The same memory by a number that programs do not count on, where there is one.
+    pub fn out_of_the_way(self) -> Self {
+        const HIGH: i32 = 700;
+        let fd = rustix::io::fcntl_dupfd_cloexec(&self.fd, HIGH).unwrap_or(self.fd);
+        Self { fd, length: self.length }
+    }
+
     /// Takes a file a peer sent, if it is at least `length` bytes and sealed against shrinking.
     pub fn from_peer(fd: OwnedFd, length: usize) -> io::Result<Self> {
         let seals = rustix::fs::fcntl_get_seals(&fd)?;

@@ -25,6 +25,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ci/stage /usr/local", "ci/package-test"),
     ("ci/package", "ci/package-test"),
     ("ci/bench --write-docs", "a person, on a machine that does nothing else"),
+    ("nonic doctor --pid 4711", "testing/interop/tests/sockets_shown.rs, of programs that it starts"),
     ("nonic bench", "crates/cli/tests/bench.rs, with less of each"),
     ("nonic run --scif-hosts 10.0.0.1,10.0.0.2 -- ./window card 2050", "testing/interop/tests/wire_scif.rs"),
     (

@@ -7,6 +7,7 @@ use nonic_connection::Service;
 use super::report::Line;
 use super::services;
 use crate::library::LibraryFolder;
+use crate::preload;
 
 /// All findings about it.
 pub(super) fn examine() -> Vec<Line> {
@@ -21,11 +22,23 @@ pub(super) fn examine() -> Vec<Line> {
 fn preload(file: &Path) -> Line {
     const NAME: &str = "libnonic-sockets.so";
     if file.exists() {
-        Line::ok(NAME, "is there: nonic run --sockets leads TCP connections over RDMA")
+        let loaded = std::env::var_os(preload::VARIABLE);
+        let is_loaded =
+            preload::without(loaded.as_deref(), file) != preload::without(loaded.as_deref(), Path::new(""));
+        Line::ok(NAME, words(is_loaded))
     } else {
         Line::note(NAME, format!("{} is missing: nonic run --sockets is refused", file.display()))
             .fix("build again: cargo build --release --workspace")
     }
+}
+
+fn words(is_loaded: bool) -> String {
+    let how = if is_loaded {
+        "is loaded into every program of this environment (LD_PRELOAD), whose TCP connections go over RDMA where both sides have it"
+    } else {
+        "is there: nonic run --sockets, and for all programs of a shell nonic env --sockets, leads TCP connections over RDMA"
+    };
+    format!("{how}; which of a process do: nonic doctor --pid PID")
 }
 
 /// The port of a service, if it is one of the RDMA connection manager: its name says the space and the address.

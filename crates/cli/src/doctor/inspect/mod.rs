@@ -5,6 +5,8 @@ mod changes;
 mod identifiers;
 pub(crate) mod process;
 mod regions;
+mod sockets;
+mod tcp_table;
 mod traffic;
 mod way;
 pub(super) mod words;
@@ -18,8 +20,9 @@ use serde::Serialize;
 use super::report::{Line, Section, Tier, render_sections};
 use crate::EXIT_REFUSED;
 use crate::style::{Style, print};
-use process::{Process, Unexplained};
+use process::{Process, Seen, Unexplained};
 use regions::Group;
+use sockets::Sockets;
 use traffic::Traffic;
 use way::{End, Way};
 
@@ -32,7 +35,7 @@ struct Explanation {
 }
 
 /// What is told about one process, for machines.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Told {
     pid: i32,
     name: String,
@@ -45,6 +48,7 @@ struct Told {
     changes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     identifiers: Option<Identifiers>,
+    tcp: Sockets,
 }
 
 /// The identifiers of a process that uses the RDMA connection manager.
@@ -72,19 +76,40 @@ pub(super) fn main(pids: &[i32], json: bool) -> ExitCode {
         return ExitCode::from(EXIT_REFUSED);
     }
     match explain(pids) {
-        Ok(explanation) => {
-            print(&if json {
-                explanation.to_json()
-            } else {
-                explanation.to_text(Style::of_standard_output())
-            });
-            ExitCode::SUCCESS
-        }
+        Ok(explanation) => tell(&explanation, json),
         Err(unexplained) => {
+            if let Some(explanation) = explain_sockets(pids, &unexplained) {
+                return tell(&explanation, json);
+            }
             eprintln!("nonic: {unexplained}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn tell(explanation: &Explanation, json: bool) -> ExitCode {
+    print(&if json { explanation.to_json() } else { explanation.to_text(Style::of_standard_output()) });
+    ExitCode::SUCCESS
+}
+
+/// A process without a device of its own whose TCP sockets are led over RDMA where they can be: what has become of them.
+fn explain_sockets(pids: &[i32], why: &Unexplained) -> Option<Explanation> {
+    let (Unexplained::NoDevice { .. } | Unexplained::Inherited { .. }, [pid]) = (why, pids) else {
+        return None;
+    };
+    let seen = Seen::find(*pid).ok()?;
+    let tcp = sockets::of(&seen);
+    tcp.are_led().then(|| Explanation {
+        version: env!("CARGO_PKG_VERSION"),
+        sections: vec![
+            Section::new(
+                format!("Process {}", seen.title()),
+                vec![Line::ok("user", seen.uid.to_string()), Line::ok("device", "has opened none itself")],
+            ),
+            Section::new(format!("TCP sockets of {}", seen.title()), sockets::lines(&tcp)),
+        ],
+        processes: vec![Told { pid: seen.pid, name: seen.name, uid: seen.uid, tcp, ..Told::default() }],
+    })
 }
 
 fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
@@ -108,6 +133,8 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
             let lines = identifiers::lines(shown, *beyond);
             sections.push(Section::new(format!("Connections (rdma_cm) of {}", process.title()), lines));
         }
+        let tcp = sockets::of(&Seen::find(process.pid)?);
+        sections.push(Section::new(format!("TCP sockets of {}", process.title()), sockets::lines(&tcp)));
         let other = processes.iter().find(|other| other.pid != process.pid);
         let wanted = |link: &&LinkFacts| {
             other.is_none_or(|other| link.pid == other.pid || link.pid == other.inner_pid)
@@ -128,6 +155,7 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
             links_beyond: process.head.links_beyond,
             changes,
             identifiers,
+            tcp,
         });
     }
     if let [first, second] = &told[..] {

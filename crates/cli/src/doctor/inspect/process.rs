@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use nonic_rdma_cm::{IDENTIFIERS_NAME, ShownIdentifiers, read_identifiers};
+use nonic_sockets::{SOCKETS_NAME, ShownSockets, read_sockets};
 use nonic_transport::{
     Counters, SEGMENT_NAME, SegmentFault, SegmentHead, SegmentRegions, read_segment_counters,
     read_segment_head, read_segment_regions,
@@ -29,6 +30,18 @@ pub(crate) struct Process {
     /// By which tokens it is asked to change its devices: one for each of its engines that can be asked.
     pub(crate) changing: Vec<u64>,
     segment: File,
+}
+
+/// What `/proc` says of a process that may be looked at.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) pid: i32,
+    pub(super) name: String,
+    pub(super) uid: u32,
+    /// Its process id in its own pid namespace.
+    pub(super) inner_pid: i32,
+    /// Its folder.
+    pub(super) place: PathBuf,
 }
 
 /// Why a process cannot be explained.
@@ -60,9 +73,9 @@ pub(crate) enum Unexplained {
     NoSegment { pid: i32, name: String, fault: SegmentFault },
 }
 
-impl Process {
-    /// Looks at a process.
-    pub(crate) fn find(pid: i32) -> Result<Self, Unexplained> {
+impl Seen {
+    /// Looks at a process; with it the files that are called segments.
+    fn with_segments(pid: i32) -> Result<(Self, Vec<File>), Unexplained> {
         let place = PathBuf::from(format!("/proc/{pid}"));
         let Ok(status) = fs::read_to_string(place.join("status")) else {
             let mounted = fs::exists("/proc/self/status").unwrap_or(false);
@@ -74,18 +87,42 @@ impl Process {
         let uid: u32 = uid.unwrap_or(u32::MAX);
         let inner = field("NSpid:").and_then(|pids| pids.split_ascii_whitespace().last()?.parse().ok());
         let inner_pid: i32 = inner.unwrap_or(pid);
-        let segments = match files_named(&place, SEGMENT_NAME) {
-            Ok(segments) => segments,
+        match files_named(&place, SEGMENT_NAME) {
+            Ok(segments) => Ok((Self { pid, name, uid, inner_pid, place }, segments)),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 let own = rustix::process::geteuid().as_raw();
-                return Err(if uid == own {
+                Err(if uid == own {
                     Unexplained::Forbidden { pid, name }
                 } else {
                     Unexplained::OtherUser { pid, name, uid, own }
-                });
+                })
             }
-            Err(_) => return Err(Unexplained::NoProcess { pid }),
-        };
+            Err(_) => Err(Unexplained::NoProcess { pid }),
+        }
+    }
+
+    /// Looks at a process, whether or not it has a device.
+    pub(super) fn find(pid: i32) -> Result<Self, Unexplained> {
+        Self::with_segments(pid).map(|(seen, _)| seen)
+    }
+
+    /// What it shows of its TCP sockets under these numbers, and what it holds of processes whose child it is.
+    pub(super) fn sockets(&self, numbers: &[i32]) -> Vec<ShownSockets> {
+        let files = files_named(&self.place, SOCKETS_NAME).unwrap_or_default();
+        files.iter().filter_map(|file| read_sockets(file, numbers).ok()).collect()
+    }
+
+    /// As it is called in a report.
+    pub(super) fn title(&self) -> String {
+        format!("{} ({})", self.pid, self.name)
+    }
+}
+
+impl Process {
+    /// Looks at a process.
+    pub(crate) fn find(pid: i32) -> Result<Self, Unexplained> {
+        let (seen, segments) = Seen::with_segments(pid)?;
+        let Seen { name, uid, inner_pid, place, .. } = seen;
         let mut why = Unexplained::NoDevice { pid, name: name.clone() };
         let mut own = Vec::new();
         for segment in segments {
