@@ -5,8 +5,10 @@
 
 mod campaign;
 mod chance;
+pub mod datagrams;
 pub mod engine;
 pub mod manager;
+mod packet;
 pub mod scif;
 mod wire;
 

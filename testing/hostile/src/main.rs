@@ -3,10 +3,11 @@
 #![forbid(unsafe_code)]
 
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser};
-use nonic_hostile::{Liar, engine, manager, scif};
+use nonic_hostile::{Liar, datagrams, engine, manager, scif};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 
@@ -53,6 +54,22 @@ struct Victim {
     /// The name of the SCIF port whose process is the victim
     #[arg(long)]
     port: Option<String>,
+    /// The address of the victim for other hosts, its queue pair and a port of `rdma_cm` that it listens at: `127.0.0.1/4096/7174`
+    #[arg(long, value_parser = wire_victim)]
+    wire: Option<(Ipv4Addr, u32, u16)>,
+}
+
+fn wire_victim(text: &str) -> Result<(Ipv4Addr, u32, u16), String> {
+    let parts: Vec<_> = text.split('/').collect();
+    let [address, number, port] = parts[..] else {
+        return Err("an address, a slash, a number, a slash, a port".into());
+    };
+    let wrong = |what| move |_| format!("{what} is wrong");
+    Ok((
+        address.parse().map_err(|error| format!("{address}: {error}"))?,
+        number.parse().map_err(wrong("the number of the queue pair"))?,
+        port.parse().map_err(wrong("the port"))?,
+    ))
 }
 
 fn main() -> std::io::Result<()> {
@@ -87,6 +104,11 @@ fn main() -> std::io::Result<()> {
         let mut liar = manager::Hostile::new(service, seed);
         attack(&mut liar, &manager::Action::ALL, &arguments, until);
         finish(&mut liar, 0, arguments.stay)
+    } else if let Some((address, number, port)) = arguments.victim.wire {
+        let mut liar = datagrams::Hostile::new(address, number, port, seed);
+        attack(&mut liar, &datagrams::Action::ALL, &arguments, until);
+        let names = liar.names();
+        finish(&mut liar, names, arguments.stay)
     } else {
         let mut liar = scif::Hostile::new(arguments.victim.port.clone().unwrap_or_default(), seed);
         attack(&mut liar, &scif::Action::ALL, &arguments, until);

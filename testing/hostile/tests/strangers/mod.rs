@@ -40,6 +40,8 @@ pub(crate) enum Victim<'a> {
     Service(&'a str),
     /// The process of a SCIF port, by its name.
     Port(&'a str),
+    /// The process with a queue pair at an address, as `--wire` takes it.
+    Wire(&'a str),
 }
 
 /// A process that is not honest.
@@ -55,6 +57,7 @@ impl Stranger {
             Victim::Number(number) => ("--number", number.to_string()),
             Victim::Service(service) => ("--service", service.to_owned()),
             Victim::Port(name) => ("--port", name.to_owned()),
+            Victim::Wire(name) => ("--wire", name.to_owned()),
         };
         let mut process = Command::new(env!("CARGO_BIN_EXE_hostile"))
             .args(["--user", &user.to_string(), option, &value])
