@@ -9,8 +9,8 @@ use super::area::{AREA_LENGTH, Area, LOG_LENGTH, Table};
 use super::mirror::Mirror;
 use crate::options::Protection;
 
-/// Lines of the table that the fuzzer fills: a bit each in a word.
-const LINES: usize = 32;
+/// Lines of the table that the fuzzer fills, a bit each in a word: a whole copy looks at all of them.
+const LINES: usize = 16;
 
 /// Does what `bytes` say, steps of ten bytes: writes a word of a record, a line of the log or the version, or has the copy
 /// catch up and looks offsets up in it.
