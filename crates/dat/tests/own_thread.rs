@@ -2,9 +2,16 @@
 
 mod common;
 
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use common::connected::{PLAIN, Seen, dequeue, pair, told};
 use common::peers::connected;
-use nonic_dat::TransferStatus;
+use nonic_dat::{ConnectionEvent, DatError, TransferStatus};
 use nonic_device::OwnThread;
+
+/// Whoever waits for the agent waits for longer, and then goes on in any case.
+const SOON: Duration = Duration::from_secs(1);
 
 /// It would wait for the agent, which waits for it.
 #[test]
@@ -24,4 +31,37 @@ fn a_thread_at_work_may_drop_the_last_trace_of_the_device() {
     client.post_send(2, 0, 8).unwrap();
     client.expect(2, TransferStatus::Success);
     server.expect(1, TransferStatus::Success);
+}
+
+/// The connection manager's thread is at work when it tells an endpoint of the end of its connection. If a call of the program that has the
+/// same endpoint breaks the connection at that moment and waits for the agent, none of the three goes on.
+#[test]
+fn a_connection_breaks_in_a_call_while_a_thread_at_work_keeps_the_agent_waiting() {
+    let (near, far) = pair();
+    let ((begun, has_begun), (over, is_over)) = (channel(), channel::<()>());
+    let at_work = std::thread::spawn(move || {
+        OwnThread::count().work(|| {
+            begun.send(()).unwrap();
+            let _ = is_over.recv_timeout(Duration::from_secs(20));
+        });
+    });
+    has_begun.recv().unwrap();
+    let mut remote = far.remote(0, 8);
+    remote.context ^= 1 << 20;
+    near.endpoint.post_rdma_write(std::iter::once(near.piece(0, 8)), 7, remote, PLAIN).unwrap();
+    let mut longest = Duration::ZERO;
+    let seen = loop {
+        let call = Instant::now();
+        let seen = dequeue(&near.transfers);
+        longest = longest.max(call.elapsed());
+        if seen != Err(DatError::QUEUE_EMPTY) {
+            break seen.unwrap();
+        }
+        std::thread::yield_now();
+    };
+    assert!(matches!(seen, Seen::Transfer { cookie: 7, .. }), "{seen:?}");
+    assert_eq!(dequeue(&near.connections).unwrap(), told(ConnectionEvent::Broken));
+    assert!(longest < SOON, "a call took {longest:?}");
+    over.send(()).unwrap();
+    at_work.join().unwrap();
 }

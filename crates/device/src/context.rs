@@ -203,9 +203,18 @@ impl Context {
     /// Sends what is owed and handles every message that has come by now: for a program that learned by other means what a
     /// peer did, and wants to know first what that peer said before. What stands in the ring of a connection that the peer had
     /// just made is among it, but on a thread inside [`crate::OwnThread::work`], which may not wait for the one that takes connections.
+    /// Nor may a caller with a lock that is waited for in there: [`Self::catch_up_as_known`] is for it.
     pub fn catch_up(&self) {
         if self.is_current() {
             self.engine().meet_all();
+            self.engine().catch_up();
+        }
+    }
+
+    /// The same without what stands in rings that were not taken in yet. Waits for no other thread but one that reads a ring, and for that
+    /// not for long.
+    pub fn catch_up_as_known(&self) {
+        if self.is_current() {
             self.engine().catch_up();
         }
     }

@@ -76,8 +76,9 @@ impl Endpoint {
         if let Some(connection) = line
             && kind == ConnectionEvent::Broken
         {
-            // The peer learns by its queue pair first, which knows why.
-            self.adapter.context().catch_up();
+            // The peer learns by its queue pair first, which knows why. The connection manager's thread may wait for this endpoint, and the
+            // agent for that.
+            self.adapter.context().catch_up_as_known();
             connection.fail();
         }
         self.show(core, kind, data);
