@@ -14,21 +14,37 @@ use crate::stream::{Direction, Stream};
 use crate::table::Socket;
 use crate::{Error, Result};
 
-/// Makes a socket (`rsocket`): of IPv4 or IPv6, a stream or one of datagrams. `ENOTSUP` for
-/// everything else.
+/// The family of addresses that are GIDs.
+pub const AF_IB: i32 = 27;
+
+/// Makes a socket (`rsocket`): of IPv4 or IPv6, a stream or one of datagrams, or a stream whose addresses are GIDs ([`is_by_gid`]).
+/// `EAFNOSUPPORT` for datagrams between GIDs, since the first of each goes over UDP; `ENOTSUP` for everything else.
 pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<RawFd> {
     let unsupported = Error::new(libc::ENOTSUP);
     let unbound = match domain {
         libc::AF_INET => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        libc::AF_INET6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        libc::AF_INET6 | AF_IB => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         _ => return Err(unsupported),
     };
     let unbound = SocketAddr::new(unbound, 0);
     match (kind, protocol) {
-        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Ok(Socket::Stream(Stream::new(unbound)?).enter()),
+        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => {
+            let stream = Stream::new(unbound)?;
+            stream.name_by_gid(domain == AF_IB);
+            Ok(Socket::Stream(stream).enter())
+        }
+        (libc::SOCK_DGRAM, _) if domain == AF_IB => Err(Error::new(libc::EAFNOSUPPORT)),
         (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Ok(Socket::Datagram(Datagram::new(unbound)?).enter()),
         _ => Err(unsupported),
     }
+}
+
+/// Whether a socket's addresses are GIDs.
+pub fn is_by_gid(number: RawFd) -> Result<bool> {
+    Ok(match Socket::of(number)? {
+        Socket::Stream(stream) => stream.is_by_gid(),
+        Socket::Datagram(_) => false,
+    })
 }
 
 /// Binds it to an address of this host (`rbind`).

@@ -4,6 +4,9 @@
 
 #include "rdmacm.h"
 
+#include <endian.h>
+#include <infiniband/ib.h>
+
 static void objects(void)
 {
     struct rdma_cm_id *id, *stale;
@@ -259,6 +262,35 @@ static void names(void)
     rdma_freeaddrinfo(NULL);
 }
 
+static void gids(void)
+{
+    struct rdma_addrinfo hints = {.ai_family = AF_IB, .ai_port_space = RDMA_PS_TCP}, *res = NULL;
+    struct rdma_cm_id *id = make(RDMA_PS_TCP), *other = make(RDMA_PS_UDP);
+    struct sockaddr_in four = any4("127.0.0.1", 7471);
+    struct sockaddr_ib *asked, *own;
+
+    hints.ai_flags = RAI_NUMERICHOST | RAI_FAMILY | RAI_PASSIVE;
+    REQUIRE(rdma_getaddrinfo("::ffff:127.0.0.1", "0", &hints, &res) == 0);
+    asked = (struct sockaddr_ib *)res->ai_src_addr;
+    REFUSED("2", "a GID with a service of another space", rdma_bind_addr(other, res->ai_src_addr), EPROTONOSUPPORT);
+    CHECK("2", "and it is not bound", !other->verbs && !rdma_get_src_port(other));
+    CHECK_EQ("2", "a GID to bind to", rdma_bind_addr(id, res->ai_src_addr), 0);
+    own = (struct sockaddr_ib *)rdma_get_local_addr(id);
+    CHECK("2", "is shown as one", own->sib_family == AF_IB && !memcmp(&own->sib_addr, &asked->sib_addr, 16));
+    CHECK("2", "with a port of the space as its service",
+          be64toh(own->sib_sid) == ((uint64_t)RDMA_PS_TCP << 16 | ntohs(rdma_get_src_port(id))) && rdma_get_src_port(id));
+    REFUSED("5", "from a GID to an address of IP", rdma_resolve_addr(id, NULL, SA(four), 100), EINVAL);
+    CHECK("5", "and it has no destination", rdma_get_peer_addr(id)->sa_family == 0 && own->sib_family == AF_IB);
+    REFUSED("5", "from an address of IP to a GID", rdma_resolve_addr(other, SA(four), res->ai_src_addr, 100), EPROTONOSUPPORT);
+    asked->sib_sid_mask = 0;
+    REFUSED("5", "from an address of IP to a GID of any space", rdma_resolve_addr(other, SA(four), res->ai_src_addr, 100),
+            EINVAL);
+    CHECK("5", "and it has no source", !other->verbs && !rdma_get_src_port(other));
+    rdma_freeaddrinfo(res);
+    drop(other);
+    drop(id);
+}
+
 static void devices(void)
 {
     int count = 0;
@@ -284,6 +316,7 @@ int main(void)
     queues();
     options();
     names();
+    gids();
     devices();
     CHECK("3", "no event is left", is_quiet());
     rdma_destroy_event_channel(channel);

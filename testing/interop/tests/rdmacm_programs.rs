@@ -193,6 +193,9 @@ fn main() -> ExitCode {
     for test in QPERF {
         suite.test(format!("qperf {test} -cm1 measures something"), move || qperf_by_rdma_cm(test));
     }
+    for (name, gid) in GIDS {
+        suite.test(format!("ucmatose finds its peer by a GID, {name}"), move || by_gid(*gid));
+    }
     suite.test("rping is told that nobody listens", nobody_listens);
     for (server, client) in [(0, ORDINARY_USER), (ORDINARY_USER, 0)] {
         let sentence = format!("rping of user {server} serves one of user {client}");
@@ -250,6 +253,33 @@ fn command(text: &str) -> Verdict<Vec<String>> {
     let mut words: Vec<String> = text.split_whitespace().map(Into::into).collect();
     words[0] = program(&words[0])?.display().to_string();
     Ok(words)
+}
+
+/// Addresses as GIDs; none: the port's own.
+const GIDS: &[(&str, Option<&str>)] = &[
+    ("an address of IPv6", Some("::1")),
+    ("an address of IPv4", Some("::ffff:127.0.0.1")),
+    ("the port's own", None),
+];
+
+/// The GID that the distribution's programs are to use, of this environment.
+fn own_gid(place: &Place) -> Verdict<String> {
+    let path = "/sys/class/infiniband/nonic0/ports/1/gids/0";
+    let told = place.nonic_run(command(&format!("cat {path}"))?)?.run()?;
+    if told.succeeded() { Ok(told.stdout.trim().to_owned()) } else { failed(told.report()) }
+}
+
+fn by_gid(gid: Option<&str>) -> Verdict {
+    let own = gid.is_none().then(|| own_gid(&Place::prepare(AS_IT_COMES)?)).transpose()?;
+    let gid = gid.map(str::to_owned).or(own).unwrap_or_default();
+    let status = "return status 0";
+    let server = "ucmatose -f gid -c 2 -C 20 -S 3000 -b ADDRESS -p PORT";
+    case(server, "ucmatose -f gid -c 2 -C 20 -S 3000 -s ADDRESS -p PORT", status, status)
+        .run(AS_IT_COMES, &gid)?;
+    // All that a wildcard stands for.
+    let server = "ucmatose -f gid -c 2 -C 20 -S 3000 -p PORT";
+    case(server, "ucmatose -f gid -c 2 -C 20 -S 3000 -s ADDRESS -p PORT", status, status)
+        .run(AS_IT_COMES, &gid)
 }
 
 /// What both sides did.

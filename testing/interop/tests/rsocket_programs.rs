@@ -65,6 +65,11 @@ fn main() -> ExitCode {
     suite.test("rstream finds its peer by IPv6", || {
         measures(AS_IT_COMES, "rstream", "-T b -S 4000 -I 300", "::1")
     });
+    for gid in ["::1", "::ffff:127.0.0.1"] {
+        suite.test(format!("rstream finds its peer by the GID {gid}"), move || {
+            measures(AS_IT_COMES, "rstream", "-f gid -T b -S 4000 -I 300", gid)
+        });
+    }
     suite.test("rstream is told that nobody listens", nobody_listens);
     for options in ["-T s -T b -T v", "-T s -T a -T v -S 4000 -I 300"] {
         suite.test(format!("rstream {options} runs over the distribution's librspreload.so"), move || {

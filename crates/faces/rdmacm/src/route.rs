@@ -32,9 +32,9 @@ pub(crate) unsafe fn show(id: *mut rdma_cm_id, identifier: &Identifier) -> Resul
     // SAFETY: the caller says that the structure is alive; these fields are ours to write.
     unsafe {
         let route = &raw mut (*id).route;
-        (*route).addr.src_storage = socket_address::storage(source);
+        (*route).addr.src_storage = socket_address::shown(engine, source);
         if destination.is_some() {
-            (*route).addr.dst_storage = socket_address::storage(destination);
+            (*route).addr.dst_storage = socket_address::shown(engine, destination);
         }
         let (Some(context), Some(device)) = (context, device) else { return Ok(()) };
         if (*id).verbs.is_null() {

@@ -31,7 +31,7 @@ fn known() -> MutexGuard<'static, Known> {
 
 /// The device that addresses lead to, the first one; opened once in a process, and open from then on. After it has failed it is opened
 /// anew.
-pub(super) fn device_context() -> Result<Arc<Context>, Error> {
+pub(crate) fn device_context() -> Result<Arc<Context>, Error> {
     if let Some(context) = known().context.as_ref().filter(|context| context.is_usable()) {
         return Ok(Arc::clone(context));
     }

@@ -119,6 +119,7 @@ impl Id {
     pub(super) fn show_request(&self, core: &Core, context: Arc<Context>, asking: Asking) {
         let Asking { asker, facts, way, met, place } = asking;
         let id = Id::new(&core.channel, self.space(), 0);
+        id.name_by_gid(self.is_by_gid());
         let mut parameters = facts.seen_from_here();
         parameters.private_data = padded(&parameters.private_data, self.space().request_data_max());
         let mut new = id.lock();

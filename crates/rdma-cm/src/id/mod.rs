@@ -18,7 +18,7 @@ mod resolving;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use nonic_device::{Context, EventAccount};
@@ -27,7 +27,7 @@ use nonic_sys::current_generation;
 use crate::channel::{Target, Waiting};
 use crate::{Ece, Error, EventChannel, EventKind, Parameters, PortSpace};
 use connecting::Link;
-use devices::device_context;
+pub(crate) use devices::device_context;
 use inner::{Core, CoreGuard};
 pub use multicast::MulticastGroup;
 
@@ -52,6 +52,8 @@ pub struct Id {
     generation: u32,
     space: PortSpace,
     cookie: AtomicUsize,
+    /// The program names its addresses by GIDs.
+    by_gid: AtomicBool,
     account: Arc<EventAccount>,
     core: Mutex<Core>,
 }
@@ -71,6 +73,7 @@ impl Id {
             generation: current_generation(),
             space,
             cookie: AtomicUsize::new(cookie),
+            by_gid: AtomicBool::new(false),
             account: Arc::default(),
             core: Mutex::new(Core::new(channel)),
         });
@@ -78,6 +81,16 @@ impl Id {
         drop(new.lock());
         devices::remember(&new);
         new
+    }
+
+    /// Its addresses, and those of identifiers that requests to it make, are of the family `AF_IB` from now on; or no more.
+    pub fn name_by_gid(&self, by_gid: bool) {
+        self.by_gid.store(by_gid, Ordering::Relaxed);
+    }
+
+    /// Whether they are.
+    pub fn is_by_gid(&self) -> bool {
+        self.by_gid.load(Ordering::Relaxed)
     }
 
     /// The caller's own word. 0 in one that a request made.

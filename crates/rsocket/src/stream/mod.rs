@@ -113,6 +113,16 @@ impl Stream {
         Ok(Arc::new(Self::of(id, channel, unbound, Phase::Idle, Options::default())))
     }
 
+    /// Its addresses, and those of connections that it accepts, are named by GIDs, or not.
+    pub fn name_by_gid(&self, by_gid: bool) {
+        self.id.name_by_gid(by_gid);
+    }
+
+    /// Whether they are.
+    pub fn is_by_gid(&self) -> bool {
+        self.id.is_by_gid()
+    }
+
     /// Neither asks other hosts nor takes requests of theirs, from now on.
     pub fn stay_within_host(&self) {
         self.id.stay_within_host();

@@ -183,10 +183,9 @@ impl Look {
                 (format!("{peer} is no address of this host"), None)
             }
             Some((Course::Nobody, _)) => ("nobody listens there by a stream".into(), Some(START_THERE)),
-            Some((Course::Stranger, _)) => (
-                "the user who listens there by a stream does not listen by TCP, and may be another".into(),
-                None,
-            ),
+            Some((Course::Stranger, _)) => {
+                ("another user listens there by a stream, and not by TCP".into(), None)
+            }
             Some((Course::Refused, errno)) => (format!("a stream was refused: {}", error(errno)), None),
             _ if self.preload
                 && self.taken != Some(Taken::None)
@@ -304,7 +303,7 @@ mod tests {
         let near = kernels("127.0.0.1:40000", "127.0.0.1:7001");
         let said = |course| why(&look(), Some(facts(course)), near);
         assert!(said(Course::Nobody).contains("nobody listens"));
-        assert!(said(Course::Stranger).contains("may be another"));
+        assert!(said(Course::Stranger).contains("another user"));
         assert!(said(Course::Refused).contains("Address already in use"));
         assert!(said(Course::Carried).contains("child"));
         let far = kernels("127.0.0.1:40000", "192.0.2.1:80");

@@ -7,7 +7,8 @@ use nonic_verbs::guard;
 use super::{address, refused, store_address, zero};
 use crate::abi::sockaddr;
 
-/// `rsocket`: a descriptor; -1 with `ENOTSUP` for what is neither a stream nor a datagram socket of IPv4 or IPv6.
+/// `rsocket`: a descriptor; -1 with `ENOTSUP` for what is neither a stream nor a datagram socket of IPv4 or IPv6, nor a
+/// stream of `AF_IB`; `EAFNOSUPPORT` for datagrams of that family.
 pub(crate) unsafe extern "C-unwind" fn rsocket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     guard::or_minus_one(|| {
         // These programs open no device by themselves.
@@ -20,7 +21,7 @@ pub(crate) unsafe extern "C-unwind" fn rsocket(domain: c_int, kind: c_int, proto
 pub(crate) unsafe extern "C-unwind" fn rbind(socket: c_int, addr: *const sockaddr, addrlen: u32) -> c_int {
     super::super::zero(|| {
         // SAFETY: the program's address has the length that it says.
-        let address = unsafe { address(addr, addrlen)? };
+        let address = unsafe { address(socket, addr, addrlen)? };
         nonic_rsocket::bind(socket, address).map_err(refused)
     })
 }
@@ -39,7 +40,7 @@ pub(crate) unsafe extern "C-unwind" fn raccept(
     guard::or_minus_one(|| {
         let (number, peer) = nonic_rsocket::accept(socket).map_err(refused)?;
         // SAFETY: the program's place has the length that it says.
-        unsafe { store_address(peer, addr, addrlen) };
+        unsafe { store_address(number, peer, addr, addrlen) };
         Ok(number)
     })
 }
@@ -48,7 +49,7 @@ pub(crate) unsafe extern "C-unwind" fn raccept(
 pub(crate) unsafe extern "C-unwind" fn rconnect(socket: c_int, addr: *const sockaddr, addrlen: u32) -> c_int {
     super::super::zero(|| {
         // SAFETY: the program's address has the length that it says.
-        let address = unsafe { address(addr, addrlen)? };
+        let address = unsafe { address(socket, addr, addrlen)? };
         nonic_rsocket::connect(socket, address).map_err(refused)
     })
 }
@@ -76,7 +77,7 @@ pub(crate) unsafe extern "C-unwind" fn rgetpeername(
     zero(|| {
         let peer = nonic_rsocket::peer_name(socket)?;
         // SAFETY: the program's place has the length that it says.
-        unsafe { store_address(Some(peer), addr, addrlen) };
+        unsafe { store_address(socket, Some(peer), addr, addrlen) };
         Ok(())
     })
 }
@@ -90,7 +91,7 @@ pub(crate) unsafe extern "C-unwind" fn rgetsockname(
     zero(|| {
         let own = nonic_rsocket::name(socket)?;
         // SAFETY: the program's place has the length that it says.
-        unsafe { store_address(Some(own), addr, addrlen) };
+        unsafe { store_address(socket, Some(own), addr, addrlen) };
         Ok(())
     })
 }

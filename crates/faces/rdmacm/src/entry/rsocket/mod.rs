@@ -12,10 +12,11 @@ use core::ffi::c_int;
 use core::net::SocketAddr;
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6};
-use nonic_rsocket::SharedSlice;
+use nonic_rsocket::{PortSpace, SharedSlice};
 use nonic_verbs::errno::Errno;
 use nonic_verbs::guard;
 
+use crate::abi::{AF_IB, sockaddr_ib};
 use crate::socket_address;
 
 /// What the sockets refuse.
@@ -53,11 +54,11 @@ unsafe fn slice<'a>(address: *const u8, length: usize) -> Result<SharedSlice<'a>
     }
 }
 
-/// An address and its length: `EINVAL` if it is shorter than its family's.
+/// An address for a socket, and its length: `EINVAL` if it is shorter than its family's, and for a GID where the socket has none.
 ///
 /// # Safety
 /// `address` is NULL or leads to `length` bytes.
-unsafe fn address(address: *const sockaddr, length: u32) -> Result<SocketAddr, Errno> {
+unsafe fn address(socket: c_int, address: *const sockaddr, length: u32) -> Result<SocketAddr, Errno> {
     if (length as usize) < size_of::<libc::sa_family_t>() {
         return Err(Errno::EINVAL);
     }
@@ -68,25 +69,33 @@ unsafe fn address(address: *const sockaddr, length: u32) -> Result<SocketAddr, E
     let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
     let least = match i32::from(family) {
         libc::AF_INET6 => size_of::<sockaddr_in6>(),
+        AF_IB => size_of::<sockaddr_ib>(),
         _ => size_of::<sockaddr_in>(),
     };
     if (length as usize) < least {
         return Err(Errno::EINVAL);
     }
     // SAFETY: as many bytes as its family has, checked just now.
-    unsafe { socket_address::read(address) }
+    let given = unsafe { socket_address::read_any(address, PortSpace::Tcp)? };
+    let by_gid = nonic_rsocket::is_by_gid(socket).map_err(refused)?;
+    if given.by_gid == by_gid { Ok(given.address) } else { Err(Errno::EINVAL) }
 }
 
-/// Stores an address where the program wants it, as much of it as there is room for, and how long it is.
+/// Stores an address of a socket where the program wants it, as much of it as there is room for, and how long it is.
 ///
 /// # Safety
 /// `place` is NULL, or `length` leads to how many bytes may be written there.
-unsafe fn store_address(value: Option<SocketAddr>, place: *mut sockaddr, length: *mut u32) {
+unsafe fn store_address(socket: c_int, value: Option<SocketAddr>, place: *mut sockaddr, length: *mut u32) {
     if place.is_null() || length.is_null() {
         return;
     }
-    let storage = socket_address::storage(value);
+    let by_gid = value.filter(|_| nonic_rsocket::is_by_gid(socket).unwrap_or(false));
+    let storage = match by_gid {
+        Some(address) => socket_address::storage_by_gid(address, PortSpace::Tcp),
+        None => socket_address::storage(value),
+    };
     let bytes = match value {
+        Some(_) if by_gid.is_some() => size_of::<sockaddr_ib>(),
         Some(SocketAddr::V4(_)) => size_of::<sockaddr_in>(),
         Some(SocketAddr::V6(_)) => size_of::<sockaddr_in6>(),
         None => 0,

@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C-unwind" fn rrecvfrom(
         let target = unsafe { slice(buf.cast(), len)? };
         let (count, from) = nonic_rsocket::receive_from(socket, target, flags).map_err(refused)?;
         // SAFETY: so has its place for an address.
-        unsafe { store_address(from, src_addr, addrlen) };
+        unsafe { store_address(socket, from, src_addr, addrlen) };
         Ok(count)
     })
 }

@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C-unwind" fn rsendto(
             return unsafe { send(socket, buf, len, flags) };
         }
         // SAFETY: the program's address and buffer have the lengths that it says.
-        let (source, to) = unsafe { (slice(buf.cast(), len)?, address(dest_addr, addrlen)?) };
+        let (source, to) = unsafe { (slice(buf.cast(), len)?, address(socket, dest_addr, addrlen)?) };
         nonic_rsocket::send_to(socket, &[source], flags, to).map_err(refused)
     })
 }
