@@ -1,6 +1,8 @@
 //! A channel: the two rings between this process and a peer, the bells by which each side wakes the other, and what waits for
 //! room. It is memory and nothing else: who the peer is, and whether it is still there, others know.
 
+#[cfg(test)]
+mod asleep;
 mod bells;
 mod resting;
 mod stalled;

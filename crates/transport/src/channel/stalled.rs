@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use nonic_protocol::{BaseHeader, QpNumber};
 
 use super::Channel;
+use crate::ring::Sleeper;
 
 /// Queue pairs of the peer's to which it is kept that nobody takes their requests, at most.
 const DECLINED_MAX: usize = 64;
@@ -48,6 +49,11 @@ impl Channel {
         self.has_stalled.store(true, Ordering::Release);
         drop(stalled);
         self.disturb();
+        // The peer may have made room, and rung, before anybody could know for whom: who heard it has gone to sleep again. What
+        // the peer took of the producer's word since tells; if it is still there, the peer is still to ring.
+        if !self.transmit.lock().awaits_ring() {
+            self.party.wake(Sleeper::Agent);
+        }
     }
 
     /// What waits for room, if there is room now.

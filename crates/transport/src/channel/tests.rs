@@ -19,13 +19,18 @@ fn party() -> Arc<Party> {
 }
 
 /// The two ends of a channel between two processes, which are one here.
-fn ends() -> [Channel; 2] {
+pub(super) fn ends() -> [Channel; 2] {
     let memory = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
     [LinkEnd::Active, LinkEnd::Passive].map(|end| Channel::new(party(), Arc::clone(&memory), end))
 }
 
+/// Both ends of a channel of a process to itself.
+pub(super) fn loopback() -> Channel {
+    Channel::new(party(), Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap()), LinkEnd::Both)
+}
+
 /// Has `channel` know the bells of whoever has `other`.
-fn show(other: &Channel, channel: &Channel) {
+pub(super) fn show(other: &Channel, channel: &Channel) {
     let (party, call) = (&other.party, other.call_number());
     let descriptors = [party.doorbell.as_fd(), party.waiter_bell.as_fd(), party.calls.as_fd()];
     let descriptors = descriptors.map(|descriptor| descriptor.try_clone_to_owned().unwrap());
@@ -75,8 +80,7 @@ fn what_one_end_pushes_the_other_receives_and_not_itself() {
 
 #[test]
 fn a_loopback_receives_what_it_pushes() {
-    let memory = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
-    let channel = Channel::new(party(), memory, LinkEnd::Both);
+    let channel = loopback();
     send(&channel, 1);
     assert_eq!(received(&channel), [1]);
     assert_eq!(channel.call_number(), None, "it never rests");
@@ -139,6 +143,36 @@ fn what_waits_for_room_is_taken_once_and_calls_for_a_channel_that_rests() {
     let Stalled { pairs, declined } = channel.take_stalled();
     assert_eq!((pairs, declined), (vec![QpNumber(7)], vec![base(3)]), "of an attempt the first");
     assert!(!channel.has_stalled() && channel.take_stalled().pairs.is_empty());
+}
+
+#[test]
+fn who_was_rung_for_before_it_was_known_that_somebody_waits_is_rung_for_again() {
+    let [active, passive] = ends();
+    show(&active, &passive);
+    let mut pushed = 0;
+    while active.push_short(
+        ShortSend { base: base(pushed), solicited: false, acknowledges: None },
+        SharedSlice::EMPTY,
+    ) {
+        pushed += 1;
+    }
+    let message = ShortSend { base: base(pushed), solicited: false, acknowledges: None }.to_message(0);
+    assert!(active.push(&message, &[]).is_err());
+    // The peer makes room at this very moment, and rings: the agent finds nobody who waits.
+    assert_eq!(received(&passive).len(), pushed as usize);
+    let bell = passive.try_receive().unwrap().report();
+    if bell {
+        passive.ring_bell_now(|| ());
+    }
+    active.party.doorbell.take_if_ready();
+    assert!(active.take_stalled().pairs.is_empty() && !active.set_sleeping(Sleeper::Agent, || ()));
+    active.add_stalled(QpNumber(7));
+    assert!(active.party.doorbell.take_if_ready(), "nobody rings any more");
+    assert_eq!(active.take_stalled().pairs, [QpNumber(7)]);
+    // While the peer is still to ring nobody else does.
+    while active.push(&message, &[]).is_ok() {}
+    active.add_stalled(QpNumber(7));
+    assert!(!active.party.doorbell.take_if_ready());
 }
 
 #[test]

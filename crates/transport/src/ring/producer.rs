@@ -1,6 +1,6 @@
 //! The writing end.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use nonic_memory::SharedSlice;
 use nonic_protocol::Message;
@@ -83,6 +83,13 @@ impl Producer {
             self.say_waits();
         }
         self.head == self.tail
+    }
+
+    /// Whether the consumer still has to ring for this side, which said that it waits. Behind a full fence: whatever this thread
+    /// wrote before is seen by whoever is rung for later.
+    pub(crate) fn awaits_ring(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.memory.control(RING_PRODUCER_WAITS).load(Ordering::SeqCst) != 0
     }
 
     /// Publishes one message, or nothing.
