@@ -62,7 +62,8 @@ mod zone;
 pub use async_event::{AsyncElement, AsyncEvent, AsyncEventKind};
 pub use completion_channel::CompletionChannel;
 pub use completion_queue::{
-    BatchError, CompletionObserver, CompletionQueue, CompletionQueueOptions, Moderation, Stamp, raw_clock_ns,
+    BatchError, BatchReader, CompletionObserver, CompletionQueue, CompletionQueueOptions,
+    Entry as CompletionEntry, Moderation, Stamp, raw_clock_ns,
 };
 pub use config::{Config, RestPolicy, WirePolicy};
 pub use context::Context;

@@ -426,7 +426,7 @@ static void reading_completions(struct node *n)
         int count;
         const char *promise;
     } ways[] = {
-        {"8 bytes written, completions read 16 a turn", turns_of, 16, ""},
+        {"8 bytes written, completions read 16 a turn", turns_of, 16, "promise: at most 1.05"},
         {"8 bytes written, completions read singly", turns_of, 1, "promise: at most 1.05"},
         // A call for each field that is read, where ibv_poll_cq has written it to memory.
         {"completions read 16 a turn", reading_of, 16, ""},

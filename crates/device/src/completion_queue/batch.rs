@@ -7,6 +7,7 @@
 //! A reader takes several entries ahead, so that it takes the lock once for them, and gives back those it did not come to. Of
 //! queue pairs that go meanwhile it is told: their entries are not to be read any more.
 
+use std::slice;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -40,39 +41,51 @@ pub enum BatchError {
     NotBegun,
 }
 
+/// Who reads a queue in batches, and keeps what was taken ahead. It is used under the lock of the queue, by the thread whose batch is
+/// open or about to be.
+pub trait BatchReader {
+    /// A batch is about to begin. Returns how many completions it takes at most; at least one.
+    fn begin(&mut self, queue: &CompletionQueue) -> usize;
+    /// Keeps what was taken, behind what it was given in the same call of the queue before.
+    fn keep(&mut self, entries: &[Entry]);
+    /// Keeps when these were added, in the same way; called on a queue that notes it, after all have been taken.
+    fn keep_stamps(&mut self, stamps: &[Stamp]);
+}
+
 impl CompletionQueue {
-    /// Begins a batch: hands the oldest completion to `out`, with when it was added if the queue notes that, and drives the device
-    /// if none waits. False if there is none; then no batch was begun.
+    /// Begins a batch: hands the oldest completions to the reader, and drives the device if none waits. False if there is none; then
+    /// no batch was begun.
     ///
     /// While another thread has a batch open, waits until it ends; refused if this one has, and on a queue whose program sees to it
-    /// itself that none has.
+    /// itself that none has. The reader is not used before that.
     #[inline]
-    pub fn begin_batch(&self, mut out: impl FnMut(&Completion, Option<Stamp>)) -> Result<bool, BatchError> {
+    pub fn begin_batch(&self, reader: &mut impl BatchReader) -> Result<bool, BatchError> {
         let engine = &*self.engine;
         engine.note_poll();
-        let mut begun = self.open_batch(&mut out)?;
+        let mut begun = self.open_batch(reader)?;
         if !engine.is_usable() {
             return if engine.is_current() && !begun { Err(CqOverrun.into()) } else { Ok(begun) };
         }
         if begun {
             engine.progress_for_busy_poller();
         } else if engine.progress_for_poller(WANTED, true) {
-            begun = self.open_batch(&mut out)?;
+            begun = self.open_batch(reader)?;
         }
         Ok(begun)
     }
 
     #[inline(always)]
-    fn open_batch(&self, out: &mut impl FnMut(&Completion, Option<Stamp>)) -> Result<bool, BatchError> {
+    fn open_batch(&self, reader: &mut impl BatchReader) -> Result<bool, BatchError> {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return Ok(false);
         }
         let mut inner = self.lock();
-        // Nearly always nobody has: seen so, the place that `out` fills is this thread's.
+        // Nearly always nobody has: seen so, what the reader keeps is this thread's.
         if self.reader.load(Ordering::Acquire) != NOBODY {
             inner = self.wait_for_reader(inner)?;
         }
-        if !self.take_first(&mut inner, out) {
+        let most = reader.begin(self);
+        if self.hand_to(reader, &mut inner, most) == 0 {
             return if inner.overrun { Err(CqOverrun.into()) } else { Ok(false) };
         }
         self.reader.store(thread_mark(), Ordering::Relaxed);
@@ -112,14 +125,10 @@ impl CompletionQueue {
         }
     }
 
-    /// Goes on with a batch: hands the completions that are oldest now to `out`, `most` at most. Returns how many; with none the
+    /// Goes on with a batch: hands the completions that are oldest now to the reader, `most` at most. Returns how many; with none the
     /// batch stays open.
     #[inline]
-    pub fn take_ahead(
-        &self,
-        most: usize,
-        mut out: impl FnMut(&Completion, Option<Stamp>),
-    ) -> Result<usize, BatchError> {
+    pub fn take_ahead(&self, most: usize, reader: &mut impl BatchReader) -> Result<usize, BatchError> {
         if self.reader.load(Ordering::Relaxed) == NOBODY {
             return Err(BatchError::NotBegun);
         }
@@ -127,10 +136,7 @@ impl CompletionQueue {
             return Ok(0);
         }
         let mut inner = self.lock();
-        let mut count = 0;
-        while count < most && self.take_first(&mut inner, &mut out) {
-            count += 1;
-        }
+        let count = self.hand_to(reader, &mut inner, most);
         if count == 0 && inner.overrun {
             return Err(CqOverrun.into());
         }
@@ -139,17 +145,16 @@ impl CompletionQueue {
     }
 
     #[inline(always)]
-    fn take_first(&self, inner: &mut Inner, out: &mut impl FnMut(&Completion, Option<Stamp>)) -> bool {
-        let Some(entry) = inner.entries.first() else { return false };
-        if entry.credit != SendCredit::NONE {
-            self.engine.return_credit(entry.credit);
-        }
-        out(&entry.completion, inner.stamps.as_ref().map(|stamps| stamps.first()));
-        inner.entries.pass_first();
+    fn hand_to(&self, reader: &mut impl BatchReader, inner: &mut Inner, most: usize) -> usize {
+        let count = if most == 1 {
+            self.take_one(&mut inner.entries, |entry| reader.keep(slice::from_ref(entry)))
+        } else {
+            self.take_oldest(&mut inner.entries, most, |some| reader.keep(some))
+        };
         if let Some(stamps) = &mut inner.stamps {
-            stamps.pass(1);
+            stamps.pass(count, |some| reader.keep_stamps(some));
         }
-        true
+        count
     }
 
     #[inline]

@@ -4,6 +4,7 @@ mod batch;
 mod creation;
 mod notifying;
 mod stamps;
+mod taking;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Weak};
 use nonic_protocol::{Completion, QpNumber, Ring};
 use nonic_sys::{BiasedGuard, BiasedMutex, UseCount};
 
-pub use self::batch::BatchError;
+pub use self::batch::{BatchError, BatchReader};
 pub use self::creation::CompletionQueueOptions;
 use self::creation::check_entries;
 pub use self::notifying::{CompletionObserver, Moderation};
@@ -40,10 +41,11 @@ impl SendCredit {
     pub(crate) const NONE: Self = Self { account: u32::MAX, next: 0 };
 }
 
-/// A completion, and what polling it gives back.
-#[derive(Debug)]
-struct Entry {
-    completion: Completion,
+/// A completion as it stands in its queue, with what polling it gives back.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The completion.
+    pub completion: Completion,
     credit: SendCredit,
     /// It wakes a program that asked for such only.
     solicited: bool,
@@ -175,18 +177,11 @@ impl CompletionQueue {
         if inner.overrun && inner.entries.length() == 0 {
             return Err(CqOverrun);
         }
-        let mut count = 0;
-        while count < most {
-            let Some(entry) = inner.entries.first() else { break };
-            if entry.credit != SendCredit::NONE {
-                self.engine.return_credit(entry.credit);
-            }
-            out(&entry.completion);
-            inner.entries.pass_first();
-            count += 1;
-        }
+        let count = self.take_oldest(&mut inner.entries, most, |some| {
+            some.iter().for_each(|entry| out(&entry.completion))
+        });
         if let Some(stamps) = &mut inner.stamps {
-            stamps.pass(count);
+            stamps.pass(count, |_| {});
         }
         // An overrun queue never looks empty: the next call must fail.
         let left = inner.entries.length() as u32 + u32::from(inner.overrun);
@@ -257,7 +252,7 @@ impl CompletionQueue {
         }
         inner.entries.pass_first();
         if let Some(stamps) = &mut inner.stamps {
-            stamps.pass(1);
+            stamps.pass(1, |_| {});
         }
         let left = inner.entries.length() as u32 + u32::from(inner.overrun);
         self.number_if(left > 0);
@@ -308,7 +303,7 @@ impl CompletionQueue {
             }
             inner.entries.pass_first();
             if let Some(stamps) = &mut inner.stamps {
-                stamps.pass(1);
+                stamps.pass(1, |_| {});
             }
             self.forgotten.store(self.forgotten.load(Ordering::Relaxed) + 1, Ordering::Release);
         }

@@ -23,19 +23,14 @@ impl Stamps {
         *self.0.add() = Stamp { raw_ns: raw_clock_ns(), wall_ns: wall_clock_ns() };
     }
 
-    /// That of the oldest entry.
-    pub(super) fn first(&self) -> Stamp {
-        self.0.first().copied().unwrap_or_default()
-    }
-
     /// An entry was put before the others.
     pub(super) fn put_first(&mut self, stamp: Stamp) {
         self.0.put_first(stamp);
     }
 
     /// The oldest entries were taken, so many.
-    pub(super) fn pass(&mut self, count: usize) {
-        (0..count).for_each(|_| self.0.pass_first());
+    pub(super) fn pass(&mut self, count: usize, look: impl FnMut(&[Stamp])) {
+        self.0.pass(count, look);
     }
 
     /// Of the entries those stay of which `stay` says so, one after the other.

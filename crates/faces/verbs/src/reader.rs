@@ -1,7 +1,7 @@
 //! A program that reads a completion queue entry by entry, between `ibv_start_poll` and `ibv_end_poll`: the completion it stands
 //! at, and those that were taken with it and come next.
 
-use nonic_device::{BatchError, Completion, CompletionQueue, Stamp};
+use nonic_device::{BatchError, BatchReader, Completion, CompletionEntry, CompletionQueue, Stamp};
 
 /// Completions taken at a time at most.
 const AHEAD: usize = 16;
@@ -14,13 +14,14 @@ pub(crate) struct Reader {
     count: usize,
     /// Completions of this batch that were read before these.
     before: usize,
-    /// How many it takes next: as many as it came to the last time.
-    next: usize,
+    /// How many were read of the batch before: as many are taken of the next one, so that few are given back.
+    last: usize,
     /// Queue pairs that had gone when these were taken.
     departures: u32,
-    completions: [Completion; AHEAD],
-    /// When they were added, if the queue notes that.
+    entries: [CompletionEntry; AHEAD],
+    /// When each was added, if the queue notes that; how many of these were taken is told when all are.
     stamps: [Stamp; AHEAD],
+    stamped: usize,
 }
 
 impl Reader {
@@ -29,17 +30,18 @@ impl Reader {
             at: 0,
             count: 0,
             before: 0,
-            next: AHEAD,
+            last: 1,
             departures: 0,
-            completions: [Completion::default(); AHEAD],
+            entries: [CompletionEntry::default(); AHEAD],
             stamps: [Stamp::default(); AHEAD],
+            stamped: 0,
         }
     }
 
     /// The completion it stands at, or stood at last.
     #[inline(always)]
     pub(crate) fn current(&self) -> &Completion {
-        &self.completions[self.at % AHEAD]
+        &self.entries[self.at % AHEAD].completion
     }
 
     /// When that was added; zeros if the queue does not note it.
@@ -47,26 +49,12 @@ impl Reader {
         self.stamps[self.at % AHEAD]
     }
 
-    #[inline(always)]
-    fn put(&mut self, place: usize, completion: &Completion, stamp: Option<Stamp>) {
-        copy(&mut self.completions[place % AHEAD], completion);
-        if let Some(stamp) = stamp {
-            self.stamps[place % AHEAD] = stamp;
-        }
-    }
-
-    /// Stands at the first completion of a batch that begins.
-    #[inline(always)]
-    pub(crate) fn begin(&mut self, completion: &Completion, stamp: Option<Stamp>) {
-        self.put(0, completion, stamp);
-        (self.at, self.count, self.before) = (0, 1, 0);
-    }
-
     /// Goes to the next, if that was taken already and nothing has happened to it since.
     #[inline(always)]
     pub(crate) fn advance(&mut self, queue: &CompletionQueue) -> bool {
-        if self.at + 1 < self.count && queue.departures() == self.departures {
-            self.at += 1;
+        let next = self.at + 1;
+        if next < self.count && queue.departures() == self.departures {
+            self.at = next;
             return true;
         }
         false
@@ -81,20 +69,21 @@ impl Reader {
                 return Ok(true);
             }
         }
-        // Asked before: of one that goes meanwhile is heard once too often, not once too little.
-        let departures = queue.departures();
-        let (most, mut count) = (self.next, 0);
-        queue.take_ahead(most, |completion, stamp| {
-            self.put(count, completion, stamp);
-            count += 1;
-        })?;
-        if count == 0 {
-            return Ok(false);
+        // If this batch is longer than the last one was, as many again as were read.
+        let (departures, read) = (queue.departures(), self.before + self.count);
+        let most = if read < self.last { self.last - read } else { read }.clamp(1, AHEAD);
+        let (at, count) = (self.at, self.count);
+        (self.at, self.count, self.stamped) = (0, 0, 0);
+        match queue.take_ahead(most, self) {
+            Ok(1..) => {
+                (self.before, self.departures) = (read, departures);
+                Ok(true)
+            }
+            nothing => {
+                (self.at, self.count) = (at, count);
+                nothing.map(|_| false)
+            }
         }
-        self.before += self.at + 1;
-        (self.at, self.count, self.departures) = (0, count, departures);
-        self.next = (most * 2).min(AHEAD);
-        Ok(true)
     }
 
     /// Forgets what it stands at; false if some were taken that it did not come to, and were not given back.
@@ -102,6 +91,7 @@ impl Reader {
     pub(crate) fn end(&mut self) -> bool {
         let all_read = self.at + 1 >= self.count;
         if all_read {
+            self.last = self.before + self.count;
             self.count = 0;
         }
         all_read
@@ -110,14 +100,38 @@ impl Reader {
     /// Gives back what it did not come to.
     pub(crate) fn give_back(&mut self, queue: &CompletionQueue) {
         let unread = self.at + 1..self.count;
-        // The first of a batch is taken alone.
-        self.next = (self.before + self.at).clamp(1, AHEAD);
-        queue.give_back(unread.map(|place| (&self.completions[place], self.stamps[place])));
+        self.last = self.before + unread.start;
+        queue.give_back(unread.map(|place| (&self.entries[place].completion, self.stamps[place])));
         self.count = 0;
     }
 }
 
-/// Field by field: what was written in small pieces just now is slow to read in a large one.
+impl BatchReader for Reader {
+    #[inline(always)]
+    fn begin(&mut self, queue: &CompletionQueue) -> usize {
+        // Asked before any is taken: of one that goes meanwhile is heard once too often, not once too little.
+        self.departures = queue.departures();
+        (self.at, self.count, self.stamped, self.before) = (0, 0, 0, 0);
+        self.last.clamp(1, AHEAD)
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, entries: &[CompletionEntry]) {
+        let places = &mut self.entries[self.count..];
+        match entries {
+            [entry] => copy(&mut places[0].completion, &entry.completion),
+            _ => places[..entries.len()].copy_from_slice(entries),
+        }
+        self.count += entries.len();
+    }
+
+    fn keep_stamps(&mut self, stamps: &[Stamp]) {
+        self.stamps[self.stamped..][..stamps.len()].copy_from_slice(stamps);
+        self.stamped += stamps.len();
+    }
+}
+
+/// Field by field: what was written in small pieces just now is slow to read in a large one. Several were not all written just now.
 #[inline(always)]
 fn copy(to: &mut Completion, from: &Completion) {
     to.id = from.id;

@@ -6,7 +6,9 @@
 use core::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
-use nonic_device::{Completion, CompletionQueue, CompletionQueueOptions};
+use nonic_device::{
+    BatchReader, Completion, CompletionEntry, CompletionQueue, CompletionQueueOptions, Stamp,
+};
 
 use super::completion_queue;
 use crate::abi::{
@@ -120,6 +122,35 @@ unsafe fn show(face: *mut CompletionQueueFace, completion: &Completion) {
     }
 }
 
+/// The reader behind the structure of a queue that is alive. It is used when no other thread has a batch open, and none begins one.
+struct Behind(*mut CompletionQueueFace);
+
+impl Behind {
+    #[inline(always)]
+    fn reader(&mut self) -> &mut Reader {
+        // SAFETY: the structure is alive as long as this, and used as it says: by the calls of the queue alone, which make sure that
+        // the batch is this thread's.
+        unsafe { &mut (*self.0).reader }
+    }
+}
+
+impl BatchReader for Behind {
+    #[inline(always)]
+    fn begin(&mut self, queue: &CompletionQueue) -> usize {
+        self.reader().begin(queue)
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, entries: &[CompletionEntry]) {
+        self.reader().keep(entries);
+    }
+
+    #[inline(always)]
+    fn keep_stamps(&mut self, stamps: &[Stamp]) {
+        self.reader().keep_stamps(stamps);
+    }
+}
+
 /// `ibv_start_poll`: 0, and the batch stands at the oldest completion; `ENOENT` (there is none), `EINVAL` (`comp_mask` is not 0,
 /// a destroyed queue, or this thread has begun a batch already), `EIO` (the queue overran). After all but 0 no batch is open.
 ///
@@ -135,12 +166,11 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
         // SAFETY: the caller's promise is the same.
         let queue = unsafe { queue_of(cq) }.ok_or(Errno::EINVAL)?;
         let face: *mut CompletionQueueFace = cq.cast();
-        // SAFETY: the queue is alive, so its structure is. It calls this once it has made sure that no other thread has a batch
-        // open, and lets none begin one until this one is ended.
-        found = queue.begin_batch(|completion, stamp| unsafe {
-            show(face, completion);
-            (*face).reader.begin(completion, stamp);
-        })?;
+        found = queue.begin_batch(&mut Behind(face))?;
+        if found {
+            // SAFETY: the queue is alive, so its structure is, and this thread's batch is open.
+            unsafe { show(face, (*face).reader.current()) };
+        }
         Ok(())
     });
     answer(status, found)

@@ -211,6 +211,7 @@ fn check_handle<F: Face, E>(entry: &Entry<F, E>, pointer: *const F::C) -> Result
 /// # Safety
 /// `pointer` came from a registry of exactly these types; if its object was destroyed, that was recently. No
 /// other thread destroys the object while the reference is in use.
+#[inline]
 pub(crate) unsafe fn alive<'a, F: Face, E>(pointer: *const F::C) -> Option<&'a E> {
     // SAFETY: by the caller's promise there is an `Object` around the public part.
     let object = unsafe { &*Object::<F, E>::of(pointer) };
