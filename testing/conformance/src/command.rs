@@ -43,6 +43,8 @@ wire_choice! {
         Buffer { buffer: u32, offset: u64, length: u64 },
         /// Addresses.
         Raw { address: u64, length: u64 },
+        /// Addresses, whatever is there when they are used.
+        OnDemand { address: u64, length: u64 },
     }
 }
 
@@ -65,9 +67,11 @@ pub(crate) struct Send {
     pub(crate) flags: SendFlags,
     pub(crate) pieces: Vec<ScatterGather>,
     pub(crate) destination: Option<Destination>,
+    /// The number of the shared receive queue it names, on an extended connection.
+    pub(crate) queue: Option<u32>,
 }
 
-wire_fields!(Send { id, operation, flags, pieces, destination });
+wire_fields!(Send { id, operation, flags, pieces, destination, queue });
 
 /// A receive.
 #[derive(Clone, Debug)]
@@ -152,6 +156,8 @@ wire_choice! {
         Resize { queue: u32, entries: u32 },
         DestroyQueue { queue: u32 },
         Poll { queue: u32, most: u32 },
+        /// Begins a batch, which takes so many at a time, reads so many, gives back what it took besides, and ends it.
+        Batch { queue: u32, ahead: u32, reads: u32 },
         /// Polls until so many completions came or the time is over.
         Await { queue: u32, count: u32, within_ms: u64 },
         Arm { queue: u32, solicited: bool },
@@ -163,6 +169,13 @@ wire_choice! {
         ResizeShared { queue: u32, requests: u32, limit: Option<u32> },
         PostShared { queue: u32, receives: Vec<Receive> },
         DestroyShared { queue: u32 },
+        /// An XRC domain that nobody else has.
+        Domain {},
+        CloseDomain { domain: u32 },
+        /// A shared receive queue of a domain, which completes to a queue: number, and the number that requests name.
+        DomainQueue { domain: u32, zone: u32, completions: u32 },
+        /// A queue pair of a domain: number and queue-pair number.
+        Target { domain: u32 },
         /// Number and queue-pair number.
         Pair {
             zone: u32,

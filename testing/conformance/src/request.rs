@@ -5,7 +5,14 @@ use nonic_device::{Operation, RemoteRange, ScatterGather, SendFlags};
 use crate::command::{Destination, Send};
 
 fn request(operation: Operation, pieces: &[ScatterGather]) -> Send {
-    Send { id: 1, operation, flags: SendFlags::default(), pieces: pieces.to_vec(), destination: None }
+    Send {
+        id: 1,
+        operation,
+        flags: SendFlags::default(),
+        pieces: pieces.to_vec(),
+        destination: None,
+        queue: None,
+    }
 }
 
 /// A request of no bytes.
@@ -64,6 +71,11 @@ impl Send {
             other => panic!("{other:?} carries no immediate data"),
         }
         self
+    }
+
+    /// Names a shared receive queue.
+    pub(crate) fn naming(self, queue: u32) -> Self {
+        Self { queue: Some(queue), ..self }
     }
 
     pub(crate) fn to(self, destination: Destination) -> Self {

@@ -98,6 +98,9 @@ impl Executor {
                 RegionMemory::Program { address: program_address(address), length: length as usize },
                 address,
             ),
+            Source::OnDemand { address, length } => {
+                (RegionMemory::OnDemand { address: program_address(address), length }, address)
+            }
             Source::Buffer { buffer, offset, length } => {
                 let buffer = self.buffers.at(buffer);
                 match buffer.device() {

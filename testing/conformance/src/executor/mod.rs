@@ -1,5 +1,7 @@
 //! A side of a pair as it carries commands out on the engine's own interface.
 
+mod batch;
+mod extended;
 mod memory;
 
 use std::fmt::Debug;
@@ -8,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use nonic_device::{
     AddressHandle, AsyncElement, CompletionChannel, CompletionQueue, Context, DatagramDestination,
-    Destination, MemoryWindow, QpType, QueuePair, QueuePairRequest, ReceiveRequest, Region, SendRequest,
-    SharedReceiveQueue, Zone, devices,
+    Destination, ExtendedDomain, MemoryWindow, QpType, QueuePair, QueuePairRequest, ReceiveRequest, Region,
+    SendRequest, SharedReceiveQueue, SrqNumber, Zone, devices,
 };
 use nonic_sys::wait_readable;
 
@@ -31,6 +33,7 @@ pub(crate) struct Executor {
     pub(crate) channels: Objects<Arc<CompletionChannel>>,
     pub(crate) queues: Objects<Arc<CompletionQueue>>,
     pub(crate) shared: Objects<Arc<SharedReceiveQueue>>,
+    domains: Objects<Arc<ExtendedDomain>>,
     pub(crate) pairs: Objects<Arc<QueuePair>>,
     endpoints: Endpoints,
     background: Vec<Background>,
@@ -69,6 +72,7 @@ impl Executor {
             channels: Objects::new(),
             queues: Objects::new(),
             shared: Objects::new(),
+            domains: Objects::new(),
             pairs: Objects::new(),
             endpoints: Endpoints::default(),
             background: Vec::new(),
@@ -115,6 +119,7 @@ impl Executor {
             }
             Command::Resize { queue, entries } => done(self.queues.at(queue).resize(entries)),
             Command::DestroyQueue { queue } => done(self.queues.at(queue).destroy()),
+            Command::Batch { queue, ahead, reads } => self.read_batch(queue, ahead, reads),
             Command::Poll { queue, most } => self.poll(queue, most, Duration::ZERO),
             Command::Await { queue, count, within_ms } => {
                 self.poll(queue, count, Duration::from_millis(within_ms))
@@ -232,7 +237,7 @@ impl Executor {
                 let address = buffer.address();
                 numbers([self.buffers.add(Arc::new(buffer)), address])
             }
-            command => self.endpoints.execute(command),
+            command => self.execute_on_domains(command),
         }
     }
 
@@ -245,6 +250,7 @@ impl Executor {
                 q_key: to.q_key,
             })
         });
+        let destination = destination.or(request.queue.map(|queue| Destination::Queue(SrqNumber(queue))));
         let request = SendRequest {
             id: request.id,
             operation: request.operation,
@@ -322,6 +328,8 @@ impl Executor {
         self.pairs.objects.clear();
         self.shared.objects.values().try_for_each(|queue| queue.destroy()).map_err(said)?;
         self.shared.objects.clear();
+        self.domains.objects.values().try_for_each(|domain| domain.close()).map_err(said)?;
+        self.domains.objects.clear();
         self.queues.objects.values().try_for_each(|queue| queue.destroy()).map_err(said)?;
         self.queues.objects.clear();
         self.channels.objects.values().try_for_each(|channel| channel.destroy()).map_err(said)?;

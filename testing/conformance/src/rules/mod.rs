@@ -5,9 +5,11 @@ mod coherence;
 mod device_memory;
 mod errors;
 mod events;
+mod extended;
 mod keys;
 mod memory_windows;
 mod order;
+mod paging;
 mod posting;
 mod progress;
 mod queues;
@@ -107,6 +109,11 @@ pub(crate) fn all() -> Vec<Rule> {
             new_memory_is_never_taken_for_memory_that_went_before,
             new_memory_is_never_taken_for_memory_that_went_before_by_a_busy_peer,
         }
+        "5.1" paging::{
+            memory_on_demand_is_written_read_and_received_into,
+            memory_on_demand_may_come_after_its_registration_and_go_before_its_end,
+            an_atomic_on_memory_on_demand_is_refused_and_changes_nothing,
+        }
         "5.1" keys::{
             a_local_key_is_no_remote_key,
             a_remote_key_is_no_local_key,
@@ -154,6 +161,8 @@ pub(crate) fn all() -> Vec<Rule> {
             destroying_a_queue_waits_until_its_events_are_acknowledged,
             the_completions_of_a_destroyed_queue_pair_vanish,
             a_failed_request_is_reported_though_it_was_not_signalled,
+            what_a_batch_takes_and_does_not_read_is_there_again_in_order,
+            a_batch_gives_send_slots_back_and_a_second_one_goes_on_where_it_ended,
         }
         "7.1" posting::{
             sizes_above_the_limits_are_refused_and_sizes_given_are_at_least_those_asked_for,
@@ -254,6 +263,13 @@ pub(crate) fn all() -> Vec<Rule> {
             receives_of_a_shared_queue_outlive_a_queue_pair_in_error,
             an_empty_shared_queue_makes_the_sender_wait,
             a_shared_queue_in_use_cannot_go_and_its_end_waits_for_its_events,
+        }
+        "7.5" extended::{
+            a_message_goes_to_the_shared_queue_it_names_and_to_no_other,
+            memory_is_judged_by_the_zone_of_the_queue_a_request_names,
+            a_queue_that_is_not_in_the_domain_takes_nothing_whoever_has_it,
+            a_sender_waits_for_a_receive_in_the_queue_it_names,
+            a_domain_in_use_cannot_go,
         }
         "7.6" events::{
             the_first_message_of_a_queue_pair_in_rtr_is_announced_once,

@@ -2,7 +2,7 @@
 
 use nonic_device::{AsyncEventKind, Key, QpState, RemoteRange, Status};
 
-use crate::command::{Command, Job};
+use crate::command::{Answer, Command, Job};
 use crate::options::{End, Options, RELIABLE};
 use crate::pair::{Pair, Scene};
 use crate::request::{send, write};
@@ -56,7 +56,7 @@ pub(crate) fn polling_returns_no_more_than_asked_for(pair: &mut Pair) {
     let queue = scene.client.send_queue;
     for (most, expected) in [(0, 0), (2, 2), (2, 2), (9, 1), (9, 0)] {
         let answer = pair.client.run(Command::Poll { queue, most });
-        let Ok(crate::command::Answer::Completions { completions }) = answer else { panic!("{answer:?}") };
+        let Ok(Answer::Completions { completions }) = answer else { panic!("{answer:?}") };
         assert_eq!(completions.len(), expected);
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn an_overrun_raises_an_event_ends_the_queue_and_its_queue_pairs(pair
 
 fn has_event(side: &mut Side, end: &End, within_ms: u64) -> bool {
     let channel = end.channel.expect("the end has a channel");
-    matches!(side.run(Command::NextEvent { channel, within_ms }), Ok(crate::command::Answer::Numbers { .. }))
+    matches!(side.run(Command::NextEvent { channel, within_ms }), Ok(Answer::Numbers { .. }))
 }
 
 #[track_caller]
@@ -209,4 +209,49 @@ pub(crate) fn a_failed_request_is_reported_though_it_was_not_signalled(pair: &mu
     let seen: Vec<_> = completions.iter().map(|completion| (completion.id, completion.status)).collect();
     assert_eq!(seen, [(2, Status::RemoteAccess), (3, Status::Flushed), (4, Status::Flushed)]);
     pair.client.assert_quiet(scene.client.send_queue);
+}
+
+fn batch(side: &mut Side, queue: u32, ahead: u32, reads: u32) -> Vec<u64> {
+    match side.run(Command::Batch { queue, ahead, reads }) {
+        Ok(Answer::Completions { completions }) => {
+            completions.iter().map(|completion| completion.id).collect()
+        }
+        other => panic!("no completions: {other:?}"),
+    }
+}
+
+pub(crate) fn what_a_batch_takes_and_does_not_read_is_there_again_in_order(pair: &mut Pair) {
+    let (client, server) = pair.connect(&RELIABLE);
+    for id in 0..20 {
+        pair.server.receive(&server, id, &[]);
+        assert_eq!(pair.client.carry_out(&client, send(&[])), Status::Success);
+    }
+    let queue = server.receive_queue;
+    assert_eq!(batch(&mut pair.server, queue, 8, 3), [0, 1, 2]);
+    assert_eq!(batch(&mut pair.server, queue, 1, 4), [3, 4, 5, 6]);
+    let polled: Vec<u64> = pair.server.completions(queue, 2).iter().map(|completion| completion.id).collect();
+    assert_eq!(polled, [7, 8]);
+    assert_eq!(batch(&mut pair.server, queue, 16, 16), (9..20).collect::<Vec<_>>());
+    assert_eq!(batch(&mut pair.server, queue, 16, 1), []);
+    pair.server.assert_quiet(queue);
+}
+
+pub(crate) fn a_batch_gives_send_slots_back_and_a_second_one_goes_on_where_it_ended(pair: &mut Pair) {
+    let scene = pair.scene(&RELIABLE);
+    let slots = pair.client.ask(Command::Sizes { pair: scene.client.pair })[0];
+    let request = |id| write(&[scene.near.piece(0, 8)], scene.far.remote(0)).id(id);
+    let full = |pair: &mut Pair| {
+        let requests = vec![request(99)];
+        pair.client.refuses(Command::PostSend { pair: scene.client.pair, requests }, "QueueFull");
+    };
+    (0..slots).for_each(|id| pair.client.post(&scene.client, request(id)));
+    full(pair);
+    pair.settle();
+    let queue = scene.client.send_queue;
+    assert_eq!(batch(&mut pair.client, queue, 4, 4), [0, 1, 2, 3]);
+    (slots..slots + 4).for_each(|id| pair.client.post(&scene.client, request(id)));
+    full(pair);
+    pair.settle();
+    assert_eq!(batch(&mut pair.client, queue, 16, slots as u32 + 4), (4..slots + 4).collect::<Vec<_>>());
+    pair.client.assert_quiet(queue);
 }

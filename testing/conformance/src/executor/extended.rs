@@ -1,0 +1,31 @@
+//! Commands about XRC domains; what is none of them is about endpoints.
+
+use super::{Executor, done, number, numbers, said};
+use crate::command::{Command, Reply};
+
+/// Receives and pieces of a shared receive queue.
+const SIZE: (u32, u32) = (16, 4);
+
+impl Executor {
+    pub(super) fn execute_on_domains(&mut self, command: Command) -> Reply {
+        match command {
+            Command::Domain {} => {
+                number(self.domains.add(self.context.open_extended_domain(None).map_err(said)?))
+            }
+            Command::CloseDomain { domain } => done(self.domains.at(domain).close()),
+            Command::DomainQueue { domain, zone, completions } => {
+                let (domain, completions) = (self.domains.at(domain), self.queues.at(completions));
+                let zone = self.zones.at(zone);
+                let queue = zone.create_extended_receive_queue(domain, completions, SIZE, 0).map_err(said)?;
+                let own = queue.number().expect("a queue of a domain has a number");
+                numbers([self.shared.add(queue), u64::from(own.0)])
+            }
+            Command::Target { domain } => {
+                let pair = self.domains.at(domain).create_queue_pair(0).map_err(said)?;
+                let own = u64::from(pair.number().0);
+                numbers([self.pairs.add(pair), own])
+            }
+            command => self.endpoints.execute(command),
+        }
+    }
+}
