@@ -20,6 +20,7 @@
 struct card {
     DAT_RMR_CONTEXT context;
     uint64_t address;
+    uint64_t round; // of the victim: who was killed may have asked, and be heard when the next is there
 };
 
 // One side of a connection under load.
@@ -131,6 +132,7 @@ static void victim(const struct order *order)
     open_side(&own);
     CALL(own.end, make_endpoint);
     post_receives(&own);
+    own.card.round = order->round;
     if (ask(own.end, (DAT_CONN_QUAL)order->words[0], DAT_TIMEOUT_INFINITE, sizeof own.card, &own.card) ||
         CALL(own.end, next_connection) != DAT_CONNECTION_EVENT_ESTABLISHED || own.end->private_size < (int)sizeof own.there)
         _exit(4);
@@ -149,22 +151,30 @@ static void complain(const char *what, int64_t got)
 }
 
 // Accepts the victim's request; false if it dies before it asks.
-static bool accept_victim(void)
+static bool accept_victim(uint32_t round)
 {
-    DAT_EVENT event;
-    DAT_COUNT more;
-    DAT_CR_PARAM request;
+    DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
     bool dead = false;
-    while (dat_evd_wait(near->arrivals, 2000, 1, &event, &more) != DAT_SUCCESS) {
-        if (dead)
-            return false;
-        dead = victim_is_dead();
+    while (cr == DAT_HANDLE_NULL) {
+        DAT_EVENT event;
+        DAT_COUNT more;
+        DAT_CR_PARAM request;
+        if (dat_evd_wait(near->arrivals, 2000, 1, &event, &more) != DAT_SUCCESS) {
+            if (dead)
+                return false;
+            dead = victim_is_dead();
+            continue;
+        }
+        REQUIRE(event.event_number == DAT_CONNECTION_REQUEST_EVENT);
+        cr = event.event_data.cr_arrival_event_data.cr_handle;
+        MUST(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request));
+        REQUIRE(request.private_data_size >= (int)sizeof ours.there);
+        memcpy(&ours.there, request.private_data, sizeof ours.there);
+        if (ours.there.round != round) {
+            MUST(dat_cr_reject(cr));
+            cr = DAT_HANDLE_NULL;
+        }
     }
-    REQUIRE(event.event_number == DAT_CONNECTION_REQUEST_EVENT);
-    DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
-    MUST(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request));
-    REQUIRE(request.private_data_size >= (int)sizeof ours.there);
-    memcpy(&ours.there, request.private_data, sizeof ours.there);
     CALL(near, make_endpoint);
     post_receives(&ours);
     MUST(dat_cr_accept(cr, near->ep, sizeof ours.card, &ours.card));
@@ -208,7 +218,7 @@ static void round_of(uint32_t round)
         kill_victim();
         killed = true;
     }
-    if (!accept_victim()) {
+    if (!accept_victim(round)) {
         tally.early++;
         if (!killed)
             complain("it died by itself", 0);
