@@ -56,8 +56,16 @@ impl End {
             .expect("there is room for a request");
         self.serial += 1;
         self.may_fail |= is_bad;
-        let (taken_back, cannot_succeed) = (false, false);
-        self.asked.push_back(Asked { serial, operation, length, is_bad, taken_back, cannot_succeed });
+        let (taken_back, cannot_succeed, harms_then) = (false, false, 0);
+        self.asked.push_back(Asked {
+            serial,
+            operation,
+            length,
+            is_bad,
+            taken_back,
+            cannot_succeed,
+            harms_then,
+        });
         if takes_receive(&operation) && !is_bad {
             let has_bytes = !matches!(operation, Operation::Write { .. });
             let immediate = match operation {

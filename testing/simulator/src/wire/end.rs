@@ -37,6 +37,8 @@ pub(super) struct Asked {
     /// The key that it names was taken back meanwhile; and then not all of its bytes had been moved.
     pub(super) taken_back: bool,
     pub(super) cannot_succeed: bool,
+    /// Datagrams that had been harmed then.
+    pub(super) harms_then: u64,
 }
 
 /// A message that takes a receive of the other end.
@@ -168,7 +170,7 @@ impl End {
     }
 
     fn check_end(&mut self, peer: &mut Self, asked: Asked, status: Status, harms: u64) {
-        let Asked { serial, operation, length, is_bad, taken_back, cannot_succeed } = asked;
+        let Asked { serial, operation, length, is_bad, taken_back, cannot_succeed, harms_then } = asked;
         self.check_arrived(&asked);
         match status {
             Status::Success => {
@@ -178,7 +180,9 @@ impl End {
             Status::RetryExceeded => {
                 self.may_fail = true;
                 // Each attempt was in vain for a reason; what comes late may be one for two.
-                let reasons = 2 * (harms - self.harms[0]);
+                // A peer that took the key back is there and says so: what was harmed before is no reason, but for what was under way.
+                let before = if taken_back { harms_then.saturating_sub(2) } else { self.harms[0] };
+                let reasons = 2 * (harms - before);
                 let enough = reasons > self.connection.attributes.retry_count.into();
                 return assert!(enough || peer.may_fail, "somebody was there: {asked:?}");
             }

@@ -102,7 +102,7 @@ impl Wire {
             12 => {
                 let [first, second] = &mut self.ends;
                 let (end, peer) = if number == 0 { (first, second) } else { (second, first) };
-                end.take_back(peer, &mut self.chance);
+                end.take_back(peer, &mut self.chance, self.medium.harms);
             }
             0..=5 => self.advance(),
             6..=8 => {

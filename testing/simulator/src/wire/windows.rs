@@ -119,7 +119,7 @@ impl Windows {
 impl End {
     /// Its program takes a key back, and uses the memory for something else: as a rule when the peer has no request for it, and now
     /// and then when it has one, which is refused then if its bytes have not all been moved.
-    pub(super) fn take_back(&mut self, peer: &mut Self, chance: &mut Chance) {
+    pub(super) fn take_back(&mut self, peer: &mut Self, chance: &mut Chance, harms: u64) {
         let (what, slot) =
             (if chance.once_in(2) { Use::Read } else { Use::Write }, chance.below(REQUESTS) as usize);
         let open = self.windows.open.iter().find(|open| (open.what, open.slot) == (what, slot));
@@ -152,6 +152,7 @@ impl End {
                 _ => false,
             };
             (asked.taken_back, asked.cannot_succeed) = (true, !is_done && is_reliable);
+            asked.harms_then = harms;
             peer.may_fail = true;
         }
         // Of what was written there nothing is to be seen any more, and nobody is to see what stands there from now on.
