@@ -28,7 +28,7 @@ pub(super) fn reach(pid: i32, mark: Mark) -> Result<Arc<PeerMemory>, ScifError> 
     Ok(memory)
 }
 
-/// A copy of `count` bytes that ended early ended at memory that is not there.
+/// A copy of `count` bytes that ended early ended at memory that is not there, or in the middle because its owner did.
 pub(super) fn whole(
     memory: &PeerMemory,
     copied: io::Result<usize>,
@@ -37,9 +37,15 @@ pub(super) fn whole(
 ) -> Result<(), ScifError> {
     match copied {
         Ok(copied) if copied == count => Ok(()),
-        Ok(_) => Err(ScifError::BadMemory { address }),
+        Ok(_) => Err(missing(memory.pid(), address)),
         Err(error) => Err(refusal(memory.pid(), &error, address)),
     }
+}
+
+/// There is nothing at an address in a process.
+fn missing(pid: i32, address: usize) -> ScifError {
+    // What has ended has lost all of it.
+    if process_is_ending(pid) { ScifError::NoWindow } else { ScifError::BadMemory { address } }
 }
 
 fn refusal(pid: i32, error: &io::Error, address: usize) -> ScifError {
@@ -51,7 +57,7 @@ fn refusal(pid: i32, error: &io::Error, address: usize) -> ScifError {
         return ScifError::NoWindow;
     }
     match error.raw_os_error() {
-        Some(EFAULT) => ScifError::BadMemory { address },
+        Some(EFAULT) => missing(pid, address),
         Some(EPERM | EACCES) if process_is_ending(pid) => ScifError::NoWindow,
         Some(EPERM | EACCES) => {
             tracing::warn!(
@@ -75,5 +81,22 @@ mod tests {
         assert!(Arc::ptr_eq(&memory, &reach(pid, mark).unwrap()));
         let other = Mark { value: !mark.value, ..mark };
         assert_eq!(reach(pid, other).unwrap_err(), ScifError::NoWindow);
+    }
+
+    #[test]
+    fn a_copy_whose_owner_ends_in_the_middle_finds_no_window_and_not_bad_memory() {
+        let pid = std::process::id() as i32;
+        let memory = reach(pid, own_mark().unwrap()).unwrap();
+        assert_eq!(whole(&memory, Ok(16), 16, 0x1000), Ok(()));
+        assert_eq!(whole(&memory, Ok(8), 16, 0x1000), Err(ScifError::BadMemory { address: 0x1000 }));
+        // Nobody has taken leave of it, so its number is no other's.
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let id = ended.id() as i32;
+        while !process_is_ending(id) {
+            std::thread::yield_now();
+        }
+        assert_eq!(missing(id, 0x1000), ScifError::NoWindow);
+        assert_eq!(refusal(id, &io::Error::from_raw_os_error(14), 0x1000), ScifError::NoWindow);
+        ended.wait().unwrap();
     }
 }
