@@ -1,10 +1,10 @@
 //! What a process says of its links in its segment, for people who ask why bytes take the way they take. Written when a
 //! link comes, when its reach changes and when it goes; no device reads it.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nonic_sys::{SharedMapping, current_generation, effective_user, fork_generation};
+use nonic_sys::{SharedMapping, current_generation, effective_user, fork_generation, write_shown_record};
 use nonic_trust::{Answer, Route, Silence};
 
 use crate::layout::{LINK_RECORD, LINKS_SHOWN, SEGMENT_LINKS, SEGMENT_LINKS_BEYOND};
@@ -263,19 +263,12 @@ impl LinkRecord {
         }
     }
 
-    /// One writer at a time: whoever has the facts, or makes the record. The stamp is odd meanwhile, and another one after.
+    /// One writer at a time: whoever has the facts, or makes the record.
     fn write(&self, facts: Option<LinkFacts>) {
         let Some(place) = self.place else { return };
-        let at = SEGMENT_LINKS + place * LINK_RECORD;
-        let word = |number: usize| self.table.segment.word(at + number * 8);
-        let stamp = word(0).load(Ordering::Relaxed) & !1;
-        word(0).store(stamp | 1, Ordering::Relaxed);
-        fence(Ordering::Release);
         let [first, second] = facts.map_or([0; 2], LinkFacts::to_words);
-        word(1).store(first, Ordering::Relaxed);
-        word(2).store(second, Ordering::Relaxed);
-        word(3).store(u64::from(facts.is_some()), Ordering::Relaxed);
-        word(0).store(stamp.wrapping_add(2), Ordering::Release);
+        let words = [first, second, u64::from(facts.is_some())];
+        write_shown_record(&self.table.segment, SEGMENT_LINKS + place * LINK_RECORD, &words);
     }
 }
 

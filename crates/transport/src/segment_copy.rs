@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use nonic_memory::{AdoptionPolicy, Entry, KeyTableView, LAYER_BITS, SharedSlice, Translation};
-use nonic_sys::{AsFd, SharedMapping, sparse_data};
+use nonic_sys::{AsFd, SharedMapping, sparse_data, word_of_copy, words_of_shown_record};
 
 use crate::layout::{
     KEYS_MAX, LINK_RECORD, LINKS_SHOWN, MAGIC, PAGE, SEGMENT_CHANGING, SEGMENT_COUNTERS, SEGMENT_KEYS,
@@ -137,34 +137,30 @@ pub fn read_segment_head(file: &File) -> Result<SegmentHead, SegmentFault> {
             file.read_exact_at(page, 0)?;
         }
         let [first, second] = &pages;
-        if word(first, 0) != MAGIC {
+        if word_of_copy(first, 0) != MAGIC {
             return Err(SegmentFault::Foreign);
         }
-        let theirs = word(first, SEGMENT_VERSION);
+        let theirs = word_of_copy(first, SEGMENT_VERSION);
         if theirs != u64::from(VERSION) {
             return Err(SegmentFault::Version { theirs });
         }
-        let settings = word(first, SEGMENT_SETTINGS);
+        let settings = word_of_copy(first, SEGMENT_SETTINGS);
         let settings = Settings::from_word(settings).ok_or(SegmentFault::Settings { word: settings })?;
-        let record = |number: usize| SEGMENT_LINKS + number * LINK_RECORD;
-        let calm = (0..LINKS_SHOWN).all(|number| {
-            let range = record(number)..record(number) + LINK_RECORD;
-            word(first, range.start).is_multiple_of(2) && first[range.clone()] == second[range]
+        let records = (0..LINKS_SHOWN).map(|number| {
+            let at = SEGMENT_LINKS + number * LINK_RECORD;
+            words_of_shown_record(&first[at..at + LINK_RECORD], &second[at..at + LINK_RECORD])
         });
-        if calm {
-            let present = (0..LINKS_SHOWN).filter(|number| word(first, record(*number) + 24) == 1);
-            let links = present.map(|number| {
-                let at = record(number);
-                LinkFacts::from_words([word(first, at + 8), word(first, at + 16)])
-            });
-            let links = links.collect();
-            let owner = word(first, SEGMENT_OWNER) as u32;
+        let calm: Option<Vec<[u64; 3]>> = records.collect();
+        if let Some(records) = calm {
+            let present = records.into_iter().filter(|[.., present]| *present == 1);
+            let links = present.map(|[first, second, _]| LinkFacts::from_words([first, second])).collect();
+            let owner = word_of_copy(first, SEGMENT_OWNER) as u32;
             return Ok(SegmentHead {
                 owner,
                 settings,
-                changing: word(first, SEGMENT_CHANGING),
+                changing: word_of_copy(first, SEGMENT_CHANGING),
                 links,
-                links_beyond: word(first, SEGMENT_LINKS_BEYOND),
+                links_beyond: word_of_copy(first, SEGMENT_LINKS_BEYOND),
             });
         }
     }
@@ -231,10 +227,6 @@ fn read_calm_entries(file: &File, at: u64, changing: &mut u64) -> io::Result<[u8
         *changing += 1;
     }
     Ok(first)
-}
-
-fn word(page: &[u8; PAGE], at: usize) -> u64 {
-    page[at..at + 8].try_into().map_or(0, u64::from_ne_bytes)
 }
 
 /// Whether a device of this version could have registered it.

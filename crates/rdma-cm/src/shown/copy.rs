@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use nonic_sys::{word_of_copy, words_of_shown_record};
+
 use super::{BEYOND, COUNT, IdentifierFacts, LENGTH, MAGIC, OWNER, RECORD, RECORDS};
 
 /// How often records that change are read again.
@@ -28,7 +30,7 @@ pub fn read_identifiers(file: &File) -> io::Result<ShownIdentifiers> {
     }
     let [mut first, mut second] = [vec![0; LENGTH], vec![0; LENGTH]];
     file.read_exact_at(&mut first, 0)?;
-    if word(&first, 0) != MAGIC {
+    if word_of_copy(&first, 0) != MAGIC {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut found: Vec<Option<Option<IdentifierFacts>>> = vec![None; COUNT];
@@ -36,10 +38,7 @@ pub fn read_identifiers(file: &File) -> io::Result<ShownIdentifiers> {
         file.read_exact_at(&mut second, 0)?;
         for (number, place) in found.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
             let range = RECORDS + number * RECORD..RECORDS + (number + 1) * RECORD;
-            let calm =
-                word(&first, range.start).is_multiple_of(2) && first[range.clone()] == second[range.clone()];
-            if calm {
-                let words = std::array::from_fn(|at| word(&first, range.start + 8 + at * 8));
+            if let Some(words) = words_of_shown_record(&first[range.clone()], &second[range]) {
                 *place = Some(IdentifierFacts::from_words(words));
             }
         }
@@ -49,12 +48,8 @@ pub fn read_identifiers(file: &File) -> io::Result<ShownIdentifiers> {
         std::mem::swap(&mut first, &mut second);
     }
     Ok(ShownIdentifiers {
-        owner: word(&second, OWNER) as u32,
+        owner: word_of_copy(&second, OWNER) as u32,
         identifiers: found.into_iter().flatten().flatten().collect(),
-        beyond: word(&second, BEYOND),
+        beyond: word_of_copy(&second, BEYOND),
     })
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..at + 8].try_into().map_or(0, u64::from_ne_bytes)
 }

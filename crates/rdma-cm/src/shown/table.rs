@@ -1,9 +1,12 @@
 //! The owner's side of the file.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nonic_sys::{PerProcess, Protection, SharedMapping, SharedMemory, current_generation, fork_generation};
+use nonic_sys::{
+    PerProcess, Protection, SharedMapping, SharedMemory, current_generation, fork_generation,
+    write_shown_record,
+};
 
 use super::{BEYOND, COUNT, IDENTIFIERS_NAME, IdentifierFacts, LENGTH, MAGIC, OWNER, RECORD, RECORDS, Words};
 
@@ -89,15 +92,7 @@ impl Record {
             return;
         }
         let at = RECORDS + usize::from(place) * RECORD;
-        let stamp = table.mapping.word(at);
-        let before = stamp.load(Ordering::Relaxed);
-        // Odd while it changes; whoever reads two copies with one even stamp has read what belongs together.
-        stamp.store(before.wrapping_add(1), Ordering::Relaxed);
-        fence(Ordering::Release);
-        for (number, word) in words.into_iter().enumerate() {
-            table.mapping.word(at + 8 + number * 8).store(word, Ordering::Relaxed);
-        }
-        stamp.store(before.wrapping_add(2), Ordering::Release);
+        write_shown_record(&table.mapping, at, &words);
         self.shown = words;
     }
 }

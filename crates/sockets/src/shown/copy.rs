@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use nonic_sys::RawFd;
+use nonic_sys::{RawFd, word_of_copy, words_of_shown_record};
 
 use super::{LENGTH, MAGIC, OWNER, RECORD, RECORDS, SocketFacts, TAKEN};
 use crate::setting::Taken;
@@ -32,13 +32,13 @@ pub fn read_sockets(file: &File, numbers: &[RawFd]) -> io::Result<ShownSockets> 
     }
     let mut head = [0; TAKEN + 8];
     file.read_exact_at(&mut head, 0)?;
-    if word(&head, 0) != MAGIC {
+    if word_of_copy(&head, 0) != MAGIC {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let record = |number: &RawFd| has_place(*number).then(|| read_record(file, *number)).flatten();
     Ok(ShownSockets {
-        owner: word(&head, OWNER) as u32,
-        taken: Taken::from_number(word(&head, TAKEN)),
+        owner: word_of_copy(&head, OWNER) as u32,
+        taken: Taken::from_number(word_of_copy(&head, TAKEN)),
         sockets: numbers.iter().filter_map(record).collect(),
     })
 }
@@ -49,14 +49,10 @@ fn read_record(file: &File, number: RawFd) -> Option<SocketFacts> {
     file.read_exact_at(&mut first, at).ok()?;
     for _ in 0..ATTEMPTS {
         file.read_exact_at(&mut second, at).ok()?;
-        if word(&first, 0).is_multiple_of(2) && first == second {
-            return SocketFacts::from_words(std::array::from_fn(|place| word(&first, 8 + place * 8)));
+        if let Some(words) = words_of_shown_record(&first, &second) {
+            return SocketFacts::from_words(words);
         }
         first = second;
     }
     None
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..at + 8].try_into().map_or(0, u64::from_ne_bytes)
 }

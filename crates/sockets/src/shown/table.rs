@@ -1,9 +1,11 @@
 //! The owner's side of the file.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
-use nonic_sys::{PerProcess, Protection, RawFd, SharedMapping, SharedMemory, inode_of_number};
+use nonic_sys::{
+    PerProcess, Protection, RawFd, SharedMapping, SharedMemory, inode_of_number, write_shown_record,
+};
 
 use super::{Course, LENGTH, MAGIC, OWNER, RECORD, RECORDS, SOCKETS_NAME, SocketFacts, TAKEN};
 use crate::setting::Taken;
@@ -33,18 +35,8 @@ impl Table {
 
     fn write(&self, number: RawFd, facts: &SocketFacts) {
         let at = RECORDS + number.cast_unsigned() as usize * RECORD;
-        let stamp = self.mapping.word(at);
-        let before = stamp.load(Ordering::Relaxed);
-        // Odd while it changes; whoever reads two copies with one even stamp has read what belongs together. Of two threads that
-        // write at once about one number one is right, and nobody can tell which.
-        let (odd, order) = (before | 1, Ordering::Acquire);
-        if before != odd && stamp.compare_exchange(before, odd, order, Ordering::Relaxed).is_ok() {
-            fence(Ordering::Release);
-            for (place, word) in facts.to_words().into_iter().enumerate() {
-                self.mapping.word(at + 8 + place * 8).store(word, Ordering::Relaxed);
-            }
-            stamp.store(odd.wrapping_add(1), Ordering::Release);
-        }
+        // Of two threads that write at once about one number one is right, and nobody can tell which.
+        write_shown_record(&self.mapping, at, &facts.to_words());
     }
 }
 
