@@ -8,14 +8,17 @@ use crate::id::device_context;
 
 /// The address that a GID stands for. Of a link-local one the device's table says on which interface it is.
 pub fn address_of_gid(gid: [u8; 16], port: u16) -> SocketAddr {
-    let table = device_context().map(|context| context.gid_table().into_owned()).unwrap_or_default();
-    address_in(&table, gid, port)
+    address_in(&gid_table(), gid, port)
 }
 
 /// The GID that stands for an address.
 pub fn gid_of_address(ip: IpAddr) -> [u8; 16] {
-    let table = device_context().map(|context| context.gid_table().into_owned()).unwrap_or_default();
-    gid_in(&table, ip)
+    gid_in(&gid_table(), ip)
+}
+
+/// The device's; empty if there is none.
+fn gid_table() -> Vec<GidEntry> {
+    device_context().map(|context| context.gid_table().into_owned()).unwrap_or_default()
 }
 
 fn address_in(table: &[GidEntry], gid: [u8; 16], port: u16) -> SocketAddr {
