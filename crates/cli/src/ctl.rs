@@ -89,7 +89,7 @@ pub(crate) fn main(arguments: &CtlArguments) -> ExitCode {
     let asked = Asked::Change(arguments.device.clone(), change);
     for process in &processes {
         match change_one(process, &asked) {
-            Ok(done) => println!("{}: {change}: {done}", process.title()),
+            Ok(done) => println!("{}: {change}: {done}", process.seen.title()),
             Err(why) => complain(why),
         }
     }
@@ -99,7 +99,10 @@ pub(crate) fn main(arguments: &CtlArguments) -> ExitCode {
 /// Asks each engine of a process, of which those do not count that have no device open, if another has.
 fn change_one(process: &Process, asked: &Asked) -> Result<String, String> {
     if process.changing.is_empty() {
-        return Err(format!("{} takes no changes: it has no thread or socket for them", process.title()));
+        return Err(format!(
+            "{} takes no changes: it has no thread or socket for them",
+            process.seen.title()
+        ));
     }
     let answers = process.changing.iter().map(|token| ask(process, *token, asked, PATIENCE));
     let (done, refused): (Vec<_>, Vec<_>) = answers.partition(Result::is_ok);
@@ -144,5 +147,5 @@ fn all_of_user() -> Vec<Process> {
     let numbers = nonic_sys::numbers_in("/proc").unwrap_or_default();
     let is_here = |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/net")).ok() == here;
     let pids = numbers.into_iter().filter(is_here);
-    pids.filter_map(|pid| Process::find(pid).ok()).filter(|process| process.uid == own).collect()
+    pids.filter_map(|pid| Process::find(pid).ok()).filter(|process| process.seen.uid == own).collect()
 }

@@ -35,10 +35,10 @@ pub(crate) fn ask(
     asked: &Asked,
     patience: Duration,
 ) -> Result<String, Unanswered> {
-    let title = || process.title();
+    let title = || process.seen.title();
     let socket = connect_to_change(token).map_err(|_| Unanswered::NoWay(title()))?;
     let peer = socket.peer().map_err(|_| Unanswered::HungUp(title()))?;
-    if peer.uid != process.uid || (peer.pid != 0 && peer.pid != process.pid) {
+    if peer.uid != process.seen.uid || (peer.pid != 0 && peer.pid != process.seen.pid) {
         return Err(Unanswered::Stranger(title()));
     }
     socket.send(asked.to_string().as_bytes(), &[]).map_err(|_| Unanswered::HungUp(title()))?;

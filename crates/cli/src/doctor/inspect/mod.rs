@@ -118,37 +118,38 @@ fn explain(pids: &[i32]) -> Result<Explanation, Unexplained> {
     let mut sections = Vec::new();
     for process in &processes {
         let found = process.regions()?;
-        sections.push(Section::new(format!("Process {}", process.title()), settings(process)));
-        sections.push(Section::new(format!("Regions of {}", process.title()), regions::lines(&found)));
+        sections.push(Section::new(format!("Process {}", process.seen.title()), settings(process)));
+        sections.push(Section::new(format!("Regions of {}", process.seen.title()), regions::lines(&found)));
         let traffic = Traffic(process.counters()?);
-        sections.push(Section::new(format!("Traffic of {}", process.title()), traffic.lines()));
+        sections.push(Section::new(format!("Traffic of {}", process.seen.title()), traffic.lines()));
         let changes = changes::of(process);
         if !changes.is_empty() {
-            sections.push(Section::new(format!("Changes of {}", process.title()), changes::lines(&changes)));
+            sections
+                .push(Section::new(format!("Changes of {}", process.seen.title()), changes::lines(&changes)));
         }
         let identifiers = process
             .identifiers()
             .map(|shown| Identifiers { shown: identifiers::told(&shown), beyond: shown.beyond });
         if let Some(Identifiers { shown, beyond }) = &identifiers {
             let lines = identifiers::lines(shown, *beyond);
-            sections.push(Section::new(format!("Connections (rdma_cm) of {}", process.title()), lines));
+            sections.push(Section::new(format!("Connections (rdma_cm) of {}", process.seen.title()), lines));
         }
-        let tcp = sockets::of(&Seen::find(process.pid)?);
-        sections.push(Section::new(format!("TCP sockets of {}", process.title()), sockets::lines(&tcp)));
-        let other = processes.iter().find(|other| other.pid != process.pid);
+        let tcp = sockets::of(&process.seen);
+        sections.push(Section::new(format!("TCP sockets of {}", process.seen.title()), sockets::lines(&tcp)));
+        let other = processes.iter().find(|other| other.seen.pid != process.seen.pid);
         let wanted = |link: &&LinkFacts| {
-            other.is_none_or(|other| link.pid == other.pid || link.pid == other.inner_pid)
+            other.is_none_or(|other| link.pid == other.seen.pid || link.pid == other.seen.inner_pid)
         };
         let peers: Vec<_> =
             process.head.links.iter().filter(wanted).map(|link| peer(process, link)).collect();
         if other.is_none() {
             let lines = peer_lines(&peers, process.head.links_beyond);
-            sections.push(Section::new(format!("Peers of {}", process.title()), lines));
+            sections.push(Section::new(format!("Peers of {}", process.seen.title()), lines));
         }
         told.push(Told {
-            pid: process.pid,
-            name: process.name.clone(),
-            uid: process.uid,
+            pid: process.seen.pid,
+            name: process.seen.name.clone(),
+            uid: process.seen.uid,
             regions: regions::groups(&found),
             traffic,
             peers,
@@ -197,7 +198,7 @@ fn settings(process: &Process) -> Vec<Line> {
         (_, AdoptionPolicy::Auto, true) => Line::ok("adoption", "where it pays"),
         (_, AdoptionPolicy::Always, true) => Line::ok("adoption", "always"),
     };
-    let mut lines = vec![Line::ok("user", process.uid.to_string()), tier, adoption];
+    let mut lines = vec![Line::ok("user", process.seen.uid.to_string()), tier, adoption];
     lines.extend(process.variables.iter().map(|variable| Line::ok("started with", variable.clone())));
     lines
 }
@@ -207,17 +208,20 @@ fn limit(words: &str) -> Line {
 }
 
 fn peer(process: &Process, link: &LinkFacts) -> Peer {
-    let owner = End { pid: process.pid, uid: process.uid, settings: Some(process.head.settings) };
-    let seen = process.peer(link.pid);
-    let other = End { pid: link.pid, uid: link.uid, settings: seen.as_ref().map(|seen| seen.head.settings) };
+    let owner = End { pid: process.seen.pid, uid: process.seen.uid, settings: Some(process.head.settings) };
+    let peer = process.peer(link.pid);
+    let other = End { pid: link.pid, uid: link.uid, settings: peer.as_ref().map(|peer| peer.head.settings) };
     // What the peer itself shows is better than what it said when they met.
-    let back = seen.as_ref().and_then(|seen| seen.head.links.iter().find(|back| back.pid == process.pid));
+    let back =
+        peer.as_ref().and_then(|peer| peer.head.links.iter().find(|back| back.pid == process.seen.pid));
     let from = match back {
         Some(back) => Way::to_peer(other, owner, back),
         None => Way::from_peer(owner, other, link),
     };
-    let name =
-        seen.map_or_else(|| format!("user {}", link.uid), |seen| format!("{}, user {}", seen.name, link.uid));
+    let name = peer.map_or_else(
+        || format!("user {}", link.uid),
+        |peer| format!("{}, user {}", peer.seen.name, link.uid),
+    );
     Peer { pid: link.pid, uid: link.uid, name, to: Way::to_peer(owner, other, link), from }
 }
 
@@ -303,7 +307,8 @@ pub(super) fn maps_adopted_memory(from: i32, to: i32) -> bool {
     let adopted = |found: SegmentRegions| {
         found.regions.iter().any(|entry| matches!(entry.translation, Translation::Adopted { .. }))
     };
-    let maps =
-        |link: &LinkFacts| link.pid == to.inner_pid && (link.large_apertures > 0 || link.small_apertures > 0);
+    let maps = |link: &LinkFacts| {
+        link.pid == to.seen.inner_pid && (link.large_apertures > 0 || link.small_apertures > 0)
+    };
     from.head.links.iter().any(maps) && to.regions().is_ok_and(adopted)
 }

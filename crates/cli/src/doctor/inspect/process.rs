@@ -15,17 +15,11 @@ use nonic_transport::{
 /// What `/proc` and the segment say of a process.
 #[derive(Debug)]
 pub(crate) struct Process {
-    pub(crate) pid: i32,
-    /// Its own name for itself (`/proc/PID/comm`).
-    pub(crate) name: String,
-    /// Effective user.
-    pub(crate) uid: u32,
+    pub(crate) seen: Seen,
     /// Variables of nonic that it was started with.
     pub(super) variables: Vec<String>,
     /// Its pid namespace, as the kernel names it.
     pub(super) namespace: Option<PathBuf>,
-    /// Its process id in that namespace.
-    pub(super) inner_pid: i32,
     pub(super) head: SegmentHead,
     /// By which tokens it is asked to change its devices: one for each of its engines that can be asked.
     pub(crate) changing: Vec<u64>,
@@ -34,10 +28,12 @@ pub(crate) struct Process {
 
 /// What `/proc` says of a process that may be looked at.
 #[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) pid: i32,
-    pub(super) name: String,
-    pub(super) uid: u32,
+pub(crate) struct Seen {
+    pub(crate) pid: i32,
+    /// Its own name for itself (`/proc/PID/comm`).
+    pub(crate) name: String,
+    /// Effective user.
+    pub(crate) uid: u32,
     /// Its process id in its own pid namespace.
     pub(super) inner_pid: i32,
     /// Its folder.
@@ -113,7 +109,7 @@ impl Seen {
     }
 
     /// As it is called in a report.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         format!("{} ({})", self.pid, self.name)
     }
 }
@@ -122,12 +118,12 @@ impl Process {
     /// Looks at a process.
     pub(crate) fn find(pid: i32) -> Result<Self, Unexplained> {
         let (seen, segments) = Seen::with_segments(pid)?;
-        let Seen { name, uid, inner_pid, place, .. } = seen;
+        let Seen { name, inner_pid, place, .. } = &seen;
         let mut why = Unexplained::NoDevice { pid, name: name.clone() };
         let mut own = Vec::new();
         for segment in segments {
             match read_segment_head(&segment) {
-                Ok(head) if head.owner == inner_pid as u32 => own.push((head, segment)),
+                Ok(head) if head.owner == *inner_pid as u32 => own.push((head, segment)),
                 Ok(head) => why = Unexplained::Inherited { pid, name: name.clone(), owner: head.owner },
                 Err(fault) => why = Unexplained::NoSegment { pid, name: name.clone(), fault },
             }
@@ -135,28 +131,28 @@ impl Process {
         let tokens = own.iter().map(|(head, _)| head.changing).filter(|token| *token != 0);
         let changing = tokens.collect();
         let (head, segment) = own.into_iter().next().ok_or(why)?;
-        let variables = variables(&place);
+        let variables = variables(place);
         let namespace = fs::read_link(place.join("ns/pid")).ok();
-        Ok(Self { pid, name, uid, variables, namespace, inner_pid, head, changing, segment })
+        Ok(Self { seen, variables, namespace, head, changing, segment })
     }
 
     /// Its regions as they are now.
     pub(super) fn regions(&self) -> Result<SegmentRegions, Unexplained> {
-        let (pid, name) = (self.pid, self.name.clone());
+        let (pid, name) = (self.seen.pid, self.seen.name.clone());
         read_segment_regions(&self.segment).map_err(|fault| Unexplained::NoSegment { pid, name, fault })
     }
 
     /// What it shows of its identifiers of the RDMA connection manager; `None` if it has never had one.
     pub(super) fn identifiers(&self) -> Option<ShownIdentifiers> {
-        let files = files_named(&PathBuf::from(format!("/proc/{}", self.pid)), IDENTIFIERS_NAME).ok()?;
+        let files = files_named(&self.seen.place, IDENTIFIERS_NAME).ok()?;
         let shown = files.iter().filter_map(|file| read_identifiers(file).ok());
         // A child that has none holds its parent's.
-        shown.into_iter().find(|shown| shown.owner == self.inner_pid as u32)
+        shown.into_iter().find(|shown| shown.owner == self.seen.inner_pid as u32)
     }
 
     /// What its queue pairs have done by now.
     pub(super) fn counters(&self) -> Result<Counters, Unexplained> {
-        let (pid, name) = (self.pid, self.name.clone());
+        let (pid, name) = (self.seen.pid, self.seen.name.clone());
         read_segment_counters(&self.segment).map_err(|error| Unexplained::NoSegment {
             pid,
             name,
@@ -168,11 +164,6 @@ impl Process {
     pub(super) fn peer(&self, pid: i32) -> Option<Self> {
         let own = fs::read_link("/proc/self/ns/pid").ok();
         (pid > 0 && own.is_some() && self.namespace == own).then(|| Self::find(pid).ok()).flatten()
-    }
-
-    /// As it is called in a report.
-    pub(crate) fn title(&self) -> String {
-        format!("{} ({})", self.pid, self.name)
     }
 }
 
