@@ -2,11 +2,13 @@
 
 mod common;
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use common::End;
-use nonic_device::{Key, Operation, OwnThread, QpNumber, RemoteRange};
+use nonic_device::{
+    AttributeMask, Key, Operation, OwnThread, QpAttributes, QpNumber, QpState, RemoteRange, Status,
+};
 use nonic_second_process::{SecondProcess, role, say, told};
 
 /// For so long the agent here takes no connection: longer than a thread waits for another that reads a ring, and less than it waits for
@@ -31,6 +33,29 @@ fn writer() {
     told();
 }
 
+/// What the second process does: it makes a connection of its own as above, receives by the other, and goes.
+#[test]
+fn receiver() {
+    if role().is_none() {
+        return;
+    }
+    let end = End::new();
+    OwnThread::count().work(|| {
+        say(&end.pair.number().0.to_string());
+        end.connect(QpNumber(told().parse().unwrap()));
+        end.post_receive(1);
+    });
+    assert_eq!(end.completion().status, Status::Success);
+    to_error(&end);
+    say("received");
+    told();
+}
+
+fn to_error(end: &End) {
+    let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
+    end.pair.modify(&attributes, AttributeMask::STATE).unwrap();
+}
+
 fn words(line: &str) -> [u64; 3] {
     let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
     numbers.try_into().unwrap()
@@ -41,16 +66,7 @@ fn who_catches_up_takes_what_a_peer_said_by_a_connection_that_the_agent_has_not_
     let mut other = SecondProcess::start("writer", "writer", &[]);
     let end = End::new();
     let number = QpNumber(other.hear().parse().unwrap());
-    std::thread::scope(|scope| {
-        let ((begun, begins), (go, gone)) = (channel(), channel());
-        scope.spawn(move || {
-            OwnThread::count().work(|| {
-                begun.send(()).unwrap();
-                gone.recv().unwrap();
-                std::thread::sleep(LONGER);
-            });
-        });
-        begins.recv().unwrap();
+    while_the_agent_takes_nobody(|go| {
         // The peer's agent does not take this process's connection, so that the peer makes one.
         end.receive_from(number);
         end.post_receive(1);
@@ -63,4 +79,38 @@ fn who_catches_up_takes_what_a_peer_said_by_a_connection_that_the_agent_has_not_
     });
     assert_eq!(end.completion().immediate, Some(7));
     other.finish();
+}
+
+#[test]
+fn what_was_acknowledged_by_a_connection_that_the_agent_has_not_taken_is_not_flushed() {
+    let mut other = SecondProcess::start("receiver", "receiver", &[]);
+    let end = End::new();
+    let number = QpNumber(other.hear().parse().unwrap());
+    while_the_agent_takes_nobody(|go| {
+        end.connect(number);
+        end.post(8, Operation::Send { immediate: None }, &[end.piece(0, 8)]);
+        assert_eq!(other.tell(&end.pair.number().0.to_string()), "received");
+        assert_eq!(end.completions.waiting(), 0, "nobody here has looked");
+        go.send(()).unwrap();
+        to_error(&end);
+        let sent = end.completion();
+        assert_eq!((sent.id, sent.status), (8, Status::Success));
+    });
+    other.finish();
+}
+
+/// Runs `work` with what has the agent take connections again, after a while.
+fn while_the_agent_takes_nobody(work: impl FnOnce(Sender<()>)) {
+    std::thread::scope(|scope| {
+        let ((begun, begins), (go, gone)) = (channel(), channel());
+        scope.spawn(move || {
+            OwnThread::count().work(|| {
+                begun.send(()).unwrap();
+                gone.recv().unwrap();
+                std::thread::sleep(LONGER);
+            });
+        });
+        begins.recv().unwrap();
+        work(go);
+    });
 }

@@ -120,10 +120,9 @@ fn chosen(variable: &str, most: u8) -> Option<u8> {
     chosen.filter(|number| *number <= most)
 }
 
-/// Ends what is under way, with completions that say so.
+/// Ends what is under way, with completions that say so. The caller has the endpoint, which the connection manager's thread may wait for.
 pub(super) fn to_error(pair: &QueuePair) {
-    let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
-    if let Err(error) = pair.modify(&attributes, AttributeMask::STATE) {
+    if let Err(error) = pair.fail() {
         tracing::debug!(%error, "a queue pair is not taken to error");
     }
 }

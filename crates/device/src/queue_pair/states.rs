@@ -19,8 +19,26 @@ use crate::port::MTU_4096;
 use crate::queue_pair::ReceivesFrom;
 
 impl QueuePair {
-    /// Changes state and attributes as `ibv_modify_qp(3)` does; a refused change changes nothing.
+    /// Changes state and attributes as `ibv_modify_qp(3)` does; a refused change changes nothing. What the peer has said before is taken
+    /// before the change to the error state, and the agent is waited for that takes who has connected: a caller with a lock that a
+    /// thread inside [`crate::OwnThread::work`] waits for uses [`Self::fail`].
     pub fn modify(&self, attributes: &QpAttributes, mask: AttributeMask) -> Result<(), ModifyError> {
+        if mask.has(AttributeMask::STATE) && attributes.state == QpState::Error && self.context().is_usable()
+        {
+            // What it acknowledged may stand in the ring of a connection that it has only just made.
+            self.engine().meet_all();
+        }
+        self.change(attributes, mask)
+    }
+
+    /// Changes to the error state. What the peer has said before is taken if it stands in a ring that was taken in; waits for no other
+    /// thread but one that reads a ring, and for that not for long.
+    pub fn fail(&self) -> Result<(), ModifyError> {
+        let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
+        self.change(&attributes, AttributeMask::STATE)
+    }
+
+    fn change(&self, attributes: &QpAttributes, mask: AttributeMask) -> Result<(), ModifyError> {
         use AttributeMask as A;
         if !self.context().is_usable() {
             return Err(ModifyError::Gone);

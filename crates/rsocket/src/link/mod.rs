@@ -6,10 +6,7 @@ mod sending;
 
 use std::sync::Arc;
 
-use nonic_device::{
-    Access, AttributeMask, Capabilities, Context, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest,
-    Zone,
-};
+use nonic_device::{Access, Capabilities, Context, QpNumber, QpState, QpType, ReceiveRequest, Zone};
 use nonic_memory::SharedSlice;
 use nonic_rdma_cm::Id;
 
@@ -205,8 +202,7 @@ impl Link {
 
     /// Ends what is under way: nothing comes or goes from now on.
     pub(crate) fn stop(&self) {
-        let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
-        if let Err(error) = self.endpoint.pair().modify(&attributes, AttributeMask::STATE) {
+        if let Err(error) = self.endpoint.pair().fail() {
             tracing::debug!(%error, "a queue pair is not taken to error");
         }
     }
