@@ -21,8 +21,8 @@ const MESSAGES: u32 = 1_000;
 /// What may happen next; the first number says to which side.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Its program posts so many messages, of up to so many bytes.
-    Post(u32, usize),
+    /// Its program posts so many messages, of up to so many bytes, each of which may have to wait until everything before it was read.
+    Post(u32, Kind),
     /// Its program notes that a message waits for room, as it does sometime after it found none.
     Note,
     /// Its agent, if it is awake, handles so many messages at most, and then what waits for room.
@@ -33,13 +33,16 @@ enum Step {
     Sleep,
 }
 
+/// Bytes of a message, and whether it goes only when everything before it was read, as what is written past the ring does.
+type Kind = (usize, bool);
+
 /// One side: a program that posts, and an agent that sleeps.
 struct Side {
     channel: Channel,
     /// Messages that were posted and are not in the ring yet: their first, and one behind the last.
     unsent: (u32, u32),
-    /// Bytes of the messages, by their number modulo how many sizes there are.
-    sizes: Vec<usize>,
+    /// Of the messages, by their number modulo how many kinds there are.
+    kinds: Vec<Kind>,
     /// No room was found, which is not noted yet.
     found_none: bool,
     /// It is noted.
@@ -54,11 +57,11 @@ struct Side {
 
 impl Side {
     fn new(channel: Channel) -> Self {
-        let (unsent, sizes, looks) = ((0, 0), vec![0], Cell::new(0));
+        let (unsent, kinds, looks) = ((0, 0), vec![(0, false)], Cell::new(0));
         Self {
             channel,
             unsent,
-            sizes,
+            kinds,
             found_none: false,
             waits: false,
             awake: true,
@@ -73,12 +76,13 @@ impl Side {
         let mut bytes = [0; FRAGMENT];
         while self.unsent.0 < self.unsent.1 {
             let number = self.unsent.0;
-            let length = self.sizes[number as usize % self.sizes.len()];
+            let (length, waits_for_others) = self.kinds[number as usize % self.kinds.len()];
             let payload = SharedSlice::of_private(&mut bytes[..length]);
             let base = BaseHeader::new(QpNumber(1), PAIR, Psn(number), 0);
             let send = ShortSend { base, solicited: false, acknowledges: None };
-            let sent = self.channel.push_short(send, payload)
-                || self.channel.push(&send.to_message(length as u32), &[payload]).is_ok();
+            let sent = (!waits_for_others || self.channel.everything_was_read())
+                && (self.channel.push_short(send, payload)
+                    || self.channel.push(&send.to_message(length as u32), &[payload]).is_ok());
             if !sent {
                 self.found_none = true;
                 break;
@@ -176,8 +180,8 @@ impl Sides {
         let side = &mut self.0[number];
         side.wake();
         match step {
-            Step::Post(count, most) => {
-                side.sizes.push(most);
+            Step::Post(count, kind) => {
+                side.kinds.push(kind);
                 side.post(count, &look);
             }
             Step::Note => side.note(),
@@ -215,7 +219,7 @@ impl Sides {
 fn step() -> impl Strategy<Value = Step> {
     let sizes = prop_oneof![0..64usize, Just(FRAGMENT), 0..=FRAGMENT];
     prop_oneof![
-        4 => (1..40u32, sizes).prop_map(|(count, most)| Step::Post(count, most)),
+        4 => (1..40u32, (sizes, prop::bool::weighted(0.1))).prop_map(|(count, kind)| Step::Post(count, kind)),
         4 => Just(Step::Note),
         4 => prop_oneof![0..4u32, 0..60u32, Just(u32::MAX)].prop_map(Step::Look),
         1 => Just(Step::Rest),

@@ -78,12 +78,6 @@ impl Channel {
     pub(crate) fn push_short(&self, send: ShortSend, payload: SharedSlice<'_>) -> bool {
         self.transmit.lock().push_short(send, payload)
     }
-
-    /// Whether a message of the largest size would fit now.
-    pub(crate) fn has_room(&self) -> bool {
-        self.transmit.lock().has_room_for_fragment()
-    }
-
     /// Whether the peer has read every message that was pushed.
     pub(crate) fn everything_was_read(&self) -> bool {
         self.transmit.lock().everything_was_read()

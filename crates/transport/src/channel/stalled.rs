@@ -56,15 +56,22 @@ impl Channel {
         }
     }
 
-    /// What waits for room, if there is room now.
+    /// What waits for room, if there is room now and the peer has taken the producer's word since: that is still to ring otherwise. Who
+    /// waits until everything was read finds room at once, and would be tried again and again, for ever if the peer is stopped.
     #[inline]
     pub(crate) fn take_stalled(&self) -> Stalled {
-        if !self.has_stalled.load(Ordering::Acquire) || !self.has_room() {
+        if !self.has_stalled.load(Ordering::Acquire) || !self.may_go_on() {
             return Stalled::default();
         }
         let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         self.has_stalled.store(false, Ordering::Release);
         std::mem::take(&mut *stalled)
+    }
+
+    fn may_go_on(&self) -> bool {
+        let mut producer = self.transmit.lock();
+        // In this order: a producer that finds no room at first says that it waits, and may find some all the same.
+        !producer.awaits_ring() && producer.has_room_for_fragment()
     }
 
     /// Whether anything waits for room.

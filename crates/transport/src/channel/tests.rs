@@ -176,6 +176,25 @@ fn who_was_rung_for_before_it_was_known_that_somebody_waits_is_rung_for_again() 
 }
 
 #[test]
+fn who_waits_until_everything_was_read_is_left_alone_until_the_peer_has_read_something() {
+    let [active, passive] = ends();
+    show(&active, &passive);
+    send(&active, 1);
+    assert!(!active.everything_was_read());
+    active.add_stalled(QpNumber(7));
+    for _ in 0..3 {
+        assert!(active.take_stalled().pairs.is_empty(), "it would find the same again");
+        assert!(!active.set_sleeping(Sleeper::Agent, || ()) && !active.party.doorbell.take_if_ready());
+    }
+    assert_eq!(received(&passive), [1]);
+    assert!(passive.try_receive().unwrap().report());
+    passive.ring_bell_now(|| ());
+    assert!(active.party.doorbell.take_if_ready());
+    assert_eq!(active.take_stalled().pairs, [QpNumber(7)]);
+    assert!(active.everything_was_read());
+}
+
+#[test]
 fn the_number_of_a_channel_is_free_again_when_it_ends() {
     let party = party();
     let new = || {

@@ -26,12 +26,6 @@ impl Link {
     pub fn push_short(&self, send: ShortSend, payload: SharedSlice<'_>) -> bool {
         self.channel.push_short(send, payload)
     }
-
-    /// Whether a message of the largest size would fit now.
-    pub fn has_room(&self) -> bool {
-        self.channel.has_room()
-    }
-
     /// Whether the peer has read every message that was pushed.
     pub fn everything_was_read(&self) -> bool {
         self.channel.everything_was_read()
