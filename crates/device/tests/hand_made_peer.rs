@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{End, NoObserver};
 use nonic_device::{
-    Access, AddressVector, AttributeMask as A, Config, Context, Counter, EngineHandle, GlobalRoute,
-    ManagementArrival, ManagementObserver, QpAttributes, QpNumber, QpState, Status,
+    Config, Context, Counter, EngineHandle, ManagementArrival, ManagementObserver, QpNumber, QpState, Status,
 };
 use nonic_protocol::Psn;
 use nonic_roce::{
@@ -111,33 +110,7 @@ fn context(wire_silence: Option<Duration>) -> Arc<Context> {
 fn end(context: &Arc<Context>) -> End {
     let completions = context.create_completion_queue(64, 0, None, 0).unwrap();
     let end = End::with_queue(Arc::clone(context), completions, None::<Weak<NoObserver>>);
-    let table = context.gid_table();
-    let source = table.iter().find(|entry| entry.gid == HERE.gid()).unwrap();
-    let vector = AddressVector::along(GlobalRoute {
-        destination: PEER.gid(),
-        source_index: source.index as u8,
-        flow_label: 0,
-        hop_limit: 64,
-        traffic_class: 0,
-    });
-    let mut attributes = QpAttributes {
-        state: QpState::Init,
-        port: 1,
-        access: Access::REMOTE_WRITE | Access::REMOTE_READ,
-        ..QpAttributes::default()
-    };
-    end.pair.modify(&attributes, A::STATE | A::PORT | A::PKEY_INDEX | A::ACCESS_FLAGS).unwrap();
-    attributes = QpAttributes {
-        state: QpState::ReadyToReceive,
-        address_vector: Some(vector),
-        path_mtu: 3,
-        destination_qp: NUMBER,
-        min_rnr_timer: 1,
-        ..attributes
-    };
-    let path = A::ADDRESS_VECTOR | A::PATH_MTU | A::DESTINATION_QP | A::RQ_PSN;
-    end.pair.modify(&attributes, A::STATE | path | A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER).unwrap();
-    end.start_sending().unwrap();
+    end.connect_between(HERE.gid(), PEER.gid(), NUMBER);
     end
 }
 

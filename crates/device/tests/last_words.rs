@@ -6,9 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use common::End;
-use nonic_device::{
-    AttributeMask, Key, Operation, OwnThread, QpAttributes, QpNumber, QpState, RemoteRange, Status,
-};
+use nonic_device::{Key, Operation, OwnThread, QpNumber, RemoteRange, Status};
 use nonic_second_process::{SecondProcess, role, say, told};
 
 /// For so long the agent here takes no connection: longer than a thread waits for another that reads a ring, and less than it waits for
@@ -46,14 +44,9 @@ fn receiver() {
         end.post_receive(1);
     });
     assert_eq!(end.completion().status, Status::Success);
-    to_error(&end);
+    end.to_error();
     say("received");
     told();
-}
-
-fn to_error(end: &End) {
-    let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
-    end.pair.modify(&attributes, AttributeMask::STATE).unwrap();
 }
 
 fn words(line: &str) -> [u64; 3] {
@@ -92,7 +85,7 @@ fn what_was_acknowledged_by_a_connection_that_the_agent_has_not_taken_is_not_flu
         assert_eq!(other.tell(&end.pair.number().0.to_string()), "received");
         assert_eq!(end.completions.waiting(), 0, "nobody here has looked");
         go.send(()).unwrap();
-        to_error(&end);
+        end.to_error();
         let sent = end.completion();
         assert_eq!((sent.id, sent.status), (8, Status::Success));
     });

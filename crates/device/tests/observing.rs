@@ -334,8 +334,7 @@ fn a_queue_pair_that_the_program_takes_to_error_tells_nobody() {
     let ((one, first), (other, _second)) = (observed(64), observed(64));
     join(&one, &other);
     one.post_receive(3);
-    let attributes = nonic_device::QpAttributes { state: QpState::Error, ..Default::default() };
-    one.pair.modify(&attributes, nonic_device::AttributeMask::STATE).unwrap();
+    one.to_error();
     assert_eq!(one.completion().status, Status::Flushed);
     assert_eq!(first.failed.load(Ordering::SeqCst), 0);
 }
@@ -452,7 +451,6 @@ fn the_end_of_the_last_request_is_told_once_to_who_asked() {
     send(&sender);
     send(&sender);
     assert!(!sender.pair.idle_or_tell());
-    let error = nonic_device::QpAttributes { state: QpState::Error, ..Default::default() };
-    sender.pair.modify(&error, nonic_device::AttributeMask::STATE).unwrap();
+    sender.to_error();
     assert_eq!(told(), 2);
 }

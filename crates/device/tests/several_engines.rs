@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::pair::{LENGTH, Memory, Pair, Side};
 use nonic_device::{
-    AdoptionPolicy, AttributeMask, Config, Counter, EngineHandle, Operation, QpAttributes, QpState,
-    ReceiveRequest, RemoteRange, Status, Tier,
+    AdoptionPolicy, Config, Counter, EngineHandle, Operation, QpState, ReceiveRequest, RemoteRange, Status,
+    Tier,
 };
 
 const TIERS: [Tier; 3] = [Tier::Ring, Tier::Kernel, Tier::Mapped];
@@ -78,10 +78,6 @@ fn bytes_move_between_two_engines_on_every_tier_by_the_best_way() {
 
 #[test]
 fn what_was_acknowledged_before_a_queue_pair_is_taken_to_error_has_succeeded() {
-    let to_error = |side: &Side| {
-        let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
-        side.end.pair.modify(&attributes, AttributeMask::STATE).unwrap();
-    };
     for tier in TIERS {
         let pair = Pair::new(&on(tier));
         let [one, other] = &pair.sides;
@@ -91,8 +87,8 @@ fn what_was_acknowledged_before_a_queue_pair_is_taken_to_error_has_succeeded() {
         let received = other.end.completion();
         assert_eq!((received.id, received.status), (7, Status::Success), "{tier:?}");
         // It goes, as a program does that has what it wants, and this side has heard of that by other means.
-        to_error(other);
-        to_error(one);
+        other.end.to_error();
+        one.end.to_error();
         let [sent, flushed] = [(); 2].map(|()| one.end.completion());
         assert_eq!((sent.id, sent.status), (8, Status::Success), "{tier:?}");
         assert_eq!((flushed.id, flushed.status), (9, Status::Flushed), "{tier:?}");

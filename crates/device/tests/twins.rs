@@ -358,8 +358,7 @@ fn play(express: [bool; 2], signal_all: bool, bursts: &[Burst]) -> Seen {
     let states = [0, 1].map(|one| sides[one].end.pair.state());
     // What is still there is flushed: receives that nothing came for.
     for side in &sides {
-        let error = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
-        side.end.pair.modify(&error, AttributeMask::STATE).unwrap();
+        side.end.to_error();
     }
     for one in [0, 1] {
         while !sides[one].poll(&sides[1 - one], &mut seen[one]).is_empty() {}

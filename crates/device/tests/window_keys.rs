@@ -6,8 +6,7 @@ use std::collections::HashSet;
 
 use common::{End, connected};
 use nonic_device::{
-    Access, AttributeMask, Key, MemoryWindow, Operation, QpAttributes, QpState, RemoteRange, SendFlags,
-    SendRequest, Status, WindowKind,
+    Access, Key, MemoryWindow, Operation, RemoteRange, SendFlags, SendRequest, Status, WindowKind,
 };
 
 fn bind(end: &End, window: &MemoryWindow, region: Key, key: Key, length: u64) {
@@ -80,8 +79,7 @@ fn keys_that_are_not_used_are_no_loss() {
     }
     assert_eq!(window.binds(), 2000);
     // Those that are flushed are given up.
-    let error = QpAttributes { state: QpState::Error, ..Default::default() };
-    server.pair.modify(&error, AttributeMask::STATE).unwrap();
+    server.to_error();
     let before = window.key();
     for _ in 0..2000 {
         bind(&server, &window, region.local_key(), window.next_key(), 64);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::pair::{LENGTH, Pair, Side};
-use nonic_device::{AttributeMask, Config, Counter, Key, QpAttributes, QpState, RemoteRange, Tier};
+use nonic_device::{Config, Counter, Key, RemoteRange, Tier};
 use nonic_memory::SharedSlice;
 
 fn write(from: &Side, remote: RemoteRange, bytes: &[u8]) -> bool {
@@ -60,8 +60,7 @@ fn what_the_peer_does_not_allow_or_cannot_be_done_from_here_is_not_done() {
     let pair = Pair::new(&Config { tier: Tier::Mapped, ..Config::default() });
     let [from, to] = &pair.sides;
     from.meet(to);
-    let error = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
-    from.end.pair.modify(&error, AttributeMask::STATE).unwrap();
+    from.end.to_error();
     assert!(!write(from, to.remote(0), &bytes), "a queue pair in error");
 
     for config in [

@@ -75,6 +75,12 @@ impl<T> Kept<T> {
         Self(Vec::new())
     }
 
+    /// How many are left of it, without those that are over.
+    pub(crate) fn left(&mut self, is_over: impl Fn(&T) -> bool) -> usize {
+        self.0.retain(|one| !is_over(one));
+        self.0.len()
+    }
+
     pub(crate) fn keep(&mut self, one: T, chance: &mut Chance) {
         if self.0.len() >= KEPT {
             self.0.swap_remove(chance.below(KEPT));

@@ -107,8 +107,7 @@ impl Liar for Hostile {
     }
 
     fn connections(&mut self) -> usize {
-        self.kept.0.retain(|socket| !socket.is_hung_up());
-        self.kept.0.len()
+        self.kept.left(PacketSocket::is_hung_up)
     }
 
     fn report(&self) -> Vec<String> {

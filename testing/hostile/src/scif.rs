@@ -91,8 +91,7 @@ impl Liar for Hostile {
 
     fn connections(&mut self) -> usize {
         // What the victim has closed can be read to its end.
-        self.kept.0.retain(|way| !has_ended(way));
-        self.kept.0.len()
+        self.kept.left(has_ended)
     }
 
     fn report(&self) -> Vec<String> {

@@ -8,10 +8,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nonic_device::{
-    Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context, ModifyError,
-    Operation, ProgramAddress, QpAttributes, QpState, QpType, QueuePair, QueuePairObserver, QueuePairRequest,
-    ReceiveRequest, Region, RegionMemory, RegionRequest, ScatterGather, SendFlags, SendRequest, Zone,
-    devices,
+    Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context, GlobalRoute,
+    ModifyError, Operation, ProgramAddress, QpAttributes, QpNumber, QpState, QpType, QueuePair,
+    QueuePairObserver, QueuePairRequest, ReceiveRequest, Region, RegionMemory, RegionRequest, ScatterGather,
+    SendFlags, SendRequest, Zone, devices,
 };
 
 /// What an end without an observer has.
@@ -125,14 +125,13 @@ impl End {
     }
 
     /// Takes the queue pair to RTS, connected to `peer`.
-    pub(crate) fn connect(&self, peer: nonic_device::QpNumber) {
+    pub(crate) fn connect(&self, peer: QpNumber) {
         self.receive_from(peer);
         self.start_sending().unwrap();
     }
 
     /// Takes the queue pair to RTR.
-    pub(crate) fn receive_from(&self, peer: nonic_device::QpNumber) {
-        use AttributeMask as A;
+    pub(crate) fn receive_from(&self, peer: QpNumber) {
         let vector = AddressVector {
             destination_lid: 1,
             service_level: 0,
@@ -141,24 +140,51 @@ impl End {
             port: 1,
             global: None,
         };
-        let mut attributes = QpAttributes {
-            state: QpState::Init,
-            port: 1,
+        self.receive(QpAttributes {
             access: Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC,
-            ..QpAttributes::default()
-        };
-        self.pair.modify(&attributes, A::STATE | A::PORT | A::PKEY_INDEX | A::ACCESS_FLAGS).unwrap();
-        attributes = QpAttributes {
-            state: QpState::ReadyToReceive,
             address_vector: Some(vector),
             path_mtu: 5,
             destination_qp: peer,
             max_dest_rd_atomic: 4,
-            min_rnr_timer: 1,
-            ..attributes
-        };
+            ..QpAttributes::default()
+        });
+    }
+
+    /// Takes the queue pair to RTS with a peer by GIDs, of this side and of that; both begin with packet 0.
+    pub(crate) fn connect_between(&self, source: [u8; 16], destination: [u8; 16], peer: QpNumber) {
+        let table = self.context.gid_table();
+        let source = table.iter().find(|entry| entry.gid == source).unwrap();
+        let vector = AddressVector::along(GlobalRoute {
+            destination,
+            source_index: source.index as u8,
+            flow_label: 0,
+            hop_limit: 64,
+            traffic_class: 0,
+        });
+        self.receive(QpAttributes {
+            access: Access::REMOTE_WRITE | Access::REMOTE_READ,
+            address_vector: Some(vector),
+            path_mtu: 3,
+            destination_qp: peer,
+            ..QpAttributes::default()
+        });
+        self.start_sending().unwrap();
+    }
+
+    /// Takes the queue pair to RTR, with what is given and what all have.
+    fn receive(&self, given: QpAttributes) {
+        use AttributeMask as A;
+        let attributes = QpAttributes { state: QpState::Init, port: 1, min_rnr_timer: 1, ..given };
+        self.pair.modify(&attributes, A::STATE | A::PORT | A::PKEY_INDEX | A::ACCESS_FLAGS).unwrap();
+        let attributes = QpAttributes { state: QpState::ReadyToReceive, ..attributes };
         let path = A::ADDRESS_VECTOR | A::PATH_MTU | A::DESTINATION_QP | A::RQ_PSN;
         self.pair.modify(&attributes, A::STATE | path | A::MAX_DEST_RD_ATOMIC | A::MIN_RNR_TIMER).unwrap();
+    }
+
+    /// Takes the queue pair to error.
+    pub(crate) fn to_error(&self) {
+        let attributes = QpAttributes { state: QpState::Error, ..QpAttributes::default() };
+        self.pair.modify(&attributes, AttributeMask::STATE).unwrap();
     }
 
     /// Takes it from there to RTS.

@@ -126,8 +126,7 @@ impl Liar for Hostile {
     }
 
     fn connections(&mut self) -> usize {
-        self.kept.0.retain(|connection| !connection.socket.is_hung_up());
-        self.kept.0.len()
+        self.kept.left(|connection| connection.socket.is_hung_up())
     }
 
     fn report(&self) -> Vec<String> {
