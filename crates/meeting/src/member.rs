@@ -1,13 +1,17 @@
 //! What a process says of itself in the folder.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
 use nonic_sys::{Folder, Life, effective_user, host_number, namespace_number, stable_number};
 
-/// Processes that are looked at in a folder, at most.
-pub(crate) const MEMBERS_MAX: usize = 512;
+/// Names that are looked at in a folder, at most.
+const NAMES_MAX: usize = 1 << 16;
+/// Of these, processes of one other user, and of all other users, at most: those of the own are all looked at.
+const OF_A_USER_MAX: usize = 128;
+const OF_OTHERS_MAX: usize = 512;
 /// Files that a process has there, at most, as far as others take them away.
 pub(crate) const FILES_MAX: usize = 1 << 16;
 /// Bytes of a life sign that are read, at most.
@@ -87,11 +91,35 @@ impl Member {
         Some(Self { token, user, process, namespace, gids })
     }
 
+    /// What in a folder has a name like a process's folder. Whoever else may write there can give as many as they like, and by that
+    /// hide others like themselves only.
+    fn names(folder: &Folder) -> io::Result<Vec<String>> {
+        let own = effective_user();
+        let mut of_users = HashMap::<u32, usize>::new();
+        let mut of_others = 0;
+        let mut names = folder.names(NAMES_MAX)?;
+        names.retain(|name| {
+            if !name.starts_with(PREFIX) && !name.starts_with(UNFINISHED_PREFIX) {
+                return false;
+            }
+            let Ok(user) = folder.owner_of(name) else { return false };
+            if user == own {
+                return true;
+            }
+            let of_user = of_users.entry(user).or_default();
+            let counts = *of_user < OF_A_USER_MAX && of_others < OF_OTHERS_MAX;
+            *of_user += usize::from(counts);
+            of_others += usize::from(counts);
+            counts
+        });
+        Ok(names)
+    }
+
     /// Looks at all in a folder. What those of this user have left that do not live any more is taken away.
     pub(crate) fn look(folder: &Folder) -> io::Result<Vec<Self>> {
         let own = effective_user();
         let mut found = Vec::new();
-        for name in folder.names(MEMBERS_MAX)? {
+        for name in Self::names(folder)? {
             if name.starts_with(UNFINISHED_PREFIX) {
                 let facts = folder.enter(&name).and_then(|inner| inner.facts());
                 if facts.is_ok_and(|(user, age)| user == own && age > UNFINISHED) {

@@ -269,6 +269,29 @@ mod tests {
     }
 
     #[test]
+    fn who_crowds_the_folder_hides_nobody_but_itself() {
+        let path = folder("crowd");
+        let near = Place::make(&path, &[]).unwrap();
+        let before = elsewhere(&path, 2, &[GID]);
+        // Only root can have somebody else's here.
+        let is_root = nonic_sys::effective_user() == 0;
+        std::fs::write(path.join("file"), "").unwrap();
+        for number in 0..8000 {
+            std::fs::hard_link(path.join("file"), path.join(format!("link{number}"))).unwrap();
+        }
+        for number in 0..if is_root { 600 } else { 0 } {
+            let stranger = path.join(Member::folder(number));
+            std::fs::create_dir(&stranger).unwrap();
+            std::os::unix::fs::chown(stranger, Some(65_533), None).unwrap();
+        }
+        let after = elsewhere(&path, 3, &[[9; 16]]);
+        assert_eq!(near.namespace_now(&GID), Some(Namespace(2)));
+        assert_eq!(near.namespace_now(&[9; 16]), Some(Namespace(3)));
+        drop((before, after));
+        std::fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
     fn what_is_not_from_here_stays_although_its_folder_has_the_name_of_one_that_was_left_behind() {
         let path = folder("renamed");
         // Of this user's, and given these names by whoever may change the folder.

@@ -105,6 +105,11 @@ impl Folder {
         Ok(names)
     }
 
+    /// The user whose something in it is; of a link, whose the link is.
+    pub fn owner_of(&self, name: &str) -> io::Result<u32> {
+        Ok(rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?.st_uid)
+    }
+
     /// The user whose it is, and how many seconds ago something in it changed.
     pub fn facts(&self) -> io::Result<(u32, u64)> {
         let stat = rustix::fs::fstat(&self.fd)?;
