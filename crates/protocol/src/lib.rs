@@ -51,5 +51,5 @@ pub use state::{AttributeMask, QpState, QpType, TransitionError, check_transitio
 pub use surroundings::{
     Arrived, Delivery, Direct, Event, LocalTurn, NotChanged, ReadPushed, Step, Surroundings,
 };
-pub use timer::{Moment, ack_timeout, rnr_wait};
+pub use timer::{Moment, ack_timeout, answer_time, rnr_wait};
 pub use work_request::*;

@@ -13,6 +13,12 @@ pub fn ack_timeout(exponent: u8) -> Option<Duration> {
     (exponent > 0).then(|| Duration::from_nanos(4096 << exponent.min(31)))
 }
 
+/// How long an answer is waited for when `in_vain` attempts went without one: what the program said, then twice and four times that,
+/// since a timeout may last up to four times as long (9.9.2.1). A peer that is a process may not run for a while. `None` is for ever.
+pub fn answer_time(exponent: u8, in_vain: u8) -> Option<Duration> {
+    ack_timeout(exponent).map(|timeout| timeout * (1 << in_vain.min(2)))
+}
+
 /// How long to wait after RNR: the 32 values of IBTA vol. 1, table 45, in units of 10 µs.
 pub fn rnr_wait(code: u8) -> Duration {
     const TENS_OF_US: [u64; 32] = [
@@ -34,5 +40,8 @@ mod tests {
         assert_eq!(rnr_wait(31), Duration::from_micros(491_520));
         assert_eq!(ack_timeout(0), None);
         assert_eq!(ack_timeout(14), Some(Duration::from_nanos(67_108_864)));
+        assert_eq!(answer_time(0, 3), None);
+        let times = [0, 1, 2, 3, 7].map(|in_vain| answer_time(14, in_vain).unwrap() / 67_108_864);
+        assert_eq!(times.map(|time| time.as_nanos()), [1, 2, 4, 4, 4]);
     }
 }

@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+use nonic_interop::c_program::compile_with;
 use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place, environments};
 use nonic_interop::output::complaints;
 use nonic_interop::port::TcpPort;
@@ -58,6 +59,16 @@ fn main() -> ExitCode {
         let case = Case { clients: 2, options: "-g 0 -n 100", everywhere: false };
         case.run(&Place::prepare(AS_IT_COMES)?, &Place::prepare(AS_IT_COMES)?.user(65533))
     });
+    suite.test("ibv_xsrq_pingpong goes on when a client is ready to receive only after 0.9 s", || {
+        let late = compile_with("late_receiver", &["-shared", "-fPIC"])?.display().to_string();
+        let case = Case { clients: 2, options: "-g 0 -n 50", everywhere: false };
+        let clients = Place::prepare(AS_IT_COMES)?.variable("LD_PRELOAD", &late);
+        let finished = case.run_both(&Place::prepare(AS_IT_COMES)?, &clients)?;
+        match finished.iter().all(|client| client.stderr.contains("receives late")) {
+            true => Ok(()),
+            false => failed("a client was not late: nothing is shown"),
+        }
+    });
     suite.run()
 }
 
@@ -72,6 +83,11 @@ impl Case {
     }
 
     fn run(&self, here: &Place, there: &Place) -> Verdict {
+        self.run_both(here, there).map(drop)
+    }
+
+    /// Gives back what the clients said.
+    fn run_both(&self, here: &Place, there: &Place) -> Verdict<Vec<Finished>> {
         let port = TcpPort::claim()?;
         let mut words =
             vec![program("ibv_xsrq_pingpong")?.display().to_string(), "-p".into(), port.number().to_string()];
@@ -86,7 +102,8 @@ impl Case {
             .collect::<Verdict<Vec<_>>>()?;
         let clients = started.into_iter().map(|client| client.finish()).collect::<Verdict<Vec<_>>>()?;
         let server = server.finish()?;
-        self.judge(&server, &clients)
+        self.judge(&server, &clients)?;
+        Ok(clients)
     }
 
     /// All say that they succeeded, and the server names every client as that names itself, and the other way round.

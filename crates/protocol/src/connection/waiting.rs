@@ -7,7 +7,7 @@ use crate::completion::Status;
 use crate::happening::Happening;
 use crate::requester::{PATIENT_REPEAT, WaitReason};
 use crate::surroundings::Surroundings;
-use crate::timer::{Moment, ack_timeout};
+use crate::timer::{Moment, ack_timeout, answer_time};
 
 /// When to look again whether those who were inside an operation have left.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(50);
@@ -26,7 +26,8 @@ pub(super) enum AfterWait {
 impl<P, T> Connection<P, T> {
     /// How long an answer may take before what it would answer is repeated.
     pub(super) fn answer_wait(&self) -> Duration {
-        ack_timeout(self.attributes.timeout).unwrap_or(PATIENT_REPEAT)
+        let in_vain = self.attributes.retry_count.saturating_sub(self.requester.retries);
+        answer_time(self.attributes.timeout, in_vain).unwrap_or(PATIENT_REPEAT)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use nonic_protocol::{Happening, Moment, PATIENT_REPEAT, ack_timeout};
+use nonic_protocol::{Happening, Moment, PATIENT_REPEAT, ack_timeout, answer_time};
 
 use super::Connection;
 use super::requester::WaitReason;
@@ -65,11 +65,8 @@ impl<T: Moment> Connection<T> {
         if !due {
             self.requester.timer = None;
         } else if self.requester.timer.is_none() && self.requester.wait.is_none() {
-            let wait = ack_timeout(self.attributes.timeout).unwrap_or(PATIENT_REPEAT);
-            // 9.9.2.1: a timeout lasts up to four times as long as the program says. A peer that is a process may not run for a
-            // while, and gets more time with each attempt that was in vain.
             let in_vain = self.attributes.retry_count.saturating_sub(self.requester.retries);
-            let wait = wait * (1 << in_vain.min(2));
+            let wait = answer_time(self.attributes.timeout, in_vain).unwrap_or(PATIENT_REPEAT);
             let wait = if self.may_probe() { (wait / PROBE_PART).max(PROBE_MIN).min(wait) } else { wait };
             self.requester.timer = Some(now + wait);
         }
