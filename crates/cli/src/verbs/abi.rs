@@ -354,6 +354,8 @@ pub(super) type QueryGid = unsafe extern "C" fn(*mut ibv_context, u8, c_int, *mu
 pub(super) type AllocPd = unsafe extern "C" fn(*mut ibv_context) -> *mut ibv_pd;
 pub(super) type DeallocPd = unsafe extern "C" fn(*mut ibv_pd) -> c_int;
 pub(super) type RegMr = unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, c_int) -> *mut ibv_mr;
+pub(super) type ReregMr =
+    unsafe extern "C" fn(*mut ibv_mr, c_int, *mut ibv_pd, *mut c_void, usize, c_int) -> c_int;
 pub(super) type DeregMr = unsafe extern "C" fn(*mut ibv_mr) -> c_int;
 pub(super) type CreateCq =
     unsafe extern "C" fn(*mut ibv_context, c_int, *mut c_void, *mut c_void, c_int) -> *mut ibv_cq;

@@ -8,6 +8,7 @@ pub(super) const IBV_ACCESS_REMOTE_READ: c_uint = 4;
 pub(super) const IBV_ACCESS_REMOTE_ATOMIC: c_uint = 8;
 pub(super) const IBV_ACCESS_MW_BIND: c_uint = 16;
 pub(super) const IBV_ACCESS_ZERO_BASED: c_uint = 32;
+pub(super) const IBV_REREG_MR_CHANGE_ACCESS: c_uint = 4;
 
 pub(super) const IBV_WR_RDMA_WRITE: c_uint = 0;
 pub(super) const IBV_WR_SEND: c_uint = 2;

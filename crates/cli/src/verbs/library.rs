@@ -78,6 +78,7 @@ functions! {
     alloc_pd: c"ibv_alloc_pd" as abi::AllocPd,
     dealloc_pd: c"ibv_dealloc_pd" as abi::DeallocPd,
     reg_mr: c"ibv_reg_mr" as abi::RegMr,
+    rereg_mr: c"ibv_rereg_mr" as abi::ReregMr,
     dereg_mr: c"ibv_dereg_mr" as abi::DeregMr,
     create_cq: c"ibv_create_cq" as abi::CreateCq,
     destroy_cq: c"ibv_destroy_cq" as abi::DestroyCq,

@@ -10,7 +10,8 @@ use super::abi;
 use super::completion_queue::CompletionQueue;
 use super::library::CallError;
 use super::port::PORT;
-use super::session::{Region, Rights, Session, missing};
+use super::region::Region;
+use super::session::{Rights, Session, missing};
 
 /// Requests that may be outstanding in each direction.
 pub(crate) const REQUESTS_MAX: u32 = 64;

@@ -5,8 +5,9 @@ use std::ptr::null_mut;
 
 use super::abi;
 use super::library::CallError;
-use super::queue_pair::{Operation, Piece, QueuePair, opcode, target};
-use super::session::{Region, missing};
+use super::queue_pair::{Operation, Piece, QueuePair, RemoteMemory, opcode, target};
+use super::region::Region;
+use super::session::missing;
 
 /// A request with one piece of memory.
 pub(crate) struct Request<'a> {
@@ -31,6 +32,11 @@ impl<'a> Request<'a> {
             bind_mw: abi::bind_mw::NONE,
         };
         Self { raw: Box::new((request, piece.element())), region: PhantomData }
+    }
+
+    /// Has a write lead elsewhere from now on.
+    pub(crate) fn lead_to(&mut self, remote: RemoteMemory) {
+        self.raw.0.wr = target(Operation::Write(remote));
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::abi;
 use super::library::CallError;
-use super::queue_pair::{Operation, Piece, QueuePair, target};
+use super::queue_pair::{Operation, Piece, QueuePair, RemoteMemory, target};
 use super::session::{Session, missing};
 
 /// A window; freed with this object.
@@ -28,6 +28,11 @@ impl MemoryWindow {
     fn key(&self) -> u32 {
         // SAFETY: alive until this is dropped; only this thread's calls change it.
         unsafe { self.raw.as_ref() }.rkey
+    }
+
+    /// What it was last bound to, for a peer.
+    pub(crate) fn remote(&self, piece: Piece<'_>) -> RemoteMemory {
+        RemoteMemory { address: piece.element().addr, key: self.key() }
     }
 
     /// Posts a request that binds it to that piece, for writes by peers, under the key behind its last one.

@@ -1,20 +1,18 @@
 //! Processes with idle links: each link leads to a process of its own that sent one message and sleeps since.
 
-use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::crew::Member;
-use super::super::device::{self, Device};
+use super::super::device::Device;
 use super::super::job::{Job, Order, Sample, Verb, median};
 use super::super::worker::{Side, pin, wait_within};
+use super::memory::settled_memory;
 use super::plan::{Goal, Part, Plan, Unit};
-use super::process::{
-    Ask, PATIENCE, PeerArguments, Process, Role, ensure_descriptors, serve, sleep_for_ever,
-};
-use super::{Place, Subject};
+use super::process::{PATIENCE, PeerArguments, Process, Role, ensure_descriptors, serve, sleep_for_ever};
+use super::repeated::poll;
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Failure, Outcome};
 use crate::verbs::{
@@ -56,33 +54,6 @@ pub(super) fn plans(quick: bool) -> Vec<Plan> {
         plan("memory of a link where all end", row([&[1, 16, 256, 1000], &[1, 4]]), Unit::Bytes, small),
         plan("memory of a link at its other end", row([&[1, 16, 256, 1000], &[1, 4]]), Unit::Bytes, small),
     ]
-}
-
-/// The processes that are measured, by the number of their links; all of them live at the same time.
-pub(super) struct Hubs(BTreeMap<u64, Process>);
-
-impl Hubs {
-    /// Starts one for each number that the plans have. One that cannot be is left out.
-    pub(super) fn start(place: &Place, plans: &[Plan], failures: &mut Vec<Failure>) -> Outcome<Self> {
-        let mut hubs = BTreeMap::new();
-        for number in plans.iter().flat_map(|plan| plan.numbers.iter().copied()) {
-            if hubs.contains_key(&number) {
-                continue;
-            }
-            let mut hub = Process::start(Role::Hub, &place.library, &place.processors, number)?;
-            match hub.hear::<()>() {
-                Ok(()) => drop(hubs.insert(number, hub)),
-                Err(failure) => super::note(failures, failure),
-            }
-        }
-        Ok(Self(hubs))
-    }
-}
-
-impl Subject for Hubs {
-    fn ask(&mut self, ask: Ask) -> Outcome<Option<f64>> {
-        self.0.get_mut(&ask.number).map_or(Ok(None), |hub| hub.ask(ask))
-    }
 }
 
 /// A process with so many idle links, which exchanges messages with a partner when told to.
@@ -189,65 +160,6 @@ pub(super) fn idle_peer(arguments: &PeerArguments, control: &mut Exchange) -> Ou
     sleep_for_ever(control)
 }
 
-/// Resident bytes of this process, what it shares with peers included, once they have stopped to change.
-fn settled_memory() -> Outcome<f64> {
-    const PAUSE: Duration = Duration::from_millis(20);
-    const PAUSES: u32 = 100;
-    let mut last = memory()?;
-    for _ in 0..PAUSES {
-        std::thread::sleep(PAUSE);
-        let now = memory()?;
-        if now == last {
-            break;
-        }
-        last = now;
-    }
-    Ok(last)
-}
-
-fn memory() -> Outcome<f64> {
-    let path = "/proc/self/smaps";
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(format!("{path} cannot be read: {error}")))?;
-    Ok(resident(&text))
-}
-
-/// Bytes that are resident by such a file, but for pages of programs and libraries: of those the kernel maps what lies around
-/// code that runs for the first time.
-fn resident(maps: &str) -> f64 {
-    let (mut kibibytes, mut counts) = (0.0, true);
-    for line in maps.lines() {
-        let mut words = line.split_whitespace();
-        match words.next() {
-            Some("Rss:") if counts => {
-                kibibytes += words.next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
-            }
-            // A line with a range begins the next mapping; rights, offset, device and inode stand before its name.
-            Some(word) if !word.ends_with(':') => {
-                let name = words.nth(4).unwrap_or_default();
-                counts = !name.starts_with('/') || name.starts_with("/memfd:") || name.starts_with("/dev/");
-            }
-            _ => {}
-        }
-    }
-    1024.0 * kibibytes
-}
-
-/// Nanoseconds of a poll that finds nothing.
-fn poll(queue: &CompletionQueue, budget: Duration) -> Outcome<f64> {
-    const POLLS: u32 = 64;
-    let mut entries = Entries::default();
-    let (begun, mut times) = (Instant::now(), Vec::new());
-    while times.len() < 3 || begun.elapsed() < budget {
-        let before = device::now();
-        for _ in 0..POLLS {
-            queue.take(&mut entries)?;
-        }
-        times.push((device::now() - before) / f64::from(POLLS));
-    }
-    Ok(median(&times))
-}
-
 /// Nanoseconds of half a round trip with a partner. Each time it is another process: where its memory lies decides about a
 /// third of the time, and goes with the process.
 fn latency(device: &mut Device, library: &Path, processor: usize, budget: Duration) -> Outcome<Option<f64>> {
@@ -265,23 +177,4 @@ fn latency(device: &mut Device, library: &Path, processor: usize, budget: Durati
     let sample = device.perform(Side::Initiator, &order, &mut peer)?;
     partner.hear::<Option<Sample>>(PATIENCE)?;
     Ok(sample.map(|sample| sample.value))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn resident_memory_is_that_of_anonymous_and_shared_mappings_and_not_of_programs() {
-        let mapping = |name: &str, kibibytes: u32| {
-            format!(
-                "7f00aa000000-7f00aa400000 rw-s 00000000 00:01 1033  {name}\nSize: 4096 kB\nRss:  {kibibytes} kB\n"
-            )
-        };
-        let names = [("", 1), ("[heap]", 2), ("/memfd:nonic (deleted)", 4), ("/dev/zero (deleted)", 8)];
-        let maps: String = names.map(|(name, kibibytes)| mapping(name, kibibytes)).concat();
-        let programs = ["/usr/bin/nonic", "/usr/lib/libc.so.6"].map(|name| mapping(name, 1000)).concat();
-        assert_eq!(resident(&format!("{programs}{maps}{programs}")), 15.0 * 1024.0);
-        assert!(memory().unwrap() > 0.0);
-    }
 }

@@ -5,14 +5,20 @@
 
 mod connections;
 mod links;
-mod many;
+mod memory;
 mod mesh;
 mod picture;
 mod plan;
 mod process;
+mod queue_pairs;
+mod regions;
+mod repeated;
 mod report;
+mod several;
 mod threads;
+mod windows;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -28,6 +34,7 @@ use crate::library::LibraryFolder;
 use plan::{Part, Plan, Series};
 use process::{Ask, Process, Role};
 use report::Results;
+use several::Several;
 
 /// How long one measurement takes, and in how many rounds it is repeated: as a rule, and when only to see that it runs.
 const BUDGET: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(3)];
@@ -99,9 +106,9 @@ impl Part {
         match self {
             Self::Links => links::plans(quick),
             Self::Threads => threads::plans(quick),
-            Self::QueuePairs => many::turn_plans(quick),
-            Self::Regions => many::region_plans(quick),
-            Self::Windows => many::window_plans(quick),
+            Self::QueuePairs => queue_pairs::plans(quick),
+            Self::Regions => regions::plans(quick),
+            Self::Windows => windows::plans(quick),
             Self::Connections => connections::plans(quick),
             Self::Mesh => mesh::plans(quick),
         }
@@ -114,10 +121,14 @@ impl Part {
             process.hear::<()>()?;
             Ok(Box::new(process))
         };
+        let several =
+            |role, processors: &[usize], failures: &mut Vec<Failure>| -> Outcome<Box<dyn Subject>> {
+                Ok(Box::new(Several::start(role, &place.library, processors, plans, failures)?))
+            };
         match self {
-            Self::Links => Ok(Box::new(links::Hubs::start(place, plans, failures)?)),
+            Self::Links => several(Role::Hub, &place.processors, failures),
             Self::Threads => alone(Role::Threads),
-            Self::QueuePairs => alone(Role::Turns),
+            Self::QueuePairs => several(Role::Turns, &[], failures),
             Self::Regions => alone(Role::Regions),
             Self::Windows => alone(Role::Windows),
             Self::Connections => Ok(Box::new(connections::start(place, most)?)),
@@ -185,7 +196,7 @@ fn measure(arguments: &ScaleArguments) -> Outcome<Results> {
     Ok(results)
 }
 
-/// Measures everything of a part: in each round every figure at every number.
+/// Measures everything of a part: in each round every figure at every number, number by number, since it takes a while to have many.
 fn carry_out(
     part: Part,
     place: &Place,
@@ -195,10 +206,14 @@ fn carry_out(
 ) -> Outcome<Vec<Series>> {
     let mut subject = part.start(place, &plans, failures)?;
     let mut measured: Vec<_> = plans.into_iter().map(Series::new).collect();
+    let numbers: BTreeSet<u64> =
+        measured.iter().flat_map(|series| series.points.iter().map(|point| point.number)).collect();
     for _ in 0..rounds {
-        for (what, series) in measured.iter_mut().enumerate() {
-            for point in &mut series.points {
-                point.values.push(subject.ask(Ask { what, number: point.number, budget })?);
+        for number in &numbers {
+            for (what, series) in measured.iter_mut().enumerate() {
+                for point in series.points.iter_mut().filter(|point| point.number == *number) {
+                    point.values.push(subject.ask(Ask { what, number: *number, budget })?);
+                }
             }
         }
     }

@@ -54,6 +54,7 @@ fn panel(svg: &mut Svg, (left, top): (f64, f64), series: &Series) {
     };
     let limit = plan.goal.map(|goal| match goal {
         Goal::OfFirstAtMost(factor) | Goal::OfFirstAtLeast(factor) => factor * first,
+        Goal::BeyondFirstAtMost(value) => first + value,
         Goal::AtMost(value) => value,
     });
     let scale = Scale::linear(points.iter().map(|(_, _, value)| *value).chain(limit));

@@ -63,7 +63,8 @@ impl Unit {
             Self::OperationsPerSecond => words::figure(Sample::of(value, job::Unit::OperationsPerSecond)),
             Self::BytesPerSecond => words::figure(Sample::of(value, job::Unit::BytesPerSecond)),
             Self::Bytes if value.abs() >= 1e6 => format!("{:.1} MiB", value / f64::from(1 << 20)),
-            Self::Bytes => format!("{:.1} KiB", value / 1024.0),
+            Self::Bytes if value.abs() >= 1024.0 => format!("{:.1} KiB", value / 1024.0),
+            Self::Bytes => format!("{value:.0} B"),
         }
     }
 }
@@ -76,6 +77,8 @@ pub(super) enum Goal {
     OfFirstAtMost(f64),
     /// So many times that, where more is better.
     OfFirstAtLeast(f64),
+    /// So much more than the figure at the first number, made within a round.
+    BeyondFirstAtMost(f64),
     /// So much.
     AtMost(f64),
 }
@@ -86,6 +89,7 @@ impl Goal {
         match self {
             Self::OfFirstAtMost(factor) => format!("at most {} of the first", ratio(factor)),
             Self::OfFirstAtLeast(factor) => format!("at least {} of the first", ratio(factor)),
+            Self::BeyondFirstAtMost(value) => format!("at most {} beyond the first", unit.words(value)),
             Self::AtMost(value) => format!("at most {}", unit.words(value)),
         }
     }
@@ -135,11 +139,13 @@ impl Series {
 
     /// The figure by that of the first number, round by round.
     pub(super) fn by_first(&self, point: &Point) -> Option<Spread> {
+        self.with_first(point, |value, first| (first > 0.0).then(|| value / first))
+    }
+
+    /// What is made of the figure and that of the first number, round by round.
+    fn with_first(&self, point: &Point, make: impl Fn(f64, f64) -> Option<f64>) -> Option<Spread> {
         let rounds = point.values.iter().zip(&self.points.first()?.values);
-        let ratios: Vec<_> = rounds
-            .filter_map(|(value, first)| Some((*value)? / first.filter(|first| *first > 0.0)?))
-            .collect();
-        Spread::of(&ratios)
+        Spread::of(&rounds.filter_map(|(value, first)| make((*value)?, (*first)?)).collect::<Vec<_>>())
     }
 
     /// Whether the goal is kept at that number; nothing where there is none to keep. The first number is what the others
@@ -147,9 +153,12 @@ impl Series {
     pub(super) fn keeps(&self, point: &Point) -> Option<bool> {
         let is_first = self.points.first().is_some_and(|first| first.number == point.number);
         match self.plan.goal? {
-            Goal::OfFirstAtMost(_) | Goal::OfFirstAtLeast(_) if is_first => None,
+            Goal::OfFirstAtMost(_) | Goal::OfFirstAtLeast(_) | Goal::BeyondFirstAtMost(_) if is_first => None,
             Goal::OfFirstAtLeast(factor) => Some(self.by_first(point)?.median >= factor),
             Goal::OfFirstAtMost(factor) => Some(self.by_first(point)?.median <= factor),
+            Goal::BeyondFirstAtMost(most) => {
+                Some(self.with_first(point, |value, first| Some(value - first))?.median <= most)
+            }
             Goal::AtMost(value) => Some(self.figure(point)?.median <= value),
         }
     }
@@ -188,6 +197,15 @@ mod tests {
         let by_first = series.by_first(&series.points[1]).unwrap();
         assert_eq!((by_first.min, by_first.max), (1.0, 1.5));
         assert_eq!(series.keeps(&series.points[1]), Some(false));
+    }
+
+    #[test]
+    fn what_is_beyond_the_first_is_told_within_a_round() {
+        for (last, kept) in [([60.0, 150.0], true), ([70.0, 160.0], false)] {
+            let series = series(Goal::BeyondFirstAtMost(50.0), [[10.0, 100.0], last]);
+            assert_eq!(series.keeps(&series.points[0]), None);
+            assert_eq!(series.keeps(&series.points[1]), Some(kept));
+        }
     }
 
     #[test]

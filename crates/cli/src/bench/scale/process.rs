@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{connections, links, many, mesh, threads};
+use super::{connections, links, mesh, queue_pairs, regions, threads, windows};
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Failure, Outcome, ensure};
 use crate::library::own_program;
@@ -48,7 +48,7 @@ pub(super) enum Role {
     Threads,
     /// Has what they write to, and takes their messages.
     ThreadTarget,
-    /// Writes to so many queue pairs at most in turn.
+    /// Writes to so many queue pairs in turn.
     Turns,
     /// Has what they write to.
     TurnTarget,
@@ -85,10 +85,10 @@ pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
         Role::IdlePeer => links::idle_peer(arguments, &mut control),
         Role::Threads => threads::process(arguments, &mut control),
         Role::ThreadTarget => threads::target(arguments, &mut control),
-        Role::Turns => many::turns(arguments, &mut control),
-        Role::TurnTarget => many::turn_target(arguments, &mut control),
-        Role::Regions => many::regions(arguments, &mut control),
-        Role::Windows => many::windows(arguments, &mut control),
+        Role::Turns => queue_pairs::process(arguments, &mut control),
+        Role::TurnTarget => queue_pairs::target(arguments, &mut control),
+        Role::Regions => regions::process(arguments, &mut control),
+        Role::Windows => windows::process(arguments, &mut control),
         Role::Connector => connections::connector(arguments, &mut control),
         Role::Acceptor => connections::acceptor(arguments, &mut control),
         Role::Member => mesh::member(arguments, &mut control),
