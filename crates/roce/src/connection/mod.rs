@@ -108,6 +108,11 @@ impl<T> Connection<T> {
         self.responder.is_filling()
     }
 
+    /// How often the oldest request may still go unanswered before it fails (9.7.5.1.1).
+    pub fn retries_left(&self) -> u8 {
+        self.requester.retries
+    }
+
     /// How often there was congestion on its way.
     pub fn congestion_counts(&self) -> CongestionCounts {
         self.congestion.counts

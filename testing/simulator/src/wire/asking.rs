@@ -56,7 +56,7 @@ impl End {
             .expect("there is room for a request");
         self.serial += 1;
         self.may_fail |= is_bad;
-        let (taken_back, cannot_succeed, harms_then) = (false, false, 0);
+        let (taken_back, cannot_succeed) = (false, false);
         self.asked.push_back(Asked {
             serial,
             operation,
@@ -64,7 +64,8 @@ impl End {
             is_bad,
             taken_back,
             cannot_succeed,
-            harms_then,
+            harms_then: 0,
+            retries_then: 0,
         });
         if takes_receive(&operation) && !is_bad {
             let has_bytes = !matches!(operation, Operation::Write { .. });

@@ -37,8 +37,9 @@ pub(super) struct Asked {
     /// The key that it names was taken back meanwhile; and then not all of its bytes had been moved.
     pub(super) taken_back: bool,
     pub(super) cannot_succeed: bool,
-    /// Datagrams that had been harmed then.
+    /// Datagrams that had been harmed then, and how often the oldest request could still go unanswered.
     pub(super) harms_then: u64,
+    pub(super) retries_then: u8,
 }
 
 /// A message that takes a receive of the other end.
@@ -170,7 +171,7 @@ impl End {
     }
 
     fn check_end(&mut self, peer: &mut Self, asked: Asked, status: Status, harms: u64) {
-        let Asked { serial, operation, length, is_bad, taken_back, cannot_succeed, harms_then } = asked;
+        let Asked { serial, operation, length, is_bad, taken_back, cannot_succeed, .. } = asked;
         self.check_arrived(&asked);
         match status {
             Status::Success => {
@@ -180,11 +181,14 @@ impl End {
             Status::RetryExceeded => {
                 self.may_fail = true;
                 // Each attempt was in vain for a reason; what comes late may be one for two.
-                // A peer that took the key back is there and says so: what was harmed before is no reason, but for what was under way.
-                let before = if taken_back { harms_then.saturating_sub(2) } else { self.harms[0] };
-                let reasons = 2 * (harms - before);
-                let enough = reasons > self.connection.attributes.retry_count.into();
-                return assert!(enough || peer.may_fail, "somebody was there: {asked:?}");
+                // A peer that took the key back is there and says so: for the attempts since then what was harmed before is no reason,
+                // but for what was under way.
+                let (before, attempts) = match taken_back {
+                    true => (asked.harms_then.saturating_sub(2), asked.retries_then),
+                    false => (self.harms[0], self.connection.attributes.retry_count),
+                };
+                let enough = 2 * (harms - before) > attempts.into();
+                return assert!(enough || peer.may_fail, "somebody was there, {harms} harms: {asked:?}");
             }
             Status::RnrRetryExceeded => {
                 self.may_fail = true;

@@ -139,6 +139,7 @@ impl End {
             return;
         }
         let is_reliable = self.is_reliable();
+        let retries = peer.connection.retries_left();
         for asked in peer.asked.iter_mut().filter(|asked| is_open(&asked.operation, asked.length)) {
             let length = asked.length as usize;
             let is_done = match asked.operation {
@@ -152,7 +153,7 @@ impl End {
                 _ => false,
             };
             (asked.taken_back, asked.cannot_succeed) = (true, !is_done && is_reliable);
-            asked.harms_then = harms;
+            (asked.harms_then, asked.retries_then) = (harms, retries);
             peer.may_fail = true;
         }
         // Of what was written there nothing is to be seen any more, and nobody is to see what stands there from now on.
