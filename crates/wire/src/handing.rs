@@ -7,28 +7,40 @@
 //! it is in, over a Unix socket with the block's name. One that ends takes its names with it, and the kernel gives its part of the packets to
 //! those that are left; what was on its way is lost, and sent again.
 //!
-//! Both sides ask the kernel whether the other is of the same user, and have nothing to do with anybody else.
+//! Both sides have the other prove that the kernel lets it at them (`proof.rs`), and have nothing to do with anybody else. Packets that come
+//! for it meanwhile are held.
+
+mod giver;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nonic_protocol::QpNumber;
 use nonic_roce::{HostAddress, MANAGEMENT};
-use nonic_sys::{AsFd, Epoll, PacketSocket, Received, Seldom, effective_user, listen_abstract};
+use nonic_sys::{AsFd, Epoll, PacketSocket, Received, Seldom, listen_abstract};
+use nonic_trust::TrustedUsers;
 
+use self::giver::Giver;
 use crate::incoming::{Arrival, Taken};
+use crate::proof::Doubt;
 use crate::station::{Location, Station};
-use crate::wire::{GIVER, LISTENER};
+use crate::wire::{GIVER, LISTENER, TAKER};
 
 /// Version of what is said over these sockets.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Queue-pair numbers of a block.
 const BLOCK: u32 = 1 << 12;
 /// Processes of a user that take management datagrams, at most.
 pub const MANAGERS_MAX: u8 = 16;
 /// Processes that hand packets to this one, at most.
 const GIVERS_MAX: usize = 256;
+/// Packets that are held for those who have not proved yet that they may have them, at most, and for each.
+const HELD_MAX: usize = 256;
+const HELD_FOR_ONE: usize = 64;
 /// Of those who want to, so many are taken in at a time, whoever they are: who connects in a loop does not keep a thread for ever.
 const WELCOMED_PER_LOOK: usize = 64;
 /// Messages that one of them has taken in at a time, at most.
@@ -83,6 +95,13 @@ struct Taker {
 #[derive(Debug)]
 enum Found {
     Taker(PacketSocket),
+    /// Somebody who has to prove first that it may, and what is held for it.
+    Doubted {
+        number: u64,
+        socket: PacketSocket,
+        doubt: Doubt,
+        held: Vec<Vec<u8>>,
+    },
     /// No process of this user.
     Nobody,
     /// That is not to be known now.
@@ -92,11 +111,15 @@ enum Found {
 /// Who hands packets to this engine, and to whom it does.
 #[derive(Debug)]
 pub(crate) struct Handing {
-    givers: Vec<(u64, PacketSocket)>,
-    /// How many there were.
-    given: u64,
+    trusted: TrustedUsers,
+    /// The oldest first.
+    givers: Vec<Giver>,
+    /// How many there were, of these and of those whom this engine doubted.
+    met: u64,
     /// Looks for managers, from when on.
     looks: (Instant, u32),
+    /// Packets that are held for those whom it doubts.
+    held: usize,
     /// No more than there are shares.
     takers: HashMap<Share, Taker>,
     buffer: Vec<u8>,
@@ -105,11 +128,13 @@ pub(crate) struct Handing {
 static NAME_TAKEN: Seldom = Seldom::new();
 
 impl Handing {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(trusted: TrustedUsers) -> Self {
         Self {
+            trusted,
             givers: Vec::new(),
-            given: 0,
+            met: 0,
             looks: (Instant::now(), 0),
+            held: 0,
             takers: HashMap::new(),
             buffer: vec![0; MESSAGE],
         }
@@ -123,23 +148,25 @@ impl Handing {
         &mut self,
         number: QpNumber,
         own: impl Fn(Share) -> bool,
-        arrival: &Arrival,
-        datagram: &[u8],
+        (arrival, datagram): (&Arrival, &[u8]),
+        epoll: &Epoll,
     ) -> bool {
+        let hand_to =
+            |this: &mut Self, share, stands_in| this.hand_to(share, (arrival, datagram), stands_in, epoll);
         if number != MANAGEMENT {
-            return self.hand_to(Share::block_of(number), arrival, datagram, false);
+            return hand_to(self, Share::block_of(number), false);
         }
         let (own, others): (Vec<_>, Vec<_>) = Share::managers().partition(|share| own(*share));
         let mut is_taken = !own.is_empty();
         for share in &others {
-            is_taken |= self.hand_to(*share, arrival, datagram, !is_taken);
+            is_taken |= hand_to(self, *share, !is_taken);
         }
         if is_taken || arrival.read(datagram).is_err() || !self.may_look_for_managers() {
             return true;
         }
         for share in &others {
             self.takers.remove(share);
-            is_taken |= self.hand_to(*share, arrival, datagram, !is_taken);
+            is_taken |= hand_to(self, *share, !is_taken);
         }
         is_taken
     }
@@ -154,33 +181,93 @@ impl Handing {
     }
 
     /// Whether somebody has the share, or may have it, and gets the datagram unless there is no room.
-    fn hand_to(&mut self, share: Share, arrival: &Arrival, datagram: &[u8], stands_in: bool) -> bool {
+    fn hand_to(
+        &mut self,
+        share: Share,
+        (arrival, datagram): (&Arrival, &[u8]),
+        stands_in: bool,
+        epoll: &Epoll,
+    ) -> bool {
         let now = Instant::now();
-        let taker = self.takers.entry(share).or_insert_with(|| Taker { found: find(share), asked_at: now });
-        if !matches!(taker.found, Found::Taker(_)) && now.duration_since(taker.asked_at) >= NOBODY {
-            *taker = Taker { found: find(share), asked_at: now };
-        }
-        let socket = match &taker.found {
-            Found::Taker(socket) => socket,
-            Found::Nobody => return false,
-            Found::Unknown => return true,
+        let is_new = match self.takers.get(&share) {
+            None => true,
+            Some(Taker { found: Found::Nobody | Found::Unknown, asked_at }) => {
+                now.duration_since(*asked_at) >= NOBODY
+            }
+            Some(_) => false,
         };
-        let Some(message) = self.buffer.get_mut(..HEAD + datagram.len()) else { return true };
-        message[..16].copy_from_slice(&arrival.station.address().gid());
-        message[16..32].copy_from_slice(&arrival.source.gid());
-        message[32..36].copy_from_slice(&arrival.station.location.interface.to_ne_bytes());
-        message[36..38].copy_from_slice(&arrival.source_port.to_ne_bytes());
-        message[38..40].copy_from_slice(&arrival.index.to_ne_bytes());
-        (message[40], message[41]) = (arrival.traffic_class, arrival.hop_limit);
-        message[42] = stands_in.into();
-        message[HEAD..].copy_from_slice(datagram);
-        if let Err(error) = socket.send(message, &[])
-            && error.kind() != std::io::ErrorKind::WouldBlock
-        {
-            *taker = Taker { found: Found::Nobody, asked_at: now };
+        if is_new {
+            let found = self.find(share, epoll);
+            self.takers.insert(share, Taker { found, asked_at: now });
+        }
+        let (Some(taker), Some(message)) =
+            (self.takers.get_mut(&share), self.buffer.get_mut(..HEAD + datagram.len()))
+        else {
+            return true;
+        };
+        if matches!(taker.found, Found::Nobody) {
             return false;
         }
+        write(message, arrival, datagram, stands_in);
+        match &mut taker.found {
+            Found::Nobody | Found::Unknown => {}
+            Found::Doubted { held, .. } => {
+                if held.len() < HELD_FOR_ONE && self.held < HELD_MAX {
+                    held.push(message.to_vec());
+                    self.held += 1;
+                }
+            }
+            Found::Taker(socket) => {
+                if !send(socket, message) {
+                    *taker = Taker { found: Found::Nobody, asked_at: now };
+                    return false;
+                }
+            }
+        }
         true
+    }
+
+    /// Connects to whoever takes a share, if that may be a process of this user, and asks it to prove that.
+    fn find(&mut self, share: Share, epoll: &Epoll) -> Found {
+        let found = PacketSocket::find_abstract(&share.name()).and_then(|socket| {
+            let Some(socket) = socket else { return Ok(None) };
+            let Some(doubt) = Doubt::about(&socket)? else { return Ok(None) };
+            socket.send(&doubt.ask(), &[])?;
+            let number = TAKER | self.next_number();
+            epoll.add(socket.as_fd(), number)?;
+            Ok(Some(Found::Doubted { number, socket, doubt, held: Vec::new() }))
+        });
+        found.map_or(Found::Unknown, |found| found.unwrap_or(Found::Nobody))
+    }
+
+    fn next_number(&mut self) -> u64 {
+        // As many as there are numbers of listeners: nobody lives to see them come again.
+        self.met = (self.met + 1) % LISTENER;
+        self.met
+    }
+
+    /// Somebody whom this engine doubts has said something: it gets what is held for it, or nothing any more.
+    pub(crate) fn hear(&mut self, number: u64, epoll: &Epoll) {
+        let is_it =
+            |taker: &&mut Taker| matches!(&taker.found, Found::Doubted { number: own, .. } if *own == number);
+        let Some(taker) = self.takers.values_mut().find(is_it) else { return };
+        let Found::Doubted { socket, doubt, .. } = &taker.found else { return };
+        let answer = match socket.receive_bytes(&mut self.buffer) {
+            Received::Nothing => return,
+            Received::HungUp => None,
+            Received::Message(length, _) => doubt.settle_by_reply(&self.buffer[..length], &self.trusted),
+        };
+        epoll.remove(socket.as_fd());
+        let now = Instant::now();
+        let before = std::mem::replace(taker, Taker { found: Found::Nobody, asked_at: now });
+        let Found::Doubted { socket, held, .. } = before.found else { return };
+        self.held -= held.len();
+        if let Some(answer) = answer
+            && send(&socket, &answer)
+            && held.iter().all(|message| send(&socket, message))
+        {
+            taker.found = Found::Taker(socket);
+        }
     }
 
     /// Takes what somebody hands to this engine; whether there was something.
@@ -192,42 +279,54 @@ impl Handing {
         take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
     ) -> bool {
         let mut worked = false;
-        let Self { givers, buffer, .. } = self;
-        let Some(place) = givers.iter().position(|(giver, _)| *giver == number) else { return false };
-        let (_, giver) = &givers[place];
+        let Self { givers, buffer, trusted, .. } = self;
+        let Some(place) = givers.iter().position(|giver| giver.number == number) else { return false };
         for _ in 0..MESSAGES_PER_LOOK {
-            match giver.receive_bytes(buffer) {
+            let giver = &mut givers[place];
+            let stays = match giver.socket.receive_bytes(buffer) {
+                Received::Message(length, _) if !giver.is_known() => giver.hear(&buffer[..length], trusted),
                 Received::Message(length, _) => {
                     worked = true;
                     if let Some((arrival, datagram)) = read(stations, &mut buffer[..length]) {
                         // What was handed on is not handed on again: nothing goes in circles.
                         take(&arrival, datagram);
                     }
+                    true
                 }
                 Received::Nothing => break,
-                Received::HungUp => {
-                    epoll.remove(giver.as_fd());
-                    givers.swap_remove(place);
-                    break;
-                }
+                Received::HungUp => false,
+            };
+            if !stays {
+                epoll.remove(giver.socket.as_fd());
+                givers.remove(place);
+                break;
             }
         }
         worked
     }
 
-    /// Takes in those who want to hand packets to this engine.
+    /// Takes in those who want to hand packets to this engine. Where there are too many, who has been silent for longest goes for one who
+    /// comes.
     pub(crate) fn welcome(&mut self, listener: &PacketSocket, epoll: &Epoll) {
         for _ in 0..WELCOMED_PER_LOOK {
-            let Ok(giver) = listener.accept() else { return };
-            let is_own = giver.peer().is_ok_and(|peer| peer.uid == effective_user());
-            let number = GIVER | self.given;
-            if is_own && self.givers.len() < GIVERS_MAX && epoll.add(giver.as_fd(), number).is_ok() {
-                self.givers.push((number, giver));
-                // As many as there are numbers of listeners: nobody lives to see them come again.
-                self.given = (self.given + 1) % LISTENER;
+            let Ok(socket) = listener.accept() else { return };
+            let Ok(Some(doubt)) = Doubt::about(&socket) else { continue };
+            if self.givers.len() >= GIVERS_MAX {
+                let Some(silent) = self.givers.iter().position(|giver| !giver.is_known()) else { continue };
+                epoll.remove(self.givers.remove(silent).socket.as_fd());
+            }
+            let number = GIVER | self.next_number();
+            if epoll.add(socket.as_fd(), number).is_ok() {
+                self.givers.push(Giver::new(number, socket, doubt));
             }
         }
     }
+}
+
+/// Whether the other side is still there; what finds no room is lost.
+fn send(socket: &PacketSocket, message: &[u8]) -> bool {
+    let sent = socket.send(message, &[]);
+    sent.is_ok() || sent.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
 /// A socket with the name of a share, under which others find this process; `None` if another has it.
@@ -247,17 +346,16 @@ pub(crate) fn listener(share: Share) -> Option<PacketSocket> {
     Some(listener)
 }
 
-/// Connects to whoever takes a share, if that is a process of this user.
-fn find(share: Share) -> Found {
-    let found = PacketSocket::find_abstract(&share.name()).and_then(|socket| {
-        let user = socket.as_ref().map(PacketSocket::peer).transpose()?.map(|peer| peer.uid);
-        Ok(socket.filter(|_| user == Some(effective_user())))
-    });
-    match found {
-        Ok(Some(socket)) => Found::Taker(socket),
-        Ok(None) => Found::Nobody,
-        Err(_) => Found::Unknown,
-    }
+/// Writes a message for who takes a datagram.
+fn write(message: &mut [u8], arrival: &Arrival, datagram: &[u8], stands_in: bool) {
+    message[..16].copy_from_slice(&arrival.station.address().gid());
+    message[16..32].copy_from_slice(&arrival.source.gid());
+    message[32..36].copy_from_slice(&arrival.station.location.interface.to_ne_bytes());
+    message[36..38].copy_from_slice(&arrival.source_port.to_ne_bytes());
+    message[38..40].copy_from_slice(&arrival.index.to_ne_bytes());
+    (message[40], message[41]) = (arrival.traffic_class, arrival.hop_limit);
+    message[42] = stands_in.into();
+    message[HEAD..].copy_from_slice(datagram);
 }
 
 /// A message that was handed on. Only what came to an address that this engine is at, too, concerns it.
@@ -278,63 +376,4 @@ fn read<'a>(stations: &[Arc<Station>], message: &'a mut [u8]) -> Option<(Arrival
         was_handed_on: head[42] == 0,
     };
     Some((arrival, datagram))
-}
-
-#[cfg(test)]
-mod tests {
-    use nonic_sys::random_u64;
-
-    use super::*;
-    use crate::wire::Wire;
-
-    #[test]
-    fn who_connects_again_and_again_does_not_keep_whoever_takes_what_comes() {
-        let share = Share::Block(random_u64() as u32 | 1 << 31);
-        let (listener, epoll) = (listener(share).unwrap(), Epoll::new().unwrap());
-        let connect = |_| PacketSocket::connect_abstract(&share.name()).unwrap();
-        let _others: Vec<_> = (0..=WELCOMED_PER_LOOK).map(connect).collect();
-        let mut handing = Handing::new();
-        handing.welcome(&listener, &epoll);
-        assert_eq!(handing.givers.len(), WELCOMED_PER_LOOK);
-        handing.welcome(&listener, &epoll);
-        assert_eq!(handing.givers.len(), WELCOMED_PER_LOOK + 1);
-    }
-
-    #[test]
-    fn who_may_have_a_share_and_cannot_be_reached_is_not_taken_for_nobody() {
-        // Nobody else is at this address.
-        let [first, second, third, ..] = random_u64().to_ne_bytes();
-        let address = HostAddress::V4([127, first, second, third.clamp(1, 254)]);
-        let location = Location { address, interface: 1 };
-        let (station, _) = Wire::new().unwrap().station(location).unwrap();
-        let arrival = Arrival {
-            station,
-            source: HostAddress::V4([127, 0, 0, 2]),
-            source_port: 1,
-            traffic_class: 0,
-            hop_limit: 64,
-            index: 0,
-            was_handed_on: false,
-        };
-        // Blocks that no queue pair is in.
-        let mut block = random_u64() as u32 | 1 << 31;
-        let hand = |share| Handing::new().hand_to(share, &arrival, &[0; 16], false);
-        assert!(!hand(Share::Block(block)), "nobody has it");
-        block -= 1;
-        let listener = listener(Share::Block(block)).unwrap();
-        let mut others = Vec::new();
-        while let Ok(socket) = PacketSocket::connect_abstract(&Share::Block(block).name()) {
-            others.push(socket);
-        }
-        assert!(hand(Share::Block(block)), "so many wait there that no more can");
-        drop(others);
-        while listener.accept().is_ok() {}
-        assert!(hand(Share::Block(block)));
-        let giver = listener.accept().unwrap();
-        assert!(
-            matches!(giver.receive_bytes(&mut [0; MESSAGE]), Received::Message(length, _) if length == HEAD + 16)
-        );
-        drop((listener, giver));
-        assert!(!hand(Share::Block(block)), "it has gone");
-    }
 }

@@ -14,6 +14,7 @@ mod handing;
 mod incoming;
 mod losses;
 mod outgoing;
+mod proof;
 mod station;
 mod wire;
 

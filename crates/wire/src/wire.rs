@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nonic_roce::MANAGEMENT;
 use nonic_sys::{AsFd, BorrowedFd, DatagramBatch, Epoll, PacketSocket, Ready};
+use nonic_trust::TrustedUsers;
 
 use crate::handing::{Handing, Share, listener};
 use crate::incoming::{Arrival, Taken};
@@ -17,10 +18,11 @@ use crate::station::{Location, OpenError, Station, host_address};
 /// Buffers for packets on their way out that are kept for the next that needs one.
 const SPARE_MAX: usize = 8;
 
-/// What stands in front of the number of a listener, and of one who hands packets on, where the kernel says who has something. A
+/// What stands in front of the number of a listener, of one who hands packets on, and of one who is to be handed some, where the kernel says who has something. A
 /// station has the number of its descriptor alone.
 pub(crate) const LISTENER: u64 = 1 << 32;
 pub(crate) const GIVER: u64 = 1 << 33;
+pub(crate) const TAKER: u64 = 1 << 34;
 
 /// The stations of an engine, and what comes to them. Nothing is open until somebody asks for a station.
 #[derive(Debug)]
@@ -56,18 +58,18 @@ fn token_of(station: &Station) -> u64 {
 impl Wire {
     /// Without a station.
     pub fn new() -> io::Result<Self> {
-        Self::with_losses(Arc::default())
+        Self::with(Arc::default(), TrustedUsers::default())
     }
 
     /// The same, where these are lost of the packets that it sends. Of those that it takes whoever takes them loses some: who hands a packet on
-    /// does not.
-    pub fn with_losses(losses: Arc<Losses>) -> io::Result<Self> {
+    /// does not. Processes of these users need not prove to be of this one where the kernel says that they are.
+    pub fn with(losses: Arc<Losses>, trusted: TrustedUsers) -> io::Result<Self> {
         Ok(Self {
             stations: RwLock::default(),
             joined: Mutex::default(),
             incoming: Mutex::new(Incoming {
                 batch: DatagramBatch::default(),
-                handing: Handing::new(),
+                handing: Handing::new(trusted),
                 ready: Vec::new(),
             }),
             listeners: Mutex::new(Vec::new()),
@@ -189,6 +191,8 @@ impl Wire {
                 handing.welcome(listener, &self.epoll);
             } else if token & GIVER != 0 {
                 worked |= handing.receive(token, &self.epoll, &stations, take);
+            } else if token & TAKER != 0 {
+                handing.hear(token, &self.epoll);
             }
         }
         worked
@@ -215,7 +219,7 @@ impl Wire {
             for datagram in bytes.chunks_mut(header.segment.max(1)) {
                 if take(&arrival, datagram) != Taken::Taken
                     && let Some(number) = Arrival::destination(datagram)
-                    && !handing.hand_on(number, |share| self.has(share), &arrival, datagram)
+                    && !handing.hand_on(number, |share| self.has(share), (&arrival, datagram), &self.epoll)
                     && number == MANAGEMENT
                 {
                     unclaimed(&arrival, datagram);

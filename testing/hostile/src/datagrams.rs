@@ -56,7 +56,7 @@ const SOME: usize = 50;
 /// Sockets it sends from.
 const SOCKETS: usize = 8;
 /// How the names begin at which packets are handed on.
-const SHARES: &str = "nonic-wire.2";
+const SHARES: &str = "nonic-wire.3";
 /// Names of managers that there are.
 const MANAGERS: usize = 16;
 /// Queue-pair numbers of a block.

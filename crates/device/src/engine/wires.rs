@@ -118,7 +118,7 @@ impl Engine {
         if let Some(wire) = self.wires.wire.get() {
             return Ok(Arc::clone(wire));
         }
-        let made = Wire::with_losses(Arc::clone(&self.wires.losses));
+        let made = Wire::with(Arc::clone(&self.wires.losses), self.party().trusted_users.clone());
         let made = made.map_err(|error| format!("a descriptor to wait on (epoll_create): {error}"))?;
         let wire = self.wires.wire.get_or_init(|| {
             let made = Arc::new(made);
