@@ -111,11 +111,16 @@ pub(super) fn target(arguments: &PeerArguments, control: &mut Exchange) -> Outco
 }
 
 /// So many, which all complete to one queue.
-pub(super) fn create(
-    session: &Rc<Session>,
-    count: usize,
-    queue: &Rc<CompletionQueue>,
-) -> Outcome<Vec<QueuePair>> {
+fn create(session: &Rc<Session>, count: usize, queue: &Rc<CompletionQueue>) -> Outcome<Vec<QueuePair>> {
     let create = |_| Ok(QueuePair::create_with(session, (queue, DEPTH), (queue, DEPTH))?);
     (0..count).map(create).collect()
+}
+
+/// Two that are connected with each other.
+pub(super) fn create_pair(session: &Rc<Session>, queue: &Rc<CompletionQueue>) -> Outcome<[QueuePair; 2]> {
+    let create = || QueuePair::create_with(session, (queue, DEPTH), (queue, DEPTH));
+    let pair = [create()?, create()?];
+    pair[0].connect(&pair[1].address()?)?;
+    pair[1].connect(&pair[0].address()?)?;
+    Ok(pair)
 }

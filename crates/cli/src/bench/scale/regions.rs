@@ -96,9 +96,7 @@ pub(super) fn process(arguments: &PeerArguments, control: &mut Exchange) -> Outc
     let device = Device::open(&arguments.library)?;
     let session = device.session();
     let queue = CompletionQueue::create(session, 16, false)?;
-    let pair = queue_pairs::create(session, 2, &queue)?;
-    pair[0].connect(&pair[1].address()?)?;
-    pair[1].connect(&pair[0].address()?)?;
+    let pair = queue_pairs::create_pair(session, &queue)?;
     let page = Rc::new(Buffer::new(PAGE));
     let from = session.register(&page, Rights::Local)?;
     let memory = Rc::new(Buffer::untouched(arguments.number as usize * SIZE));

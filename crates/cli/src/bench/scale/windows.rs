@@ -65,9 +65,7 @@ pub(super) fn process(arguments: &PeerArguments, control: &mut Exchange) -> Outc
     let device = Device::open(&arguments.library)?;
     let session = device.session();
     let queue = CompletionQueue::create(session, 16, false)?;
-    let pair = queue_pairs::create(session, 2, &queue)?;
-    pair[0].connect(&pair[1].address()?)?;
-    pair[1].connect(&pair[0].address()?)?;
+    let pair = queue_pairs::create_pair(session, &queue)?;
     let from = session.register(&Rc::new(Buffer::new(SHOWN)), Rights::Local)?;
     let most = arguments.number as usize;
     let region = session.register(&Rc::new(Buffer::untouched((most + 1) * SHOWN)), Rights::Windows)?;
@@ -121,10 +119,7 @@ struct Used {
 impl Used {
     fn create(session: &Rc<Session>) -> Outcome<Self> {
         let queue = CompletionQueue::create(session, 16, false)?;
-        let mut pair = queue_pairs::create(session, 2, &queue)?;
-        pair[0].connect(&pair[1].address()?)?;
-        pair[1].connect(&pair[0].address()?)?;
-        let (to, from) = (pair.remove(1), pair.remove(0));
+        let [from, to] = queue_pairs::create_pair(session, &queue)?;
         let region = session.register(&Rc::new(Buffer::new(SHOWN)), Rights::Windows)?;
         let window = MemoryWindow::allocate(session)?;
         window.bind(&to, Piece::new(&region, 0, SHOWN))?;
