@@ -8,11 +8,11 @@ use std::io;
 use std::sync::Arc;
 
 use nonic_sys::{AsFd, BorrowedFd, OwnedFd, POLL_IN, poll_now, send_message, take_bytes, take_signed};
-use nonic_trust::Peer;
+use nonic_trust::{Answer, Doubt, Peer};
 
 use crate::connection::Connection;
 use crate::kept_descriptor::KeptDescriptor;
-use crate::proof::{Doubt, Kind, Word, may_be_ours, reply_to};
+use crate::proof::{Kind, Word, may_be_ours, trusted_users};
 use crate::registry::Entry;
 use crate::segment::{Decision, Segment};
 use crate::side::Side;
@@ -182,14 +182,14 @@ fn hear(
             if !may_be_ours(&peer) {
                 return Err("another user accepts");
             }
-            let (answer, doubt) = (reply_to(&asked.question, &peer), Doubt::about(&peer));
+            let (answer, doubt) = (Answer::to(&asked.question, &peer), Doubt::about(&peer));
             let question = doubt.question();
             *stage = Stage::Asked(doubt, file);
             send(Word { answer, question, ..Word::new(Kind::Reply) }, &[])
         }
         Stage::Asked(doubt, file) => {
             let answered = Word::from_bytes(bytes, Kind::Answer).ok_or("what came is no answer")?;
-            if !doubt.is_settled_by(&answered.answer) {
+            if !doubt.is_settled_by(&answered.answer, trusted_users()) {
                 return Err("the answer does not settle the doubt");
             }
             let other_end = other_end.ok_or("the endpoint has gone")?;

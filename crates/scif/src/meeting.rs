@@ -7,10 +7,10 @@ use nonic_sys::{
     AsFd, OwnedFd, POLL_HANG_UP, POLL_IN, RawFd, Received, poll_now, receive_message, send_message,
     take_signed,
 };
-use nonic_trust::Peer;
+use nonic_trust::{Answer, Doubt, Peer};
 
 use crate::kept_descriptor::KeptDescriptor;
-use crate::proof::{Doubt, Kind, Word, may_be_ours, reply_to};
+use crate::proof::{Kind, Word, may_be_ours, trusted_users};
 
 /// How long whoever connects may take between two words: it only reads and writes.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -108,10 +108,10 @@ impl Meeting {
             let (next, word) = match std::mem::replace(&mut self.awaited, Awaited::Enclosed) {
                 Awaited::Reply(peer, doubt) => {
                     let reply = Word::from_bytes(bytes, Kind::Reply).ok_or("what came is no reply")?;
-                    if !doubt.is_settled_by(&reply.answer) {
+                    if !doubt.is_settled_by(&reply.answer, trusted_users()) {
                         return Err("the reply does not settle the doubt");
                     }
-                    let answer = reply_to(&reply.question, &peer);
+                    let answer = Answer::to(&reply.question, &peer);
                     (Awaited::Enclosed, Word { answer, ..Word::new(Kind::Answer) })
                 }
                 Awaited::Enclosed => return Err("nothing more is awaited"),

@@ -16,8 +16,8 @@
 use std::sync::OnceLock;
 
 use nonic_message::{Protocol, kinds, parts};
-use nonic_sys::{Credentials, effective_user};
-use nonic_trust::{Answer, Challenge, Peer, Question, TrustedUsers, answer};
+use nonic_sys::effective_user;
+use nonic_trust::{Answer, Peer, Question, TrustedUsers};
 
 use crate::PortId;
 
@@ -52,7 +52,7 @@ impl Word {
             kind,
             target: PortId { node: 0, port: 0 },
             question: Question { address: 0, descriptor: 0 },
-            answer: Answer([0; 16]),
+            answer: Answer::NOTHING,
         }
     }
 
@@ -70,50 +70,13 @@ kinds!(Kind { 1 => Request, 2 => Question, 3 => Reply, 4 => Answer, 5 => Enclose
 parts!(PortId { node, port });
 parts!(Word { kind, target, question, answer });
 
-/// What one side wants to know of the other.
-#[derive(Debug)]
-pub(crate) struct Doubt {
-    peer: Credentials,
-    challenge: Challenge,
-}
-
-impl Doubt {
-    pub(crate) fn about(peer: &Peer) -> Self {
-        let peer = peer.credentials();
-        Self { peer, challenge: Challenge::new(peer) }
-    }
-
-    pub(crate) fn question(&self) -> Question {
-        self.challenge.question()
-    }
-
-    /// Whether it is settled by an answer, or because people trust the user.
-    pub(crate) fn is_settled_by(&self, answer: &Answer) -> bool {
-        let settled = self.challenge.is_answered_by(answer) || trusted_users().contain(self.peer.uid);
-        if !settled {
-            tracing::debug!(peer = %self.peer, "refused: the kernel does not let it at this process");
-        }
-        settled
-    }
-}
-
-/// What this process can say to a peer that asks. Nothing of it helps if the kernel does not let this process at the peer.
-pub(crate) fn reply_to(question: &Question, peer: &Peer) -> Answer {
-    match answer(question, peer) {
-        Ok((answer, _)) => answer,
-        Err(silence) => {
-            tracing::debug!(peer = %peer.credentials(), %silence, "a peer is not shown that it can be reached");
-            Answer([0; 16])
-        }
-    }
-}
-
 /// Whether there is any use in asking: endpoints belong to one user.
 pub(crate) fn may_be_ours(peer: &Peer) -> bool {
     peer.credentials().uid == effective_user()
 }
 
-fn trusted_users() -> &'static TrustedUsers {
+/// Who needs no proof.
+pub(crate) fn trusted_users() -> &'static TrustedUsers {
     static USERS: OnceLock<TrustedUsers> = OnceLock::new();
     USERS.get_or_init(|| {
         let text = std::env::var("NONIC_TRUST").unwrap_or_default();

@@ -10,10 +10,12 @@
 
 mod answer;
 mod challenge;
+mod doubt;
 mod peer;
 mod users;
 
 pub use answer::{Answer, Route, Silence, answer};
 pub use challenge::{Challenge, Question};
+pub use doubt::Doubt;
 pub use peer::Peer;
 pub use users::{TrustedUsers, UnknownUser};

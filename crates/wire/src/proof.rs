@@ -14,7 +14,7 @@ use std::io;
 
 use nonic_message::{Protocol, kinds, parts};
 use nonic_sys::{AsFd, PacketSocket, effective_user};
-use nonic_trust::{Answer, Challenge, Peer, Question, TrustedUsers, answer};
+use nonic_trust::{Answer, Peer, Question, TrustedUsers};
 
 const PROTOCOL: Protocol = Protocol::new(*b"nonichnd", "handing packets on");
 
@@ -47,62 +47,42 @@ impl Word {
 #[derive(Debug)]
 pub(crate) struct Doubt {
     peer: Peer,
-    challenge: Challenge,
+    doubt: nonic_trust::Doubt,
 }
 
 impl Doubt {
     /// About who is at the other end; `None` if there is no use in asking, since the number of its user is another.
     pub(crate) fn about(socket: &PacketSocket) -> io::Result<Option<Self>> {
         let peer = Peer::of(socket.as_fd())?;
-        let credentials = peer.credentials();
-        let may_be_own = credentials.uid == effective_user();
-        Ok(may_be_own.then(|| Self { peer, challenge: Challenge::new(credentials) }))
+        let may_be_own = peer.credentials().uid == effective_user();
+        Ok(may_be_own.then(|| Self { doubt: nonic_trust::Doubt::about(&peer), peer }))
     }
 
     /// The first word of who hands on.
     pub(crate) fn ask(&self) -> Vec<u8> {
-        self.say(Kind::Ask, Answer([0; 16]))
+        self.say(Kind::Ask, Answer::NOTHING)
     }
 
     /// What who takes says to that; `None` if it is no such word.
     pub(crate) fn reply(&self, ask: &[u8]) -> Option<Vec<u8>> {
         let word = Word::read(ask, Kind::Ask)?;
-        Some(self.say(Kind::Reply, self.answer(&word.question)))
+        Some(self.say(Kind::Reply, Answer::to(&word.question, &self.peer)))
     }
 
     /// What who hands on says to that; `None` if it proves nothing.
     pub(crate) fn settle_by_reply(&self, reply: &[u8], trusted: &TrustedUsers) -> Option<Vec<u8>> {
-        let word = Word::read(reply, Kind::Reply).filter(|word| self.is_settled(word, trusted))?;
-        Some(self.say(Kind::Answer, self.answer(&word.question)))
+        let word = Word::read(reply, Kind::Reply)?;
+        let is_settled = self.doubt.is_settled_by(&word.answer, trusted);
+        is_settled.then(|| self.say(Kind::Answer, Answer::to(&word.question, &self.peer)))
     }
 
     /// Whether the last word of who hands on proves that it may.
     pub(crate) fn is_settled_by(&self, answer: &[u8], trusted: &TrustedUsers) -> bool {
-        Word::read(answer, Kind::Answer).is_some_and(|word| self.is_settled(&word, trusted))
-    }
-
-    fn is_settled(&self, word: &Word, trusted: &TrustedUsers) -> bool {
-        let peer = self.peer.credentials();
-        let is_settled = self.challenge.is_answered_by(&word.answer) || trusted.contain(peer.uid);
-        if !is_settled {
-            tracing::debug!(%peer, "no packets are handed on: the kernel does not let it at this process");
-        }
-        is_settled
-    }
-
-    /// Zero helps nobody, and is what a process says that the kernel does not let at the other.
-    fn answer(&self, question: &Question) -> Answer {
-        answer(question, &self.peer).map_or_else(
-            |silence| {
-                tracing::debug!(peer = %self.peer.credentials(), %silence, "nothing can be proved to who takes packets, or hands them on");
-                Answer([0; 16])
-            },
-            |(answer, _)| answer,
-        )
+        Word::read(answer, Kind::Answer).is_some_and(|word| self.doubt.is_settled_by(&word.answer, trusted))
     }
 
     fn say(&self, kind: Kind, answer: Answer) -> Vec<u8> {
-        PROTOCOL.emit(&Word { kind, question: self.challenge.question(), answer })
+        PROTOCOL.emit(&Word { kind, question: self.doubt.question(), answer })
     }
 }
 
@@ -134,7 +114,7 @@ mod tests {
         let [giver, taker] = doubts();
         let nobody = TrustedUsers::default();
         let own = TrustedUsers::parse(&effective_user().to_string()).unwrap();
-        let question = taker.challenge.question();
+        let question = taker.doubt.question();
         for kind in [Kind::Reply, Kind::Answer] {
             let word = PROTOCOL.emit(&Word { kind, question, answer: Answer([0; 16]) });
             let is_reply = kind == Kind::Reply;
