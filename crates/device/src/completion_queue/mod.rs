@@ -147,39 +147,41 @@ impl CompletionQueue {
     }
 
     #[inline]
-    fn poll_as(
-        &self,
-        mut out: impl FnMut(&Completion),
-        most: usize,
-        yields: bool,
-    ) -> Result<usize, CqOverrun> {
+    fn poll_as(&self, out: impl FnMut(&Completion), most: usize, yields: bool) -> Result<usize, CqOverrun> {
         let engine = &*self.engine;
         engine.note_poll();
-        let mut count = self.take(&mut out, most)?;
-        if !engine.is_usable() {
-            // The rings are the parent's: a child has its copy of what was here at the fork, and no more.
-            return if engine.is_current() { Err(CqOverrun) } else { Ok(count) };
+        let (usable, found) = (engine.is_usable(), self.has_entries() || most == 0);
+        if usable && !found && !engine.progress_for_poller(most, yields) {
+            return Ok(0);
         }
-        if count > 0 || most == 0 {
+        let count = self.take(out, most)?;
+        if !usable && engine.is_current() {
+            return Err(CqOverrun);
+        }
+        // (The rings are the parent's: a child has its copy of what was here at the fork, and no more.)
+        if usable && found {
             engine.progress_for_busy_poller();
-        } else if engine.progress_for_poller(most, yields) {
-            count = self.take(&mut out, most)?;
         }
         Ok(count)
     }
 
-    #[inline]
-    fn take(&self, out: &mut impl FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
-        if self.waiting.load(Ordering::Acquire) == 0 {
+    /// Called in one place: there it stands in line.
+    #[inline(always)]
+    fn take(&self, mut out: impl FnMut(&Completion), most: usize) -> Result<usize, CqOverrun> {
+        if !self.has_entries() {
             return Ok(0);
         }
         let mut inner = self.lock();
         if inner.overrun && inner.entries.length() == 0 {
             return Err(CqOverrun);
         }
-        let count = self.take_oldest(&mut inner.entries, most, |some| {
-            some.iter().for_each(|entry| out(&entry.completion))
-        });
+        let count = if most == 1 {
+            self.take_one(&mut inner.entries, |entry| out(&entry.completion))
+        } else {
+            self.take_oldest(&mut inner.entries, most, |some| {
+                some.iter().for_each(|entry| out(&entry.completion))
+            })
+        };
         if let Some(stamps) = &mut inner.stamps {
             stamps.pass(count, |_| {});
         }

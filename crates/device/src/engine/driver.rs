@@ -107,7 +107,7 @@ impl Driver {
     }
 
     /// Sends what is still owed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn answer(&mut self) {
         if let Some(number) = self.owes.take()
             && let Some(pair) = &self.recent[Self::place(number)]

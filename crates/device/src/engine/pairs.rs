@@ -124,10 +124,12 @@ impl Engine {
     }
 
     /// How many send slots of a queue pair's account were given back, since the beginning.
+    #[inline]
     pub(crate) fn credits(&self, account: u32) -> &AtomicU64 {
         self.pairs.credits.word(account as usize * 8)
     }
 
+    #[inline]
     pub(crate) fn return_credit(&self, credit: SendCredit) {
         self.credits(credit.account).store(credit.next, Ordering::Release);
     }

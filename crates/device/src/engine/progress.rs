@@ -116,7 +116,7 @@ impl Engine {
 
     /// Handles messages until about `wanted` receives were filled; true if any were. Who `yields` lets others of its CPU go first
     /// now and then; who sleeps soon would only have it back late.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn progress_for_poller(&self, wanted: usize, yields: bool) -> bool {
         let pause = self.driving.pause.load(Ordering::Relaxed);
         if pause > 0 {
@@ -161,7 +161,7 @@ impl Engine {
     }
 
     /// The same. `again` says that the caller will look again, and soon: what is owed for a stream can then wait.
-    #[inline]
+    #[inline(always)]
     fn look(&self, receives: usize, again: bool) -> Progress {
         let Some(mut driver) = self.driving.driver.try_lock() else { return Progress::TAKEN };
         let driver = &mut *driver;

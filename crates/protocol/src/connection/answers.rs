@@ -207,7 +207,7 @@ impl<P, T: Moment> Connection<P, T> {
     }
 
     /// Everything up to `psn` is done (9.7.5).
-    #[inline]
+    #[inline(always)]
     pub fn take_acknowledge<S: Surroundings<P, T>>(&mut self, around: &mut S, psn: Psn) {
         // One that was repeated is harmless.
         if self.is_under_way(psn) {
@@ -216,6 +216,7 @@ impl<P, T: Moment> Connection<P, T> {
     }
 
     /// Everything before `psn` is done: an answer to a later message says so too. Stops at a request that waits for data.
+    #[inline(always)]
     fn finish_before<S: Surroundings<P, T>>(&mut self, around: &mut S, psn: Psn) {
         while self.passes_oldest(psn) {
             self.finish(around, Status::Success);
