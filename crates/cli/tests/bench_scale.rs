@@ -63,7 +63,7 @@ const PARTS: [(&str, &[&str]); 7] = [
             "binding a window of type 2",
             "invalidating it",
             "write of 8 B, posted and polled to each in turn",
-            "memory of a window, in the table that peers see",
+            "memory of a window and its region, in the table",
             "slowest of 1,000 writes of 8 B, through a window beside binds",
         ],
     ),

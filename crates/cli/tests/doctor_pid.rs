@@ -188,7 +188,7 @@ impl Drop for Holder {
 /// Bytes of a segment: a head, a word for each queue pair, the key table, and whole pages with the counters of each queue pair and
 /// of those that are gone.
 fn segment_length() -> u64 {
-    (4096 + 64 * 4096 * 8 + (64 << 20) + 64 * 4096 * 128 + 4096) as u64
+    (4096 + 64 * 4096 * 8 + (128 << 20) + 64 * 4096 * 128 + 4096) as u64
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct Limits {
     pub completion_entries: u32,
     /// Regions.
     pub regions: u32,
-    /// Memory windows; they and regions share one table.
+    /// Memory windows. They and regions share one table, which has room for the most of both.
     pub windows: u32,
     /// Bytes in a region.
     pub region_bytes: u64,
@@ -72,8 +72,8 @@ impl Limits {
             inline_bytes: INLINE_MAX,
             completion_queues: PLENTY,
             completion_entries: COMPLETIONS_MAX,
-            regions: nonic_transport::KEYS_MAX - 1,
-            windows: nonic_transport::KEYS_MAX - 1,
+            regions: nonic_transport::KEYS_MAX / 2 - 1,
+            windows: nonic_transport::KEYS_MAX / 2 - 1,
             region_bytes: 1 << 47,
             zones: PLENTY,
             shared_receive_queues: PLENTY,

@@ -5,7 +5,7 @@ use nonic_memory::{KeyTableView, OperationSlots};
 /// First word of every shared memory of this project.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"nonicRDM");
 /// Changes whenever a layout or a message changes; peers of another version are refused, with a message.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 pub(crate) const PAGE: usize = nonic_sys::PAGE;
 
@@ -13,8 +13,8 @@ pub(crate) const PAGE: usize = nonic_sys::PAGE;
 pub const BLOCK_SIZE: u32 = 4096;
 /// Blocks a process claims at most.
 pub const BLOCKS_MAX: usize = 64;
-/// Regions of a process at most (entry 0 is never used).
-pub const KEYS_MAX: u32 = 1 << 20;
+/// Places for the keys of a process's regions and memory windows (entry 0 is never used).
+pub const KEYS_MAX: u32 = 1 << 21;
 
 // The port segment of a process: header, queue-pair slots, key table. Peers map it read-only.
 pub(crate) const SEGMENT_VERSION: usize = 8;

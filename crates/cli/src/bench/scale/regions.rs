@@ -37,7 +37,7 @@ const ENOUGH: [&[u64]; 2] = [&[100_000, 1_000_000], &[100, 1000]];
 /// What one operation costs more among a million than alone.
 pub(super) const LOOKUP: Option<Goal> = Some(Goal::BeyondFirstAtMost(50.0));
 /// As much as that, at most, of the table that peers see.
-pub(super) const ENTRY: Option<Goal> = Some(Goal::AtMost(128.0));
+const ENTRY: Option<Goal> = Some(Goal::AtMost(128.0));
 
 /// Rows of numbers: among which to operate, and at which to see what the table takes.
 pub(super) fn rows(quick: bool) -> [Vec<u64>; 2] {

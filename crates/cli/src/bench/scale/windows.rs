@@ -1,4 +1,4 @@
-//! One process with many memory windows: what it takes to have them, to use one among them, and to bind one while others are
+//! One process with many memory windows, each of a region of its own: what it takes to have them, to use one among them, and to bind one while others are
 //! used.
 
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use super::memory::Table;
 use super::plan::{Goal, Part, Plan, Unit};
 use super::process::{Ask, PATIENCE, PeerArguments, serve};
 use super::queue_pairs;
-use super::regions::{ENTRY, LOOKUP, Writer, rows};
+use super::regions::{LOOKUP, Writer, rows};
 use super::repeated::repeat;
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Failure, Outcome};
@@ -30,6 +30,9 @@ const TABLE: usize = 3;
 const SHOWN: usize = 64;
 const LENGTH: usize = 8;
 
+/// What a window and its region take, at most, of the table that peers see.
+const ENTRIES: Option<Goal> = Some(Goal::AtMost(256.0));
+
 /// Threads that use windows while another one is bound.
 const THREADS: [&[u64]; 2] = [&[1, 8], &[1, 2]];
 
@@ -42,14 +45,14 @@ pub(super) fn plans(quick: bool) -> Vec<Plan> {
         let name = name.to_owned();
         Plan { part: Part::Windows, name, counted, numbers, unit, goal }
     };
-    let live = "live windows";
+    let live = "live windows, each of a region of its own";
     let short = Some(Goal::AtMost(300.0));
     let [many, enough] = rows(quick);
     vec![
         plan("binding a window of type 2", live, many.clone(), Unit::Nanoseconds, short),
         plan("invalidating it", live, many.clone(), Unit::Nanoseconds, short),
         plan("write of 8 B, posted and polled to each in turn", live, many, Unit::Nanoseconds, LOOKUP),
-        plan("memory of a window, in the table that peers see", live, enough, Unit::Bytes, ENTRY),
+        plan("memory of a window and its region, in the table", live, enough, Unit::Bytes, ENTRIES),
         plan(
             "slowest of 1,000 writes of 8 B, through a window beside binds",
             "threads that write",
@@ -67,15 +70,15 @@ pub(super) fn process(arguments: &PeerArguments, control: &mut Exchange) -> Outc
     let queue = CompletionQueue::create(session, 16, false)?;
     let pair = queue_pairs::create_pair(session, &queue)?;
     let from = session.register(&Rc::new(Buffer::new(SHOWN)), Rights::Local)?;
-    let most = arguments.number as usize;
-    let region = session.register(&Rc::new(Buffer::untouched((most + 1) * SHOWN)), Rights::Windows)?;
+    let memory = Rc::new(Buffer::untouched(arguments.number as usize * SHOWN));
+    let free = session.register(&Rc::new(Buffer::new(SHOWN)), Rights::Windows)?;
     let other = MemoryWindow::allocate(session)?;
-    let (mut live, mut places) = (Vec::<MemoryWindow>::new(), Vec::new());
+    // (A window goes before its region.)
+    let (mut live, mut places) = (Vec::<(MemoryWindow, Region)>::new(), Vec::new());
     let mut table = Table::new()?;
     let mut entries = Entries::default();
     let mut ended = || wait_within(PATIENCE, "the end of a bind", || Ok(queue.take(&mut entries)?.0 > 0));
     let mut writer = Writer::new(&pair[1], &queue, &from);
-    let shown = |place: usize| Piece::new(&region, place * SHOWN, SHOWN);
     serve(control, |ask: Ask| {
         let number = ask.number as usize;
         if ask.what > TABLE {
@@ -84,16 +87,18 @@ pub(super) fn process(arguments: &PeerArguments, control: &mut Exchange) -> Outc
         live.truncate(number);
         places.truncate(number);
         while live.len() < number {
+            let start = live.len() * SHOWN;
+            let region = session.register_part(&memory, start..start + SHOWN, Rights::Windows)?;
             let window = MemoryWindow::allocate(session)?;
-            window.bind(&pair[0], shown(live.len()))?;
+            window.bind(&pair[0], Piece::new(&region, 0, SHOWN))?;
             ended()?;
-            places.push(window.remote(shown(live.len())));
-            live.push(window);
+            places.push(window.remote(Piece::new(&region, 0, SHOWN)));
+            live.push((window, region));
         }
         match ask.what {
             what @ (BIND | INVALIDATE) => repeat(ask.budget, || {
                 let begun = device::now();
-                other.bind(&pair[0], shown(most))?;
+                other.bind(&pair[0], Piece::new(&free, 0, SHOWN))?;
                 ended()?;
                 let bound = device::now();
                 other.invalidate(&pair[0])?;
