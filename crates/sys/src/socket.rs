@@ -3,10 +3,12 @@
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::fork::{forget_in_children, keep_in_children};
+use crate::{is_out_of_descriptors, wait_readable};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
@@ -114,8 +116,17 @@ impl PacketSocket {
 
     /// The next connection, if one is waiting.
     pub fn accept(&self) -> io::Result<Self> {
-        let fd = rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-        Ok(Self::new(fd))
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let accepted = rustix::net::accept_with(&self.fd, flags).map_err(io::Error::from);
+        match accepted {
+            // The kernel looks for a descriptor before it looks for a connection.
+            Err(error)
+                if is_out_of_descriptors(&error) && !wait_readable(self.fd.as_fd(), Some(Duration::ZERO)) =>
+            {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            accepted => Ok(Self::new(accepted?)),
+        }
     }
 
     /// Who is at the other end.

@@ -11,6 +11,7 @@
 //! for it meanwhile are held.
 
 mod giver;
+mod message;
 #[cfg(test)]
 mod tests;
 
@@ -20,14 +21,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nonic_protocol::QpNumber;
-use nonic_roce::{HostAddress, MANAGEMENT};
-use nonic_sys::{AsFd, Epoll, PacketSocket, Received, Seldom, listen_abstract};
+use nonic_roce::MANAGEMENT;
+use nonic_sys::{AsFd, Epoll, PacketSocket, Received, Seldom, is_out_of_descriptors, listen_abstract};
 use nonic_trust::TrustedUsers;
 
 use self::giver::Giver;
+use self::message::{HEAD, MESSAGE, read, write};
 use crate::incoming::{Arrival, Taken};
 use crate::proof::Doubt;
-use crate::station::{Location, Station};
+use crate::station::Station;
 use crate::wire::{GIVER, LISTENER, TAKER};
 
 /// Version of what is said over these sockets.
@@ -50,10 +52,6 @@ const NOBODY: Duration = Duration::from_millis(5);
 /// How often in that time all names of managers are asked for once more, so that nobody is refused because of what was. What is
 /// neither taken nor refused is not answered, and comes again.
 const LOOKS_FOR_MANAGERS: u32 = 8;
-/// What stands in front of a datagram: addresses, ports, marks.
-const HEAD: usize = 16 + 16 + 4 + 2 + 2 + 2 + 1;
-/// A message.
-const MESSAGE: usize = HEAD + 4096 + 256;
 
 /// What packets a process takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,9 +121,15 @@ pub(crate) struct Handing {
     /// No more than there are shares.
     takers: HashMap<Share, Taker>,
     buffer: Vec<u8>,
+    /// A descriptor for the moment in which the process has no other: who comes then is sent away with it. Who could not be would
+    /// be told of again and again.
+    spare: Option<Epoll>,
+    /// Not even that was left: the listening sockets are not looked at.
+    pub(crate) is_deaf: bool,
 }
 
 static NAME_TAKEN: Seldom = Seldom::new();
+static NO_DESCRIPTORS: Seldom = Seldom::new();
 
 impl Handing {
     pub(crate) fn new(trusted: TrustedUsers) -> Self {
@@ -137,6 +141,8 @@ impl Handing {
             held: 0,
             takers: HashMap::new(),
             buffer: vec![0; MESSAGE],
+            spare: None,
+            is_deaf: false,
         }
     }
 
@@ -308,8 +314,13 @@ impl Handing {
     /// Takes in those who want to hand packets to this engine. Where there are too many, who has been silent for longest goes for one who
     /// comes.
     pub(crate) fn welcome(&mut self, listener: &PacketSocket, epoll: &Epoll) {
+        self.keep_spare();
         for _ in 0..WELCOMED_PER_LOOK {
-            let Ok(socket) = listener.accept() else { return };
+            let socket = match listener.accept() {
+                Ok(socket) => socket,
+                Err(error) if is_out_of_descriptors(&error) && self.make_room(listener, epoll) => continue,
+                Err(_) => return,
+            };
             let Ok(Some(doubt)) = Doubt::about(&socket) else { continue };
             if self.givers.len() >= GIVERS_MAX {
                 let Some(silent) = self.givers.iter().position(|giver| !giver.is_known()) else { continue };
@@ -320,6 +331,34 @@ impl Handing {
                 self.givers.push(Giver::new(number, socket, doubt));
             }
         }
+    }
+
+    /// Keeps a descriptor back; whether there is one.
+    pub(crate) fn keep_spare(&mut self) -> bool {
+        self.spare = self.spare.take().or_else(|| Epoll::new().ok());
+        self.spare.is_some()
+    }
+
+    /// The process has no descriptor for who comes: one who was silent goes for it, or else itself does. False: not even that could be
+    /// done, and the listening socket is not looked at any more.
+    fn make_room(&mut self, listener: &PacketSocket, epoll: &Epoll) -> bool {
+        if let Some(unsaid) = NO_DESCRIPTORS.turn() {
+            tracing::warn!(
+                unsaid,
+                "packets that come to other processes of this user are not handed on to this one: it has too many open files"
+            );
+        }
+        if let Some(silent) = self.givers.iter().position(|giver| !giver.is_known()) {
+            epoll.remove(self.givers.remove(silent).socket.as_fd());
+            return true;
+        }
+        self.spare = None;
+        drop(listener.accept());
+        self.is_deaf = !self.keep_spare();
+        if self.is_deaf {
+            epoll.remove(listener.as_fd());
+        }
+        !self.is_deaf
     }
 }
 
@@ -344,36 +383,4 @@ pub(crate) fn listener(share: Share) -> Option<PacketSocket> {
     let listener = listener.ok()?;
     listener.refuse_descriptors();
     Some(listener)
-}
-
-/// Writes a message for who takes a datagram.
-fn write(message: &mut [u8], arrival: &Arrival, datagram: &[u8], stands_in: bool) {
-    message[..16].copy_from_slice(&arrival.station.address().gid());
-    message[16..32].copy_from_slice(&arrival.source.gid());
-    message[32..36].copy_from_slice(&arrival.station.location.interface.to_ne_bytes());
-    message[36..38].copy_from_slice(&arrival.source_port.to_ne_bytes());
-    message[38..40].copy_from_slice(&arrival.index.to_ne_bytes());
-    (message[40], message[41]) = (arrival.traffic_class, arrival.hop_limit);
-    message[42] = stands_in.into();
-    message[HEAD..].copy_from_slice(datagram);
-}
-
-/// A message that was handed on. Only what came to an address that this engine is at, too, concerns it.
-fn read<'a>(stations: &[Arc<Station>], message: &'a mut [u8]) -> Option<(Arrival, &'a mut [u8])> {
-    let (head, datagram) = message.split_at_mut_checked(HEAD)?;
-    let gid = |at: usize| head[at..at + 16].try_into().ok().map(HostAddress::of_gid);
-    let interface = u32::from_ne_bytes(head[32..36].try_into().ok()?);
-    let location = Location { address: gid(0)?, interface };
-    let station = stations.iter().find(|station| station.location == location)?;
-    let number = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
-    let arrival = Arrival {
-        station: Arc::clone(station),
-        source: gid(16)?,
-        source_port: number(36),
-        index: number(38),
-        traffic_class: head[40],
-        hop_limit: head[41],
-        was_handed_on: head[42] == 0,
-    };
-    Some((arrival, datagram))
 }

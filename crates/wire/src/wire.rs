@@ -175,6 +175,9 @@ impl Wire {
     ) -> bool {
         let mut incoming = lock(&self.incoming);
         let Incoming { batch, handing, ready } = &mut *incoming;
+        if handing.is_deaf {
+            self.listen_again(handing);
+        }
         // One look, however many there are.
         self.epoll.wait(ready, Some(Duration::ZERO));
         if ready.is_empty() {
@@ -196,6 +199,19 @@ impl Wire {
             }
         }
         worked
+    }
+
+    /// Looks at the listening sockets again, once there is a descriptor to spare.
+    #[cold]
+    fn listen_again(&self, handing: &mut Handing) {
+        if !handing.keep_spare() {
+            return;
+        }
+        handing.is_deaf = false;
+        for (number, (_, listener)) in lock(&self.listeners).iter().enumerate() {
+            // (Some are looked at all along.)
+            let _ = self.epoll.add(listener.as_fd(), LISTENER | number as u64);
+        }
     }
 
     fn receive_at(

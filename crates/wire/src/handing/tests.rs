@@ -1,6 +1,8 @@
+use nonic_roce::HostAddress;
 use nonic_sys::{Epoll, random_u64};
 
 use super::*;
+use crate::station::Location;
 use crate::wire::Wire;
 
 /// A share that no process has, of a block that no queue pair is in.
