@@ -1,12 +1,11 @@
 //! Event dispatchers: software events, waiting, and what can be set.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::waiting::{cpu_time_of_this_thread, named_thread, own_thread, until_asleep};
-use common::{bad_handle, bad_state, open};
+use crate::common;
+use crate::common::waiting::{cpu_time_of_this_thread, named_thread, own_thread, until_asleep};
+use crate::common::{bad_handle, bad_state, open};
 use nonic_dat::{
     DatError, DatResult, Event, EventDispatcher, HandleKind, InterfaceAdapter, Kind, Resource, StateKind,
     Streams, Subtype,

@@ -1,10 +1,9 @@
 //! Local memory regions, without a peer: `dat_lmr_create(3)` and `dat_lmr_free(3)`.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{PAGE, Pages, bad_handle, bad_state, open, ordinary, own_cookie, register};
+use crate::common;
+use crate::common::{PAGE, Pages, bad_handle, bad_state, open, ordinary, own_cookie, register};
 use nonic_dat::{
     Cookie, DatError, Description, HandleKind, InterfaceAdapter, Kind, LocalRegion, Privileges,
     ProtectionZone, StateKind, Subtype,

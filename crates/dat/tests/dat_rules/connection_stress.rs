@@ -1,14 +1,13 @@
 //! Many connections at once and one after the other, ended from both sides at any moment.
 
-mod common;
-
 use std::collections::HashMap;
 use std::iter::once;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::connected::{PATIENCE, PLAIN, Plan, Side};
+use crate::common;
+use crate::common::connected::{PATIENCE, PLAIN, Plan, Side};
 use nonic_dat::{
     ConnectionEvent, Endpoint, EndpointSetup, EndpointState, Event, EventDispatcher, PublicServicePoint,
     Streams, TransferKind, TransferStatus,

@@ -1,11 +1,10 @@
 //! `dat_lmr_sync_rdma_read(3)` and `dat_lmr_sync_rdma_write(3)`.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::peers::{Side, connected, far};
-use common::{Pages, open, part, register};
+use crate::common;
+use crate::common::peers::{Side, connected, far};
+use crate::common::{Pages, open, part, register};
 use nonic_dat::{
     DatError, Description, LocalRegion, Privileges, ProtectionZone, RemoteSegment, Segment, TransferStatus,
 };

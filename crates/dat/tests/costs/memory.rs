@@ -1,13 +1,10 @@
-//! What calls cost that have to be cheap. Prints figures: `cargo test --release -p nonic-dat --test costs -- --ignored
-//! --nocapture`.
-
-mod common;
+//! What calls cost that have to be cheap.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use common::peers::{PLAIN, connected};
-use common::{Pages, open, part, register};
+use crate::common::peers::{PLAIN, connected};
+use crate::common::{Pages, open, part, register};
 use nonic_dat::{Description, LocalRegion, Privileges, ProtectionZone, RemoteRegion};
 
 /// Nanoseconds of one turn: the least of 101 rounds, which is what it costs when nobody else wants the CPU.

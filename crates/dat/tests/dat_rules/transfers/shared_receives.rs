@@ -1,6 +1,7 @@
 //! Receives from a shared queue, and its watermarks.
 
 use super::*;
+use crate::common;
 
 #[test]
 fn shared_receives_complete_at_the_endpoint_that_took_them() {

@@ -1,17 +1,16 @@
 //! Which completions wake who waits: modes, thresholds, notification objects, and dispatchers that overflow.
 
-mod common;
-
 use std::iter::once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use common::bad_state;
-use common::connected::{
+use crate::common;
+use crate::common::bad_state;
+use crate::common::connected::{
     PATIENCE, PLAIN, Plan, Seen, Side, connected, dequeue, done, failed, next, pair, seen, told,
 };
-use common::waiting::{named_thread, until_asleep};
+use crate::common::waiting::{named_thread, until_asleep};
 use nonic_dat::{
     AsyncObject, CompletionFlags, ConnectionEvent, DatError, DatResult, EndpointAttributes, Event,
     EventDispatcher, NotificationObject, RemoteRegion, RemoteSegment, StateKind, Subtype, TransferKind,

@@ -1,12 +1,11 @@
 //! Local memory regions as peers and data transfer operations see them: `dat_lmr_create(3)`, `dat_lmr_free(3)`.
 
-mod common;
-
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, mpsc};
 
-use common::peers::{PLAIN, Side, connect, connect_endpoints, connected, expect_broken, far};
-use common::{Pages, part, register};
+use crate::common;
+use crate::common::peers::{PLAIN, Side, connect, connect_endpoints, connected, expect_broken, far};
+use crate::common::{Pages, part, register};
 use nonic_dat::{
     ConnectionEvent, Description, LocalRegion, Privileges, ProtectionZone, Segment, TransferStatus,
 };

@@ -1,10 +1,8 @@
 //! Endpoints without a peer: making, changing, posting receives, freeing.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Pages, bad_handle, bad_state, open, part, register};
+use crate::common::{Pages, bad_handle, bad_state, open, part, register};
 use nonic_dat::{
     CompletionFlags, DatError, DatResult, Endpoint, EndpointAttributes, EndpointChange, EndpointSetup,
     EndpointState, EventDispatcher, HandleKind, InterfaceAdapter, LocalRegion, Privileges, ProtectionZone,

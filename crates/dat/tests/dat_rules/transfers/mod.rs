@@ -1,7 +1,5 @@
 //! Data transfer operations between two endpoints: what is moved, what completes, and in which order.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod endpoint_ends;
 mod failures;
 mod limits;
@@ -11,10 +9,10 @@ mod suppressed;
 
 use std::iter::once;
 
-use common::connected::{
+use crate::common::connected::{
     PLAIN, Plan, Seen, accept, connect, connected, dequeue, done, failed, flushed, pair, seen, told,
 };
-use common::{bad_state, connected::Side, connected::next};
+use crate::common::{bad_state, connected::Side, connected::next};
 use nonic_dat::{
     CompletionFlags, ConnectionEvent, DatError, DatResult, EndpointAttributes, EndpointState, Kind,
     Privileges, RemoteRegion, RemoteSegment, Resource, Segment, StateKind, Subtype, TransferKind,

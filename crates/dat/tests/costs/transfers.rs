@@ -1,15 +1,12 @@
-//! What a transfer costs more than on the engine's own queue pair. Prints figures: `cargo test --release -p nonic-dat --test
-//! transfer_costs -- --ignored --nocapture`.
-
-mod common;
-#[path = "../../device/tests/common/mod.rs"]
-mod engine;
+//! What a transfer costs more than on the engine's own queue pair.
 
 use std::iter::once;
 use std::time::Instant;
 
-use common::Pages;
-use common::connected::{PLAIN, pair};
+use crate::common;
+use crate::common::Pages;
+use crate::common::connected::{PLAIN, pair};
+use crate::engine;
 use nonic_dat::{CompletionFlags, Event};
 use nonic_device::{
     Access, Operation, RegionMemory, RegionRequest, RemoteRange, ScatterGather, SendFlags, SendRequest,

@@ -1,12 +1,11 @@
 //! Shared receive queues with peers: `dat_srq_create(3)` and what follows from it.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::peers::{PLAIN, Side, connect_endpoints};
-use common::{bad_state, part};
+use crate::common;
+use crate::common::peers::{PLAIN, Side, connect_endpoints};
+use crate::common::{bad_state, part};
 use nonic_dat::{
     AsyncError, AsyncObject, DatError, Endpoint, EndpointAttributes, EndpointSetup, Event, InterfaceAdapter,
     ProtectionZone, SharedQueueAttributes, SharedReceiveQueue, StateKind, TransferStatus,

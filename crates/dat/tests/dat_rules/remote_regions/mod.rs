@@ -1,16 +1,14 @@
 //! Remote memory regions: `dat_rmr_create(3)`, `dat_rmr_bind(3)`, `dat_rmr_free(3)`, with a peer in the same process.
 
 mod binds;
-#[path = "../common/mod.rs"]
-mod common;
 mod ends;
 mod refusals;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use common::peers::{PLAIN, Side, connect, connect_endpoints, connected, expect_broken, far};
-use common::{Pages, bad_handle, bad_state, part, privileges_violation, register};
+use crate::common::peers::{PLAIN, Side, connect, connect_endpoints, connected, expect_broken, far};
+use crate::common::{Pages, bad_handle, bad_state, part, privileges_violation, register};
 use nonic_dat::{
     AccessKind, CompletionFlags, ConnectionEvent, DatError, EndpointAttributes, EndpointChange,
     EndpointState, EventDispatcher, HandleKind, Kind, Privileges, ProtectionZone, RemoteRegion, Resource,

@@ -4,6 +4,7 @@ use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::common;
 
 #[test]
 fn a_suppressed_success_is_not_shown_and_a_failure_is() {

@@ -1,14 +1,12 @@
 //! Notification objects: waiting for several dispatchers at once, and agents.
 
-mod common;
-
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use common::waiting::{
+use crate::common::waiting::{
     cpu_time_of_this_thread, interrupt, let_signals_interrupt, named_thread, until_asleep,
 };
-use common::{bad_handle, bad_state, open};
+use crate::common::{bad_handle, bad_state, open};
 use nonic_dat::{
     Agent, DatError, EventDispatcher, HandleKind, InterfaceAdapter, Kind, NotificationObject, StateKind,
     Streams, Subtype,
