@@ -3,10 +3,12 @@
 
 mod common;
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use common::{End, NoObserver};
-use nonic_device::{Config, Counter, Counters, Key, Operation, QpState, RemoteRange, Status, devices_with};
+use nonic_device::{
+    Config, Counter, Counters, EngineHandle, Key, Operation, QpState, RemoteRange, Status, devices_with,
+};
 use nonic_second_process::{SecondProcess, role};
 
 /// Whether this is a process of this test's own. If not, two have been: one in which peers are reached as well as can be, and one
@@ -124,4 +126,32 @@ fn a_request_that_meets_no_receive_is_counted_as_refused_and_sent_again() {
         [Counter::Refused, Counter::Repeated, Counter::Sends].map(|counter| now.get(counter));
     assert!(refused >= 1 && repeated >= 1 && repeated <= refused, "{refused} refused, {repeated} repeated");
     assert_eq!((sends, now.get(Counter::Received), now.get(Counter::Failed)), (1, 1, 0));
+}
+
+#[test]
+fn devices_of_one_engine_and_of_the_process_are_on_different_engines() {
+    if !is_alone("devices_of_one_engine_and_of_the_process_are_on_different_engines") {
+        return;
+    }
+    let engine = EngineHandle::create(Config { devices: 2, ..Config::default() }).unwrap();
+    let devices = engine.devices();
+    assert_eq!(devices.iter().map(|device| device.index()).collect::<Vec<_>>(), [0, 1]);
+    let [own, shared] = [&devices[1], &nonic_device::devices()[0]].map(|device| device.open().unwrap());
+    let numbers = [&own, &shared].map(|context| {
+        let completions = context.create_completion_queue(16, 0, None, 0).unwrap();
+        End::with_queue(Arc::clone(context), completions, None::<Weak<NoObserver>>)
+    });
+    numbers[0].connect(numbers[1].pair.number());
+    numbers[1].connect(numbers[0].pair.number());
+    numbers[1].post_receive(1);
+    numbers[0].post(2, Operation::Send { immediate: None }, &[numbers[0].piece(0, 32)]);
+    assert_eq!(numbers[0].completion().status, Status::Success);
+    assert_eq!(numbers[1].completion().status, Status::Success);
+    let counted = [&own, &shared].map(|context| context.counters().unwrap());
+    assert_eq!(
+        counted.map(|counters| [Counter::Sends, Counter::Received].map(|one| counters.get(one))),
+        [[1, 0], [0, 1]]
+    );
+    own.close();
+    shared.close();
 }

@@ -1,8 +1,6 @@
 //! Bytes that are written to a peer's memory without a request.
 
-mod common;
-
-use common::pair::{LENGTH, Pair, Side};
+use crate::common::pair::{LENGTH, Pair, Side};
 use nonic_device::{Config, Counter, Key, RemoteRange, Tier};
 use nonic_memory::SharedSlice;
 

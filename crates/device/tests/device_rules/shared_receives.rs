@@ -1,10 +1,8 @@
 //! What a shared receive queue says of itself, and changing its size.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::End;
+use crate::common::End;
 use nonic_device::{
     Capabilities, CreateError, Operation, PostError, QpType, QueuePairRequest, ReceiveRequest,
     SharedReceiveQueue, Status,

@@ -1,11 +1,10 @@
 //! Many threads on one device at once: traffic, registration, creation and destruction, none waiting for another for
 //! ever.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::common;
 use nonic_device::{
     Access, Capabilities, Operation, QpType, QueuePairRequest, RegionMemory, RegionRequest, RemoteRange,
     Status,

@@ -1,10 +1,8 @@
 //! The keys of memory windows.
 
-mod common;
-
 use std::collections::HashSet;
 
-use common::{End, connected};
+use crate::common::{End, connected};
 use nonic_device::{
     Access, Key, MemoryWindow, Operation, RemoteRange, SendFlags, SendRequest, Status, WindowKind,
 };

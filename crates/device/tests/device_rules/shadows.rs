@@ -1,10 +1,9 @@
 //! Memory that is not coherent with what peers see of it.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{End, connected};
+use crate::common;
+use crate::common::{End, connected};
 use nonic_device::{
     Access, AddressRange, Operation, ReceiveRequest, Region, RegionMemory, RegionRequest, RemoteRange,
     SendFlags, SendRequest, Status, WindowKind,

@@ -1,17 +1,12 @@
 //! Programs that block until a completion comes: who wakes them, what it costs, and that nobody is forgotten.
 
-mod common;
-
 use std::io;
-use std::sync::Mutex;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use common::{End, connected_with_channels, cpu_time_of_this_thread};
+use crate::TURN;
+use crate::common::{End, connected_with_channels, cpu_time_of_this_thread};
 use nonic_device::{Operation, Status};
-
-/// One at a time: a process has one thread that drives while it waits, and these tests say which.
-static TURN: Mutex<()> = Mutex::new(());
 
 fn send(end: &End) {
     end.post(1, Operation::Send { immediate: None }, &[end.piece(0, 8)]);

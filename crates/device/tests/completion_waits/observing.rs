@@ -1,21 +1,18 @@
 //! Objects of the program that are told of completions and failures, and threads that wait for them.
 
-mod common;
-
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use common::{End, connected};
+use crate::TURN;
+use crate::common;
+use crate::common::{End, connected};
 use nonic_device::{
     Access, CompletionObserver, CompletionQueue, Operation, QpState, QueuePairObserver, RemoteRange, Status,
     WaitBell, devices,
 };
-
-/// One at a time: a process has one thread that drives while it waits, and these tests say which.
-static TURN: Mutex<()> = Mutex::new(());
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

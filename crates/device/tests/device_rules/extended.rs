@@ -1,11 +1,9 @@
 //! Extended reliable connections within one process: what becomes of queue pairs when queues, contexts and completion queues go.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::End;
+use crate::common::End;
 use nonic_device::{
     CompletionQueue, Context, Destination, DomainFile, ExtendedDomain, Operation, PostError, QpState, QpType,
     QueuePair, QueuePairRequest, ReceiveRequest, SendFlags, SendRequest, SharedReceiveQueue, SrqNumber,

@@ -1,12 +1,11 @@
 //! A device that somebody changes: the port goes down and up, tables change, the device fails.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::pair::{LENGTH, Pair, Side};
+use crate::common;
+use crate::common::pair::{LENGTH, Pair, Side};
 use nonic_device::{
     Access, AsyncElement, AsyncEvent, AsyncEventKind, Change, Completion, Config, Context, CreateError,
     EngineHandle, OpenError, Operation, PostError, QpState, ReceiveRequest, RegionMemory, RegionRequest,

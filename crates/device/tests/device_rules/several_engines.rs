@@ -1,11 +1,9 @@
 //! Several engines in one process are to each other what several processes are.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::pair::{LENGTH, Memory, Pair, Side};
+use crate::common::pair::{LENGTH, Memory, Pair, Side};
 use nonic_device::{
     AdoptionPolicy, Config, Counter, EngineHandle, Operation, QpState, ReceiveRequest, RemoteRange, Status,
     Tier,
@@ -246,29 +244,4 @@ fn memory_that_two_engines_register_is_reached_through_either_until_its_own_regi
         sides.into_iter().for_each(Side::leave);
         peers.into_iter().for_each(Side::leave);
     }
-}
-
-#[test]
-fn devices_of_one_engine_and_of_the_process_are_on_different_engines() {
-    let engine = EngineHandle::create(Config { devices: 2, ..Config::default() }).unwrap();
-    let devices = engine.devices();
-    assert_eq!(devices.iter().map(|device| device.index()).collect::<Vec<_>>(), [0, 1]);
-    let [own, shared] = [&devices[1], &nonic_device::devices()[0]].map(|device| device.open().unwrap());
-    let numbers = [&own, &shared].map(|context| {
-        let completions = context.create_completion_queue(16, 0, None, 0).unwrap();
-        common::End::with_queue(Arc::clone(context), completions, None::<std::sync::Weak<common::NoObserver>>)
-    });
-    numbers[0].connect(numbers[1].pair.number());
-    numbers[1].connect(numbers[0].pair.number());
-    numbers[1].post_receive(1);
-    numbers[0].post(2, Operation::Send { immediate: None }, &[numbers[0].piece(0, 32)]);
-    assert_eq!(numbers[0].completion().status, Status::Success);
-    assert_eq!(numbers[1].completion().status, Status::Success);
-    let counted = [&own, &shared].map(|context| context.counters().unwrap());
-    assert_eq!(
-        counted.map(|counters| [Counter::Sends, Counter::Received].map(|one| counters.get(one))),
-        [[1, 0], [0, 1]]
-    );
-    own.close();
-    shared.close();
 }
