@@ -29,10 +29,11 @@ static void no_descriptors(void)
     chapter("no descriptors");
     DAT_IA_HANDLE ia;
     DAT_PSP_HANDLE untouched = (void *)0x1234, psp = untouched;
-    DAT_CONN_QUAL any = 0;
+    // (This program runs several times at once.)
+    DAT_CONN_QUAL own = 0x7000000000000000 + (DAT_CONN_QUAL)getpid(), any = 0;
     descriptors(0);
     DAT_RETURN opened = open_one(&ia);
-    DAT_RETURN created = dat_psp_create(near->ia, 0x7000000000000001, near->arrivals, DAT_PSP_CONSUMER_FLAG, &psp);
+    DAT_RETURN created = dat_psp_create(near->ia, own, near->arrivals, DAT_PSP_CONSUMER_FLAG, &psp);
     DAT_RETURN found = dat_psp_create_any(near->ia, &any, near->arrivals, DAT_PSP_CONSUMER_FLAG, &psp);
     descriptors(before.rlim_cur);
     CHECK_CODE("ia", "no adapter can be opened", opened, ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE));
@@ -42,7 +43,7 @@ static void no_descriptors(void)
     CHECK("psp", "... and nobody does", psp == untouched && any == 0);
     CHECK_DONE("ia", "with descriptors one is opened", open_one(&ia));
     CHECK_DONE("ia", "... and closed", dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
-    CHECK_DONE("psp", "... and there", dat_psp_create(near->ia, 0x7000000000000001, near->arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
+    CHECK_DONE("psp", "... and there", dat_psp_create(near->ia, own, near->arrivals, DAT_PSP_CONSUMER_FLAG, &psp));
     CHECK_DONE("psp", "... one listens", dat_psp_free(psp));
     connect_ends();
     CHECK("ep", "... and talks", talks());
