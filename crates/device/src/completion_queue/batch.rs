@@ -7,7 +7,6 @@
 //! A reader takes several entries ahead, so that it takes the lock once for them, and gives back those it did not come to. Of
 //! queue pairs that go meanwhile it is told: their entries are not to be read any more.
 
-use std::slice;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -146,11 +145,7 @@ impl CompletionQueue {
 
     #[inline(always)]
     fn hand_to(&self, reader: &mut impl BatchReader, inner: &mut Inner, most: usize) -> usize {
-        let count = if most == 1 {
-            self.take_one(&mut inner.entries, |entry| reader.keep(slice::from_ref(entry)))
-        } else {
-            self.take_oldest(&mut inner.entries, most, |some| reader.keep(some))
-        };
+        let count = self.take_oldest(&mut inner.entries, most, |some| reader.keep(some));
         if let Some(stamps) = &mut inner.stamps {
             stamps.pass(count, |some| reader.keep_stamps(some));
         }

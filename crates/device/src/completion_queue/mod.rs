@@ -155,11 +155,11 @@ impl CompletionQueue {
             return Ok(0);
         }
         let count = self.take(out, most)?;
-        if !usable && engine.is_current() {
-            return Err(CqOverrun);
+        if !usable {
+            // The rings are the parent's: a child has its copy of what was here at the fork, and no more.
+            return if engine.is_current() { Err(CqOverrun) } else { Ok(count) };
         }
-        // (The rings are the parent's: a child has its copy of what was here at the fork, and no more.)
-        if usable && found {
+        if found {
             engine.progress_for_busy_poller();
         }
         Ok(count)
@@ -175,13 +175,9 @@ impl CompletionQueue {
         if inner.overrun && inner.entries.length() == 0 {
             return Err(CqOverrun);
         }
-        let count = if most == 1 {
-            self.take_one(&mut inner.entries, |entry| out(&entry.completion))
-        } else {
-            self.take_oldest(&mut inner.entries, most, |some| {
-                some.iter().for_each(|entry| out(&entry.completion))
-            })
-        };
+        let count = self.take_oldest(&mut inner.entries, most, |some| {
+            some.iter().for_each(|entry| out(&entry.completion))
+        });
         if let Some(stamps) = &mut inner.stamps {
             stamps.pass(count, |_| {});
         }
@@ -249,9 +245,7 @@ impl CompletionQueue {
         let mut inner = self.lock();
         let entry = inner.entries.first().filter(|entry| is_of_kind(&entry.completion))?;
         let (completion, credit) = (entry.completion, entry.credit);
-        if credit != SendCredit::NONE {
-            self.engine.return_credit(credit);
-        }
+        self.give_credit(credit);
         inner.entries.pass_first();
         if let Some(stamps) = &mut inner.stamps {
             stamps.pass(1, |_| {});
@@ -298,10 +292,8 @@ impl CompletionQueue {
     fn give_up_oldest(&self, inner: &mut Inner) {
         // More than one if a reader gave some back.
         while inner.entries.length() >= inner.capacity as usize {
-            if let Some(credit) = inner.entries.first().map(|entry| entry.credit)
-                && credit != SendCredit::NONE
-            {
-                self.engine.return_credit(credit);
+            if let Some(entry) = inner.entries.first() {
+                self.give_credit(entry.credit);
             }
             inner.entries.pass_first();
             if let Some(stamps) = &mut inner.stamps {
