@@ -122,10 +122,8 @@ pub(crate) struct Handing {
     takers: HashMap<Share, Taker>,
     buffer: Vec<u8>,
     /// A descriptor for the moment in which the process has no other: who comes then is sent away with it. Who could not be would
-    /// be told of again and again.
+    /// be told of again and again, so without it the listening sockets are not looked at.
     spare: Option<Epoll>,
-    /// Not even that was left: the listening sockets are not looked at.
-    pub(crate) is_deaf: bool,
 }
 
 static NAME_TAKEN: Seldom = Seldom::new();
@@ -141,9 +139,13 @@ impl Handing {
             held: 0,
             takers: HashMap::new(),
             buffer: vec![0; MESSAGE],
-            spare: None,
-            is_deaf: false,
+            spare: Epoll::new().ok(),
         }
+    }
+
+    /// Whether those are not looked at who want to hand packets to this engine.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.spare.is_none()
     }
 
     /// Hands a datagram to the process that has its queue pair, or to those that may, if there is one and it has room. None of
@@ -314,7 +316,6 @@ impl Handing {
     /// Takes in those who want to hand packets to this engine. Where there are too many, who has been silent for longest goes for one who
     /// comes.
     pub(crate) fn welcome(&mut self, listener: &PacketSocket, epoll: &Epoll) {
-        self.keep_spare();
         for _ in 0..WELCOMED_PER_LOOK {
             let socket = match listener.accept() {
                 Ok(socket) => socket,
@@ -322,9 +323,8 @@ impl Handing {
                 Err(_) => return,
             };
             let Ok(Some(doubt)) = Doubt::about(&socket) else { continue };
-            if self.givers.len() >= GIVERS_MAX {
-                let Some(silent) = self.givers.iter().position(|giver| !giver.is_known()) else { continue };
-                epoll.remove(self.givers.remove(silent).socket.as_fd());
+            if self.givers.len() >= GIVERS_MAX && !self.dismiss_silent(epoll) {
+                continue;
             }
             let number = GIVER | self.next_number();
             if epoll.add(socket.as_fd(), number).is_ok() {
@@ -333,10 +333,18 @@ impl Handing {
         }
     }
 
-    /// Keeps a descriptor back; whether there is one.
-    pub(crate) fn keep_spare(&mut self) -> bool {
-        self.spare = self.spare.take().or_else(|| Epoll::new().ok());
-        self.spare.is_some()
+    /// Has whoever has been silent for longest go; false if nobody is.
+    fn dismiss_silent(&mut self, epoll: &Epoll) -> bool {
+        let silent = self.givers.iter().position(|giver| !giver.is_known());
+        if let Some(silent) = silent {
+            epoll.remove(self.givers.remove(silent).socket.as_fd());
+        }
+        silent.is_some()
+    }
+
+    /// Keeps a descriptor back, if there is one.
+    pub(crate) fn keep_spare(&mut self) {
+        self.spare = Epoll::new().ok();
     }
 
     /// The process has no descriptor for who comes: one who was silent goes for it, or else itself does. False: not even that could be
@@ -348,17 +356,16 @@ impl Handing {
                 "packets that come to other processes of this user are not handed on to this one: it has too many open files"
             );
         }
-        if let Some(silent) = self.givers.iter().position(|giver| !giver.is_known()) {
-            epoll.remove(self.givers.remove(silent).socket.as_fd());
+        if self.dismiss_silent(epoll) {
             return true;
         }
         self.spare = None;
         drop(listener.accept());
-        self.is_deaf = !self.keep_spare();
-        if self.is_deaf {
+        self.keep_spare();
+        if self.is_deaf() {
             epoll.remove(listener.as_fd());
         }
-        !self.is_deaf
+        !self.is_deaf()
     }
 }
 

@@ -65,6 +65,8 @@ impl Wire {
     /// does not. Processes of these users need not prove to be of this one where the kernel says that they are.
     pub fn with(losses: Arc<Losses>, trusted: TrustedUsers) -> io::Result<Self> {
         Ok(Self {
+            // Before the descriptor that is kept back: without this one there is no wire.
+            epoll: Epoll::new()?,
             stations: RwLock::default(),
             joined: Mutex::default(),
             incoming: Mutex::new(Incoming {
@@ -74,7 +76,6 @@ impl Wire {
             }),
             listeners: Mutex::new(Vec::new()),
             spare: Mutex::new(Vec::new()),
-            epoll: Epoll::new()?,
             losses,
         })
     }
@@ -175,7 +176,7 @@ impl Wire {
     ) -> bool {
         let mut incoming = lock(&self.incoming);
         let Incoming { batch, handing, ready } = &mut *incoming;
-        if handing.is_deaf {
+        if handing.is_deaf() {
             self.listen_again(handing);
         }
         // One look, however many there are.
@@ -204,10 +205,10 @@ impl Wire {
     /// Looks at the listening sockets again, once there is a descriptor to spare.
     #[cold]
     fn listen_again(&self, handing: &mut Handing) {
-        if !handing.keep_spare() {
+        handing.keep_spare();
+        if handing.is_deaf() {
             return;
         }
-        handing.is_deaf = false;
         for (number, (_, listener)) in lock(&self.listeners).iter().enumerate() {
             // (Some are looked at all along.)
             let _ = self.epoll.add(listener.as_fd(), LISTENER | number as u64);
