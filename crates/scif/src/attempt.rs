@@ -12,7 +12,7 @@ use nonic_trust::{Answer, Doubt, Peer};
 
 use crate::connection::Connection;
 use crate::kept_descriptor::KeptDescriptor;
-use crate::proof::{Kind, Word, may_be_ours, trusted_users};
+use crate::proof::{Kind, Word, trusted_users};
 use crate::registry::Entry;
 use crate::segment::{Decision, Segment};
 use crate::side::Side;
@@ -179,7 +179,7 @@ fn hear(
             let sender = sender.ok_or("the kernel does not say who asks")?;
             let same = sender == listening.credentials();
             let peer = if same { listening } else { Peer::who_sent(sender) };
-            if !may_be_ours(&peer) {
+            if !peer.may_be_own() {
                 return Err("another user accepts");
             }
             let (answer, doubt) = (Answer::to(&asked.question, &peer), Doubt::about(&peer));

@@ -15,7 +15,6 @@ use crate::attempt::{Attempt, Stage, Standing, send_request};
 use crate::helper::{self, Next};
 use crate::kept_descriptor::KeptDescriptor;
 use crate::node::fabric;
-use crate::proof::may_be_ours;
 use crate::registry::{self, Entry};
 use crate::relay::{Local, Question, ask};
 use crate::segment::Segment;
@@ -235,7 +234,7 @@ pub(crate) fn request(
     let sent = (|| {
         let way = connect_stream(&fabric().name(target))?;
         // Anybody can take a name. Who has this one says more before it is shown anything.
-        if !may_be_ours(&Peer::of(way.as_fd())?) {
+        if !Peer::of(way.as_fd())?.may_be_own() {
             name_stranger(target, &way);
             return Err(io::ErrorKind::ConnectionRefused.into());
         }

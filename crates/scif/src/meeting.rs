@@ -10,7 +10,7 @@ use nonic_sys::{
 use nonic_trust::{Answer, Doubt, Peer};
 
 use crate::kept_descriptor::KeptDescriptor;
-use crate::proof::{Kind, Word, may_be_ours, trusted_users};
+use crate::proof::{Kind, Word, trusted_users};
 
 /// How long whoever connects may take between two words: it only reads and writes.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ enum Progress {
 impl Meeting {
     /// With whoever came; `None` if it is certainly a stranger.
     fn new(way: OwnedFd) -> Option<Self> {
-        let peer = Peer::of(way.as_fd()).ok().filter(may_be_ours)?;
+        let peer = Peer::of(way.as_fd()).ok().filter(Peer::may_be_own)?;
         let way = KeptDescriptor::new(way);
         Some(Self { way, awaited: Awaited::Request(peer), since: Instant::now() })
     }

@@ -16,8 +16,7 @@
 use std::sync::OnceLock;
 
 use nonic_message::{Protocol, kinds, parts};
-use nonic_sys::effective_user;
-use nonic_trust::{Answer, Peer, Question, TrustedUsers};
+use nonic_trust::{Answer, Question, TrustedUsers};
 
 use crate::PortId;
 
@@ -69,11 +68,6 @@ impl Word {
 kinds!(Kind { 1 => Request, 2 => Question, 3 => Reply, 4 => Answer, 5 => Enclosed });
 parts!(PortId { node, port });
 parts!(Word { kind, target, question, answer });
-
-/// Whether there is any use in asking: endpoints belong to one user.
-pub(crate) fn may_be_ours(peer: &Peer) -> bool {
-    peer.credentials().uid == effective_user()
-}
 
 /// Who needs no proof.
 pub(crate) fn trusted_users() -> &'static TrustedUsers {

@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use nonic_sys::{
-    AsFd, BorrowedFd, Credentials, OwnedFd, open_process, peer_credentials, peer_process, wait_readable,
+    AsFd, BorrowedFd, Credentials, OwnedFd, effective_user, open_process, peer_credentials, peer_process,
+    wait_readable,
 };
 
 /// Who is at the other end of a Unix socket, as the kernel says: who connected, or who listened.
@@ -31,6 +32,11 @@ impl Peer {
     /// Its process id as seen from here, 0 if it has none, and its user in this process's user namespace.
     pub fn credentials(&self) -> Credentials {
         self.credentials
+    }
+
+    /// Whether it may be of this process's user, as far as its number says: if not, there is no use in asking it for proof.
+    pub fn may_be_own(&self) -> bool {
+        self.credentials.uid == effective_user()
     }
 
     /// A descriptor that is readable when it has ended, where the kernel offers one.

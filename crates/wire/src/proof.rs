@@ -13,7 +13,7 @@
 use std::io;
 
 use nonic_message::{Protocol, kinds, parts};
-use nonic_sys::{AsFd, PacketSocket, effective_user};
+use nonic_sys::{AsFd, PacketSocket};
 use nonic_trust::{Answer, Peer, Question, TrustedUsers};
 
 const PROTOCOL: Protocol = Protocol::new(*b"nonichnd", "handing packets on");
@@ -54,8 +54,7 @@ impl Doubt {
     /// About who is at the other end; `None` if there is no use in asking, since the number of its user is another.
     pub(crate) fn about(socket: &PacketSocket) -> io::Result<Option<Self>> {
         let peer = Peer::of(socket.as_fd())?;
-        let may_be_own = peer.credentials().uid == effective_user();
-        Ok(may_be_own.then(|| Self { doubt: nonic_trust::Doubt::about(&peer), peer }))
+        Ok(peer.may_be_own().then(|| Self { doubt: nonic_trust::Doubt::about(&peer), peer }))
     }
 
     /// The first word of who hands on.
@@ -88,7 +87,7 @@ impl Doubt {
 
 #[cfg(test)]
 mod tests {
-    use nonic_sys::{listen_abstract, random_u64};
+    use nonic_sys::{effective_user, listen_abstract, random_u64};
 
     use super::*;
 
