@@ -1,5 +1,5 @@
-//! One process with many memory windows, each of a region of its own: what it takes to have them, to use one among them, and to bind one while others are
-//! used.
+//! One process with many memory windows, each of a region of its own: what it takes to have them, to use one among them, and to
+//! bind one while others are used.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
