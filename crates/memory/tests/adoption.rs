@@ -60,6 +60,13 @@ fn a_peer_sees_what_the_program_writes_and_the_other_way_round() {
 }
 
 #[test]
+fn gigabytes_of_holes_keep_the_bytes_between_them() {
+    for shield in shields() {
+        common::check_holes_of_gigabytes(&adopter(shield));
+    }
+}
+
+#[test]
 fn given_back_memory_forgets_like_any_other() {
     for shield in shields() {
         let (adopter, memory) = (adopter(shield), Anonymous::new(64));

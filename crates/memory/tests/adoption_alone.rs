@@ -90,3 +90,8 @@ fn one_region_of_several_takes_only_its_own_pages_back() {
         check(&memory, 1);
     });
 }
+
+#[test]
+fn gigabytes_of_holes_keep_the_bytes_between_them() {
+    alone(|| common::check_holes_of_gigabytes(&Adopter::new(AdoptionPolicy::Always)));
+}

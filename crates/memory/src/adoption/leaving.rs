@@ -114,7 +114,7 @@ impl Leaving<'_> {
 
     fn copy(&self, span: Span) -> Result<(), (usize, io::Error)> {
         if self.read_later {
-            return switching::map_privately(self.file, span, usize::MAX, |_| Ok(()));
+            return switching::map_privately(self.file, span, usize::MAX, false, |_| Ok(()));
         }
         if !self.is_waited_for() {
             return Err((span.start, io::ErrorKind::TimedOut.into()));

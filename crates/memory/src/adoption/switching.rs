@@ -18,6 +18,8 @@ const PIECE_PAGES: usize = 64;
 const PIECE_PAGES_ALONE: usize = 512;
 /// Bytes of a piece, untouched pages included.
 const PIECE_BYTES: usize = 64 << 20;
+/// The same behind pieces in which nothing was found, each twice as long as the one before: what programs reserve may be terabytes.
+const HOLE_BYTES: usize = 4 << 30;
 /// Bytes from the first that holds data on that are given back with signals held; few enough that the pages just freed are still in the caches when they are
 /// used for the next ones.
 const BACK_BYTES: usize = 512 << 10;
@@ -74,12 +76,14 @@ pub(super) fn share(
     of_file: bool,
     before_data: &mut dyn FnMut() -> io::Result<()>,
 ) -> Result<usize, (usize, io::Error)> {
-    let (mut at, mut copied) = (span.start, 0);
+    let (mut at, mut copied, mut most) = (span.start, 0, PIECE_BYTES);
     while at < span.end {
-        let end = span.end.min(at + PIECE_BYTES);
-        let (reached, pages) = share_piece(file, pages, protection, span.part(at, end), of_file, before_data)
+        let end = at + most.min(span.end - at);
+        let (reached, held) = share_piece(file, pages, protection, span.part(at, end), of_file, before_data)
             .map_err(|error| (at, error))?;
-        (at, copied) = (reached, copied + pages);
+        (at, copied) = (reached, copied + held);
+        // Protecting a mapping of a file marks each untouched page.
+        most = if held == 0 && !of_file { HOLE_BYTES.min(2 * most) } else { PIECE_BYTES };
     }
     Ok(copied)
 }
@@ -282,7 +286,7 @@ pub(super) fn give_back_running(
 ) -> Result<(), (usize, io::Error)> {
     let writable = Span { rights: span.writable(), ..span };
     let most = if empty { BACK_BYTES_RUNNING } else { usize::MAX };
-    map_privately(file, writable, most, |part| {
+    map_privately(file, writable, most, !all, |part| {
         let copied = if all {
             populate(part.start, part.length(), true)
         } else {
@@ -298,16 +302,21 @@ pub(super) fn give_back_running(
 }
 
 /// Maps the file privately over a shared mapping of it, in pieces of at most `most` bytes, or as small as the kernel insists on, and
-/// calls `then` for each. An error comes with the address from which on the mapping is a shared one.
+/// calls `then` for each. `over_holes`: bytes that a piece begins with and of which the file has no pages do not count. An error comes
+/// with the address from which on the mapping is a shared one.
 pub(super) fn map_privately(
     file: &AddressFile,
     span: Span,
     most: usize,
+    over_holes: bool,
     mut then: impl FnMut(&Span) -> io::Result<()>,
 ) -> Result<(), (usize, io::Error)> {
     let (mut at, mut length) = (span.start, most);
     while at < span.end {
-        let part = span.part(at, at + length.min(span.end - at));
+        // Where the kernel refused so much, a hole is no exception.
+        let hole = if over_holes && length == most { hole_at(file, &span, at) } else { Ok(0) };
+        let hole = hole.map_err(|error| (at, error))?;
+        let part = span.part(at, at + length.saturating_add(hole).min(span.end - at));
         let mapped = unpromised_if_need_be(|reserve| {
             let sharing = Sharing::Private(reserve);
             // SAFETY: a private mapping of the same bytes: this process sees no difference.
@@ -322,6 +331,12 @@ pub(super) fn map_privately(
         }
     }
     Ok(())
+}
+
+/// How many bytes from `at` on have no pages in the file.
+fn hole_at(file: &AddressFile, span: &Span, at: usize) -> io::Result<usize> {
+    let (from, end) = (span.offset_of(at), span.offset_of(span.end));
+    Ok((file.next_page(from, end)?.unwrap_or(end) - from) as usize)
 }
 
 /// Puts zeros in place of memory of a parent that its child, this process, shall find wiped. No other thread exists.

@@ -4,9 +4,9 @@
 #![allow(dead_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use nonic_memory::{AdoptedPages, Adopter};
+use nonic_memory::{AdoptedPages, Adopter, Purpose};
 
 pub(crate) const PAGE: usize = 4096;
 
@@ -195,6 +195,35 @@ pub(crate) fn tells_holes_that_were_read() -> bool {
     // SAFETY: no memory is named: a kernel that knows the request finds none.
     let answer = unsafe { libc::ioctl(pages.as_raw_fd(), 0xc060_6610, 0) };
     answer == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+}
+
+/// Adopts gigabytes of which a few pages hold data, and gives them back: around where pieces of a switch end, and far apart.
+pub(crate) fn check_holes_of_gigabytes(adopter: &Adopter) {
+    const PIECE: usize = (64 << 20) / PAGE;
+    const PAGES: usize = 24 * 1024 * 1024 / 4;
+    let memory = Anonymous::with_flags(PAGES, libc::MAP_NORESERVE);
+    let held = [0, PIECE - 1, PIECE, 3 * PIECE, 7 * PIECE - 1, 20 * PIECE + 1, 200 * PIECE, PAGES - 1];
+    let check = |add: u64, view: &dyn Fn(usize) -> u64| {
+        held.iter().for_each(|&page| assert_eq!(view(page), page as u64 + add, "page {page}"));
+        [1, PIECE + 1, 100 * PIECE, PAGES - 2]
+            .iter()
+            .for_each(|&page| assert_eq!(view(page), 0, "page {page}"));
+    };
+    let of_program = |page| memory.word(page, 1).load(Ordering::Relaxed);
+    held.iter().for_each(|&page| memory.word(page, 1).store(page as u64 + 1, Ordering::Relaxed));
+    for round in 1..3 {
+        let adoption = adopter.adopt(memory.address(), PAGES * PAGE, Purpose::Remote);
+        let pages = adoption.pages.as_ref().expect("nothing forbids it");
+        assert_eq!((pages.start, pages.end), (memory.address(), memory.address() + PAGES * PAGE));
+        let peer = shared_view(adopter, pages);
+        check(round, &of_program);
+        check(round, &|page| peer.word(page * PAGE + 8).load(Ordering::Relaxed));
+        held.iter().for_each(|&page| {
+            peer.word(page * PAGE + 8).fetch_add(1, Ordering::Relaxed);
+        });
+        adopter.give_back(adoption, false);
+        check(round + 1, &of_program);
+    }
 }
 
 /// Forks a child with one thread, which ends with what `child` returns, or with 101 if that panics.
