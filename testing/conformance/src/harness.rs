@@ -1,9 +1,10 @@
 //! Runs every rule in every arrangement. The process that was started runs none itself: it starts one for each
-//! arrangement, reads what that one prints, and ends it if it hangs.
+//! arrangement, as many at once as there are processors, reads what they print, and ends those that hang.
 
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command as Program, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,18 +56,21 @@ fn wanted(rule: &Rule, arrangement: &Arrangement) -> bool {
 fn supervise() -> ExitCode {
     let started = Instant::now();
     let rules = all();
-    let mut table = Table::default();
-    for (number, arrangement) in ARRANGEMENTS.iter().enumerate() {
-        if rules.iter().any(|rule| wanted(rule, arrangement)) {
-            let began = Instant::now();
-            println!("== {}", arrangement.name);
-            let mut next = 0;
-            while next < rules.len() {
-                next = run_worker(&rules, number, next, &mut table);
-            }
-            println!("   {:.1} s", began.elapsed().as_secs_f64());
+    let table = Mutex::new(Table::default());
+    let is_wanted = |number: &usize| rules.iter().any(|rule| wanted(rule, &ARRANGEMENTS[*number]));
+    let chosen: Vec<usize> = (0..ARRANGEMENTS.len()).filter(is_wanted).collect();
+    let next = AtomicUsize::new(0);
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.min(chosen.len()) {
+            scope.spawn(|| {
+                while let Some(&number) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    run_arrangement(&rules, number, &table);
+                }
+            });
         }
-    }
+    });
+    let table = table.into_inner().unwrap_or_else(PoisonError::into_inner);
     let names: Vec<_> = rules.iter().map(|rule| (rule.id, rule.sentence())).collect();
     let arrangements: Vec<_> = ARRANGEMENTS.iter().map(|arrangement| arrangement.name).collect();
     println!("\n{} rules in {:.1} s", rules.len(), started.elapsed().as_secs_f64());
@@ -74,9 +78,21 @@ fn supervise() -> ExitCode {
     if table.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+fn run_arrangement(rules: &[Rule], arrangement: usize, table: &Mutex<Table>) {
+    let (began, mut next) = (Instant::now(), 0);
+    while next < rules.len() {
+        next = run_worker(rules, arrangement, next, table);
+    }
+    println!("{}: {:.1} s", ARRANGEMENTS[arrangement].name, began.elapsed().as_secs_f64());
+}
+
 /// Runs one arrangement from a rule on, until all have run or one has failed; returns the rule to go on with.
-fn run_worker(rules: &[Rule], arrangement: usize, first: usize, table: &mut Table) -> usize {
-    let settings = ARRANGEMENTS[arrangement].settings;
+fn run_worker(rules: &[Rule], arrangement: usize, first: usize, table: &Mutex<Table>) -> usize {
+    let Arrangement { name, settings, .. } = ARRANGEMENTS[arrangement];
+    let enter = |rule: usize, verdict: Verdict| {
+        show(name, &rules[rule], &verdict);
+        table.lock().unwrap_or_else(PoisonError::into_inner).enter(rule, arrangement, verdict);
+    };
     let program = std::env::current_exe().expect("a program knows its own path");
     let mut child = Program::new(program)
         .env(WORKER, format!("{arrangement} {first}"))
@@ -92,11 +108,10 @@ fn run_worker(rules: &[Rule], arrangement: usize, first: usize, table: &mut Tabl
             Ok(line) => match parse(&line) {
                 Some((rule, None)) => running = Some(rule),
                 Some((rule, Some(verdict))) => {
-                    show(&rules[rule], &verdict);
                     running = None;
-                    table.enter(rule, arrangement, verdict);
+                    enter(rule, verdict);
                 }
-                None => println!("   {line}"),
+                None => println!("{name}: {line}"),
             },
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => break "hangs",
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break "ended the process",
@@ -105,12 +120,11 @@ fn run_worker(rules: &[Rule], arrangement: usize, first: usize, table: &mut Tabl
     let _ = child.kill();
     let status = child.wait().expect("a child can be waited for");
     let Some(rule) = running else {
+        let table = table.lock().unwrap_or_else(PoisonError::into_inner);
         let last = table.last_of(arrangement).map_or(first, |rule| rule + 1);
         return if status.success() { rules.len() } else { last.max(first + 1) };
     };
-    let verdict = Verdict::Fails(format!("{stopped} ({status})"));
-    show(&rules[rule], &verdict);
-    table.enter(rule, arrangement, verdict);
+    enter(rule, Verdict::Fails(format!("{stopped} ({status})")));
     rule + 1
 }
 
@@ -126,11 +140,9 @@ fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-fn show(rule: &Rule, verdict: &Verdict) {
-    match verdict {
-        Verdict::Holds => {}
-        Verdict::Fails(reason) => println!("   FAIL {} {}: {reason}", rule.id, rule.sentence()),
-        Verdict::Skipped(_) => {}
+fn show(arrangement: &str, rule: &Rule, verdict: &Verdict) {
+    if let Verdict::Fails(reason) = verdict {
+        println!("{arrangement}: FAIL {} {}: {reason}", rule.id, rule.sentence());
     }
 }
 
