@@ -32,7 +32,7 @@ pub use apertures::{Apertures, BOUND as APERTURE_BOUND, Placing};
 pub use calls::{CallNumber, Calls};
 pub use change::{CHANGES, Change, Loss, NoChange};
 pub use changing::{Asked, CHANGING_MESSAGE_MAX, connect_to_change, listen_for_changes};
-pub use channel::{BeginsRest, Stalled};
+pub use channel::BeginsRest;
 pub use codec::{FRAGMENT, ShortSend};
 pub use control::{ControlMessage, Introduction, ProcessToken, Shown};
 pub use counters::{Counter, Counters, PairCounters, read_segment_counters};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use nonic_protocol::{Delivery, QpNumber};
 use nonic_sys::{BiasedGuard, Seldom, yield_now};
-use nonic_transport::{Consumer, Link, RingCorrupt, Sleeper, Stalled};
+use nonic_transport::{Consumer, Link, RingCorrupt, Sleeper};
 
 use super::Engine;
 use super::driver::Driver;
@@ -332,14 +332,16 @@ impl Engine {
     #[cold]
     fn resume_stalled(&self, link: &Link) -> Progress {
         let mut progress = Progress::default();
-        let Stalled { pairs, declined } = link.take_stalled();
+        let declined = link.take_declined();
         let told =
             declined.into_iter().fold(false, |told, base| QueuePair::refuse_request(link, base) | told);
         if told {
             link.ring_bell();
             progress = Progress::WORKED;
         }
-        for number in pairs {
+        // Who finds no room again waits behind all others, and not for ever here.
+        for _ in 0..link.stalled_pairs() {
+            let Some(number) = link.take_stalled_pair() else { break };
             if let Some(pair) = self.find_pair(number) {
                 pair.resume();
                 progress = Progress::WORKED;

@@ -21,7 +21,7 @@ use nonic_sys::{BiasedGuard, BiasedMutex, Protection, SharedMapping};
 pub(crate) use self::bells::PeerBells;
 pub use self::resting::BeginsRest;
 use self::resting::Rest;
-pub use self::stalled::Stalled;
+use self::stalled::Stalled;
 use crate::calls::CallNumber;
 use crate::codec::ShortSend;
 use crate::layout::LinkEnd;

@@ -1,7 +1,8 @@
 //! What waits for room in a channel's ring.
 
-use std::sync::PoisonError;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 use nonic_protocol::{BaseHeader, QpNumber};
 
@@ -13,19 +14,26 @@ const DECLINED_MAX: usize = 64;
 
 /// What waits for room.
 #[derive(Debug, Default)]
-pub struct Stalled {
-    /// Queue pairs that have more to send.
-    pub pairs: Vec<QpNumber>,
+pub(super) struct Stalled {
+    /// Queue pairs that have more to send, who waits for longest first; each once.
+    pairs: VecDeque<QpNumber>,
+    known: HashSet<QpNumber>,
     /// Requests that nobody takes, of which the peer is to be told.
-    pub declined: Vec<BaseHeader>,
+    declined: Vec<BaseHeader>,
+}
+
+impl Stalled {
+    fn is_empty(&self) -> bool {
+        self.pairs.is_empty() && self.declined.is_empty()
+    }
 }
 
 impl Channel {
     /// Remembers a queue pair that waits for room in the ring.
     pub(crate) fn add_stalled(&self, number: QpNumber) {
-        self.keep(|stalled| {
-            if !stalled.pairs.contains(&number) {
-                stalled.pairs.push(number);
+        self.keep(|Stalled { pairs, known, .. }| {
+            if known.insert(number) {
+                pairs.push_back(number);
             }
         });
     }
@@ -44,7 +52,7 @@ impl Channel {
     }
 
     fn keep(&self, change: impl FnOnce(&mut Stalled)) {
-        let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stalled = self.lock_stalled();
         change(&mut stalled);
         self.has_stalled.store(true, Ordering::Release);
         drop(stalled);
@@ -56,16 +64,40 @@ impl Channel {
         }
     }
 
-    /// What waits for room, if there is room now and the peer has taken the producer's word since: that is still to ring otherwise. Who
-    /// waits until everything was read finds room at once, and would be tried again and again, for ever if the peer is stopped.
+    /// How many queue pairs wait for room.
+    pub(crate) fn stalled_pairs(&self) -> usize {
+        self.lock_stalled().pairs.len()
+    }
+
+    /// The queue pair that waits for longest, if there is room now and the peer has taken the producer's word since: that is still to
+    /// ring otherwise. Who waits until everything was read finds room at once, and would be tried again and again, for ever if the
+    /// peer is stopped. One at a time: what it sends may leave no room for the next, which then waits for the ring, too.
+    pub(crate) fn take_stalled_pair(&self) -> Option<QpNumber> {
+        self.take(|Stalled { pairs, known, .. }| {
+            let number = pairs.pop_front()?;
+            known.remove(&number);
+            Some(number)
+        })
+    }
+
+    /// The requests that nobody takes, under the same conditions.
+    pub(crate) fn take_declined(&self) -> Vec<BaseHeader> {
+        self.take(|stalled| std::mem::take(&mut stalled.declined))
+    }
+
     #[inline]
-    pub(crate) fn take_stalled(&self) -> Stalled {
-        if !self.has_stalled.load(Ordering::Acquire) || !self.may_go_on() {
-            return Stalled::default();
+    fn take<T: Default>(&self, take: impl FnOnce(&mut Stalled) -> T) -> T {
+        if !self.has_stalled() || !self.may_go_on() {
+            return T::default();
         }
-        let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        self.has_stalled.store(false, Ordering::Release);
-        std::mem::take(&mut *stalled)
+        let mut stalled = self.lock_stalled();
+        let taken = take(&mut stalled);
+        self.has_stalled.store(!stalled.is_empty(), Ordering::Release);
+        taken
+    }
+
+    fn lock_stalled(&self) -> MutexGuard<'_, Stalled> {
+        self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn may_go_on(&self) -> bool {

@@ -7,6 +7,7 @@ use nonic_sys::{AsFd, EventFd};
 use nonic_trust::TrustedUsers;
 
 use super::*;
+use crate::FRAGMENT;
 use crate::layout::LINK_LENGTH;
 use crate::ring::Sleeper;
 use crate::tier::Tier;
@@ -140,9 +141,37 @@ fn what_waits_for_room_is_taken_once_and_calls_for_a_channel_that_rests() {
     channel.decline_later(base(3));
     channel.decline_later(BaseHeader::new(QpNumber(1), QpNumber(3), Psn(9), 0));
     assert!(channel.has_stalled() && channel.party.calls.any() && !channel.is_still_quiet());
-    let Stalled { pairs, declined } = channel.take_stalled();
-    assert_eq!((pairs, declined), (vec![QpNumber(7)], vec![base(3)]), "of an attempt the first");
-    assert!(!channel.has_stalled() && channel.take_stalled().pairs.is_empty());
+    assert_eq!(channel.take_declined(), [base(3)], "of an attempt the first");
+    assert_eq!((channel.has_stalled(), channel.stalled_pairs()), (true, 1));
+    assert_eq!(channel.take_stalled_pair(), Some(QpNumber(7)));
+    assert!(!channel.has_stalled() && channel.take_stalled_pair().is_none());
+}
+
+#[test]
+fn who_waits_for_longest_goes_on_first_and_nobody_once_there_is_no_room() {
+    let [active, passive] = ends();
+    show(&active, &passive);
+    let message = |payload: u32| {
+        ShortSend { base: base(payload), solicited: false, acknowledges: None }.to_message(payload)
+    };
+    let mut bytes = [0; FRAGMENT];
+    let payload = SharedSlice::of_private(&mut bytes);
+    let fill = || while active.push(&message(FRAGMENT as u32), &[payload]).is_ok() {};
+    fill();
+    (1..=3).for_each(|number| active.add_stalled(QpNumber(number)));
+    for number in [1, 2, 3, 1, 2] {
+        assert_eq!(active.take_stalled_pair(), None, "the peer has read nothing");
+        assert!(!received(&passive).is_empty());
+        if passive.try_receive().unwrap().report() {
+            passive.ring_bell_now(|| ());
+        }
+        assert_eq!(active.take_stalled_pair(), Some(QpNumber(number)));
+        // It takes all the room, and has more to send.
+        fill();
+        active.add_stalled(QpNumber(number));
+        assert!(active.has_stalled());
+    }
+    assert_eq!(active.stalled_pairs(), 3);
 }
 
 #[test]
@@ -165,10 +194,10 @@ fn who_was_rung_for_before_it_was_known_that_somebody_waits_is_rung_for_again() 
         passive.ring_bell_now(|| ());
     }
     active.party.doorbell.take_if_ready();
-    assert!(active.take_stalled().pairs.is_empty() && !active.set_sleeping(Sleeper::Agent, || ()));
+    assert!(active.take_stalled_pair().is_none() && !active.set_sleeping(Sleeper::Agent, || ()));
     active.add_stalled(QpNumber(7));
     assert!(active.party.doorbell.take_if_ready(), "nobody rings any more");
-    assert_eq!(active.take_stalled().pairs, [QpNumber(7)]);
+    assert_eq!(active.take_stalled_pair(), Some(QpNumber(7)));
     // While the peer is still to ring nobody else does.
     while active.push(&message, &[]).is_ok() {}
     active.add_stalled(QpNumber(7));
@@ -183,14 +212,14 @@ fn who_waits_until_everything_was_read_is_left_alone_until_the_peer_has_read_som
     assert!(!active.everything_was_read());
     active.add_stalled(QpNumber(7));
     for _ in 0..3 {
-        assert!(active.take_stalled().pairs.is_empty(), "it would find the same again");
+        assert!(active.take_stalled_pair().is_none(), "it would find the same again");
         assert!(!active.set_sleeping(Sleeper::Agent, || ()) && !active.party.doorbell.take_if_ready());
     }
     assert_eq!(received(&passive), [1]);
     assert!(passive.try_receive().unwrap().report());
     passive.ring_bell_now(|| ());
     assert!(active.party.doorbell.take_if_ready());
-    assert_eq!(active.take_stalled().pairs, [QpNumber(7)]);
+    assert_eq!(active.take_stalled_pair(), Some(QpNumber(7)));
     assert!(active.everything_was_read());
 }
 

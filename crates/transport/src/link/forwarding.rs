@@ -6,7 +6,7 @@ use nonic_sys::{BiasedGuard, BorrowedFd, Credentials, PacketSocket};
 
 use super::Link;
 use crate::calls::CallNumber;
-use crate::channel::{BeginsRest, Stalled};
+use crate::channel::BeginsRest;
 use crate::codec::ShortSend;
 use crate::control::ControlMessage;
 use crate::reach::{DirectAccess, DirectRequest, NamedMemory, NotNamed, PeerView, PullError, PullPiece};
@@ -114,10 +114,19 @@ impl Link {
         }
     }
 
-    /// What waits for room, if there is room now.
-    #[inline]
-    pub fn take_stalled(&self) -> Stalled {
-        self.channel.take_stalled()
+    /// How many queue pairs wait for room.
+    pub fn stalled_pairs(&self) -> usize {
+        self.channel.stalled_pairs()
+    }
+
+    /// The queue pair that waits for room for longest, if there is room now.
+    pub fn take_stalled_pair(&self) -> Option<QpNumber> {
+        self.channel.take_stalled_pair()
+    }
+
+    /// The requests that nobody takes, of which the peer is to be told, if there is room now.
+    pub fn take_declined(&self) -> Vec<BaseHeader> {
+        self.channel.take_declined()
     }
 
     /// Whether anything waits for room.
