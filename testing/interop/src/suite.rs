@@ -42,8 +42,8 @@ pub fn skipped<T>(why: impl Into<String>) -> Verdict<T> {
 #[derive(Default)]
 pub struct Suite {
     trials: Vec<Trial>,
-    /// How many tests run at once for each CPU.
-    crowd: usize,
+    /// How many tests run at once, unless the command line says so.
+    at_once: Option<usize>,
 }
 
 impl Suite {
@@ -54,7 +54,15 @@ impl Suite {
 
     /// Runs this many tests at once for each CPU instead of one: for programs that mostly sleep.
     pub fn crowd(mut self, tests_per_cpu: usize) -> Self {
-        self.crowd = tests_per_cpu;
+        let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
+        self.at_once = Some(cpus * tests_per_cpu);
+        self
+    }
+
+    /// Runs one test after the other: for pairs of programs that look for each other's answers all the time, and have a CPU
+    /// each then.
+    pub fn one_at_a_time(mut self) -> Self {
+        self.at_once = Some(1);
         self
     }
 
@@ -75,10 +83,7 @@ impl Suite {
     /// Runs what the command line asks for. The last thing a test file does.
     pub fn run(self) -> ExitCode {
         let mut arguments = Arguments::from_args();
-        if arguments.test_threads.is_none() && self.crowd > 1 {
-            let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
-            arguments.test_threads = Some(cpus * self.crowd);
-        }
+        arguments.test_threads = arguments.test_threads.or(self.at_once);
         let conclusion = libtest_mimic::run(&arguments, self.trials);
         toolbox::clean_up();
         conclusion.exit_code()

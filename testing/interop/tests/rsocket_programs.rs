@@ -39,7 +39,7 @@ const PRELOAD: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
 const PROOF: &str = "a stream sends and receives nothing more";
 
 fn main() -> ExitCode {
-    let mut suite = Suite::new();
+    let mut suite = Suite::new().one_at_a_time();
     for (number, environment) in environments().into_iter().enumerate() {
         let name = environment.name;
         let first = |count: usize| if number == 0 || everything() { count } else { 1 };
