@@ -332,6 +332,9 @@ impl Engine {
     #[cold]
     fn resume_stalled(&self, link: &Link) -> Progress {
         let mut progress = Progress::default();
+        if !link.stalled_may_go_on() {
+            return progress;
+        }
         let declined = link.take_declined();
         let told =
             declined.into_iter().fold(false, |told, base| QueuePair::refuse_request(link, base) | told);

@@ -127,7 +127,7 @@ impl Side {
         if bell {
             self.channel.ring_bell_now(look);
         }
-        let resumed = self.channel.take_stalled_pair().is_some();
+        let resumed = self.channel.stalled_may_go_on() && self.channel.take_stalled_pair().is_some();
         if resumed {
             self.waits = false;
             self.pump(look);

@@ -69,10 +69,24 @@ impl Channel {
         self.lock_stalled().pairs.len()
     }
 
-    /// The queue pair that waits for longest, if there is room now and the peer has taken the producer's word since: that is still to
-    /// ring otherwise. Who waits until everything was read finds room at once, and would be tried again and again, for ever if the
-    /// peer is stopped. One at a time: what it sends may leave no room for the next, which then waits for the ring, too.
+    /// Whether those who wait may go on: there is room, and the peer has taken the producer's word since, which is still to ring
+    /// otherwise. Who waits until everything was read finds room at once, and would be tried again and again, for ever if the peer
+    /// is stopped.
+    pub(crate) fn stalled_may_go_on(&self) -> bool {
+        if !self.has_stalled() {
+            return false;
+        }
+        let mut producer = self.transmit.lock();
+        // In this order: a producer that finds no room at first says that it waits, and may find some all the same.
+        !producer.awaits_ring() && producer.has_room_for_fragment()
+    }
+
+    /// The queue pair that waits for longest, as long as there is room. What is left waits for the peer to read what fills the ring, and
+    /// for nothing else: whoever went on before may have sent nothing for which the peer would ever ring.
     pub(crate) fn take_stalled_pair(&self) -> Option<QpNumber> {
+        if !self.transmit.lock().has_room_for_fragment() {
+            return None;
+        }
         self.take(|Stalled { pairs, known, .. }| {
             let number = pairs.pop_front()?;
             known.remove(&number);
@@ -80,16 +94,12 @@ impl Channel {
         })
     }
 
-    /// The requests that nobody takes, under the same conditions.
+    /// The requests that nobody takes.
     pub(crate) fn take_declined(&self) -> Vec<BaseHeader> {
         self.take(|stalled| std::mem::take(&mut stalled.declined))
     }
 
-    #[inline]
-    fn take<T: Default>(&self, take: impl FnOnce(&mut Stalled) -> T) -> T {
-        if !self.has_stalled() || !self.may_go_on() {
-            return T::default();
-        }
+    fn take<T>(&self, take: impl FnOnce(&mut Stalled) -> T) -> T {
         let mut stalled = self.lock_stalled();
         let taken = take(&mut stalled);
         self.has_stalled.store(!stalled.is_empty(), Ordering::Release);
@@ -98,12 +108,6 @@ impl Channel {
 
     fn lock_stalled(&self) -> MutexGuard<'_, Stalled> {
         self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn may_go_on(&self) -> bool {
-        let mut producer = self.transmit.lock();
-        // In this order: a producer that finds no room at first says that it waits, and may find some all the same.
-        !producer.awaits_ring() && producer.has_room_for_fragment()
     }
 
     /// Whether anything waits for room.

@@ -141,6 +141,7 @@ fn what_waits_for_room_is_taken_once_and_calls_for_a_channel_that_rests() {
     channel.decline_later(base(3));
     channel.decline_later(BaseHeader::new(QpNumber(1), QpNumber(3), Psn(9), 0));
     assert!(channel.has_stalled() && channel.party.calls.any() && !channel.is_still_quiet());
+    assert!(channel.stalled_may_go_on());
     assert_eq!(channel.take_declined(), [base(3)], "of an attempt the first");
     assert_eq!((channel.has_stalled(), channel.stalled_pairs()), (true, 1));
     assert_eq!(channel.take_stalled_pair(), Some(QpNumber(7)));
@@ -160,11 +161,15 @@ fn who_waits_for_longest_goes_on_first_and_nobody_once_there_is_no_room() {
     fill();
     (1..=3).for_each(|number| active.add_stalled(QpNumber(number)));
     for number in [1, 2, 3, 1, 2] {
-        assert_eq!(active.take_stalled_pair(), None, "the peer has read nothing");
+        assert!(
+            !active.stalled_may_go_on() && active.take_stalled_pair().is_none(),
+            "the peer has read nothing"
+        );
         assert!(!received(&passive).is_empty());
         if passive.try_receive().unwrap().report() {
             passive.ring_bell_now(|| ());
         }
+        assert!(active.stalled_may_go_on());
         assert_eq!(active.take_stalled_pair(), Some(QpNumber(number)));
         // It takes all the room, and has more to send.
         fill();
@@ -194,9 +199,10 @@ fn who_was_rung_for_before_it_was_known_that_somebody_waits_is_rung_for_again() 
         passive.ring_bell_now(|| ());
     }
     active.party.doorbell.take_if_ready();
-    assert!(active.take_stalled_pair().is_none() && !active.set_sleeping(Sleeper::Agent, || ()));
+    assert!(!active.stalled_may_go_on() && !active.set_sleeping(Sleeper::Agent, || ()));
     active.add_stalled(QpNumber(7));
     assert!(active.party.doorbell.take_if_ready(), "nobody rings any more");
+    assert!(active.stalled_may_go_on());
     assert_eq!(active.take_stalled_pair(), Some(QpNumber(7)));
     // While the peer is still to ring nobody else does.
     while active.push(&message, &[]).is_ok() {}
@@ -212,15 +218,29 @@ fn who_waits_until_everything_was_read_is_left_alone_until_the_peer_has_read_som
     assert!(!active.everything_was_read());
     active.add_stalled(QpNumber(7));
     for _ in 0..3 {
-        assert!(active.take_stalled_pair().is_none(), "it would find the same again");
+        assert!(!active.stalled_may_go_on(), "it would find the same again");
         assert!(!active.set_sleeping(Sleeper::Agent, || ()) && !active.party.doorbell.take_if_ready());
     }
     assert_eq!(received(&passive), [1]);
     assert!(passive.try_receive().unwrap().report());
     passive.ring_bell_now(|| ());
     assert!(active.party.doorbell.take_if_ready());
+    assert!(active.stalled_may_go_on());
     assert_eq!(active.take_stalled_pair(), Some(QpNumber(7)));
     assert!(active.everything_was_read());
+}
+
+#[test]
+fn who_goes_on_and_sends_nothing_leaves_nobody_behind_where_there_is_room() {
+    let [active, passive] = ends();
+    show(&active, &passive);
+    (1..=2).for_each(|number| active.add_stalled(QpNumber(number)));
+    assert!(active.stalled_may_go_on());
+    assert_eq!(active.take_stalled_pair(), Some(QpNumber(1)));
+    // It asks to be rung for; another one, say, has sent what the peer has not read.
+    send(&active, 1);
+    assert!(!active.everything_was_read());
+    assert_eq!(active.take_stalled_pair(), Some(QpNumber(2)), "nobody would come for it");
 }
 
 #[test]

@@ -119,12 +119,17 @@ impl Link {
         self.channel.stalled_pairs()
     }
 
-    /// The queue pair that waits for room for longest, if there is room now.
+    /// Whether anything waits for room and may go on.
+    pub fn stalled_may_go_on(&self) -> bool {
+        self.channel.stalled_may_go_on()
+    }
+
+    /// The queue pair that waits for room for longest, as long as there is room.
     pub fn take_stalled_pair(&self) -> Option<QpNumber> {
         self.channel.take_stalled_pair()
     }
 
-    /// The requests that nobody takes, of which the peer is to be told, if there is room now.
+    /// The requests that nobody takes, of which the peer is to be told.
     pub fn take_declined(&self) -> Vec<BaseHeader> {
         self.channel.take_declined()
     }
