@@ -149,15 +149,13 @@ impl Engine {
             Drive::Found(found) => awaited.end(Some(found)).map_or(Drive::Left, Drive::Found),
             other => awaited.end(None).map_or(other, Drive::Found),
         };
-        if awaited.looks_first() || !self.leave_for_a_moment() {
-            self.leave();
-        }
+        self.leave(!awaited.looks_first());
         outcome
     }
 
     /// Ends the turn of a thread that waits no longer, whatever has come. The caller has said so where events show.
     pub(crate) fn stop_driving(&self) {
-        self.leave();
+        self.leave(false);
     }
 
     /// Drives the device until something is found, or there is nothing to do but to sleep.
@@ -254,29 +252,93 @@ impl Engine {
         quiet && said
     }
 
-    /// Leaves the rings to a program that is about to poll, without a word to its peers, if the agent looks soon whether it does; the
-    /// agent takes them if not. Peers that rang for each message meanwhile would wake it as often. False: the agent has to be told.
-    fn leave_for_a_moment(&self) -> bool {
-        self.answer_all();
-        self.of_watched(Link::set_awake);
-        self.note_poll();
-        // The agent says that it looks soon, then looks for a waiter: if it saw this one, it is seen here that it does not.
-        self.waiter.present.store(false, Ordering::SeqCst);
-        self.agent.timed.load(Ordering::SeqCst) && !self.anyone_sleeps()
-    }
-
-    /// Leaves the rings to the agent.
-    fn leave(&self) {
+    /// Leaves the rings to whoever drives next, or to the agent. `polls`: the program is about to poll, and takes them without a word to
+    /// its peers if the agent looks soon whether it does; peers that rang for each message meanwhile would wake it as often.
+    fn leave(&self, polls: bool) {
         // The peer's requests are acknowledged before the program is gone for who knows how long.
         self.answer_all();
+        if polls {
+            self.of_watched(Link::set_awake);
+            self.note_poll();
+        }
+        // Once: the place is another thread's as soon as this is said.
         self.waiter.present.store(false, Ordering::SeqCst);
+        // The agent says that it looks soon, then looks for a waiter: if it saw this one, it is seen here that it does not.
+        if polls && self.agent.timed.load(Ordering::SeqCst) && !self.anyone_sleeps() {
+            return;
+        }
         for _ in 0..LAST_LOOKS {
-            if self.say_asleep(Sleeper::Agent) {
+            // Who drives by now looks for itself, and leaves as this thread did.
+            if self.has_waiter() || self.say_asleep(Sleeper::Agent) {
                 return;
             }
             self.progress(usize::MAX);
             self.answer_all();
         }
         self.party.doorbell.signal();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::{Commons, EngineOwner};
+
+    /// What has come already. Counts those who drive.
+    struct There<'a> {
+        drivers: &'a AtomicU32,
+        looks_first: bool,
+    }
+
+    impl Awaited for There<'_> {
+        type Found = u32;
+
+        fn looks_first(&self) -> bool {
+            self.looks_first
+        }
+
+        fn begin(&mut self) {
+            self.drivers.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn look(&mut self) -> Option<u32> {
+            Some(self.drivers.load(Ordering::SeqCst))
+        }
+
+        fn fall_asleep(&mut self) -> Option<u32> {
+            self.look()
+        }
+
+        fn wake(&mut self) {}
+
+        fn end(&mut self, found: Option<u32>) -> Option<u32> {
+            let most = found.max(self.look());
+            self.drivers.fetch_sub(1, Ordering::SeqCst);
+            most
+        }
+    }
+
+    #[test]
+    fn who_leaves_takes_the_place_from_nobody_who_has_it_by_then() {
+        let owner = EngineOwner::create(&Config::default(), &Commons::default()).unwrap();
+        let (drivers, end) = (AtomicU32::new(0), Instant::now() + Duration::from_secs(1));
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let (engine, drivers) = (owner.engine(), &drivers);
+                scope.spawn(move || {
+                    while Instant::now() < end {
+                        let mut there = There { drivers, looks_first: number == 0 };
+                        if let Drive::Found(most) = engine.drive(&mut there, None) {
+                            assert_eq!(most, 1, "one thread at a time drives");
+                        }
+                    }
+                });
+            }
+        });
+        assert!(!owner.has_waiter());
     }
 }
