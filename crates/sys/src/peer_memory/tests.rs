@@ -203,8 +203,8 @@ fn memory_that_a_program_left_by_exec_is_gone_and_the_next_program_is_left_alone
     let shared = crate::SharedMapping::anonymous(PAGE).unwrap();
     let page = Box::new([random_u64(), 0]);
     let mark = Mark { address: page.as_ptr() as u64, value: page[0] };
-    let child = Child::that_waits(shared.word(0));
     let there = vec![0u8; 1 << 20];
+    let child = Child::that_waits(shared.word(0));
     let [opened, unopened] = [(); 2].map(|()| PeerMemory::reach(child.0, mark).unwrap());
     assert!(opened.is_writable());
     assert_eq!(write(&opened, 100, there.as_ptr() as usize).unwrap(), 100);
