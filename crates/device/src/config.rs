@@ -81,8 +81,9 @@ pub struct Config {
     /// `NONIC_WIRE`: whether queue pairs may have peers on other hosts, by RoCEv2: `off`, `auto` (default), or `roce`, where queue
     /// pairs of datagrams listen from the beginning and the port is an Ethernet port unless `NONIC_LINK_LAYER` says otherwise.
     pub wire: WirePolicy,
-    /// `NONIC_WIRE_SILENCE`: after how many seconds a connected peer on another host counts as gone that says nothing, though it is asked;
-    /// default 20, a day at most, 0 (`None`): never.
+    /// `NONIC_WIRE_SILENCE`: after how many seconds a connected peer on another host counts as gone that says nothing, though it is asked,
+    /// and a process of this host that has a number and does not introduce itself to who connects to that, unless it is stopped; default 20,
+    /// a day at most, 0 (`None`): never.
     pub wire_silence: Option<Duration>,
     /// `NONIC_MEET`: a folder in which processes of other network namespaces of this host are met, which name the same; an absolute
     /// path, default none.

@@ -213,7 +213,12 @@ impl Agent<'_> {
     /// Does what others want that need not be done now; returns when there is more of it.
     fn look_after_others(&mut self, now: Instant) -> Option<Duration> {
         let served = self.serve();
-        let looks = [self.look_after_newcomers(now), self.look_who_talks(now), self.look_after_changers(now)];
+        let looks = [
+            self.look_after_newcomers(now),
+            self.engine.part_from_silent(now),
+            self.look_who_talks(now),
+            self.look_after_changers(now),
+        ];
         looks.into_iter().chain([served]).flatten().min()
     }
 

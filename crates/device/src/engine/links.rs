@@ -10,6 +10,7 @@ use nonic_sys::{PacketSocket, Seldom};
 use nonic_transport::{BLOCK_SIZE, Link, Party, connect_owner};
 
 use super::catching_up::Admission;
+use super::expected::Expected;
 use super::progress::MESSAGES_PER_POLL;
 use super::standing::Attended;
 use super::{Engine, Progress, UsedLink, lock};
@@ -31,6 +32,7 @@ pub(crate) struct Links {
     /// Listening sockets of the blocks, in the order of their claim.
     pub(crate) listeners: Mutex<Vec<Arc<BlockListener>>>,
     pub(crate) admission: Admission,
+    pub(super) expected: Expected,
     /// Held from before this process introduces itself to a peer until the link is among the others: the peer may begin
     /// operations in between, and whoever takes memory back must find it.
     pub(crate) meeting: Mutex<()>,
@@ -72,6 +74,7 @@ impl Links {
             ended: Mutex::new(Vec::new()),
             listeners: Mutex::new(Vec::new()),
             admission: Admission::default(),
+            expected: Expected::default(),
             meeting: Mutex::new(()),
         })
     }
@@ -125,6 +128,7 @@ impl Engine {
             }
             let link = UsedLink::new(Arc::new(link));
             self.add_link(Arc::clone(&link), Some(block));
+            self.expect(&link);
             Ok(link)
         });
         match met {

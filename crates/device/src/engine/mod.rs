@@ -5,6 +5,7 @@ mod catching_up;
 mod changes;
 mod commons;
 mod driver;
+mod expected;
 mod groups;
 mod links;
 mod meeting;

@@ -124,6 +124,15 @@ impl End {
         &self.context
     }
 
+    /// Gives everything back that it has of the device.
+    pub(crate) fn give_back(self) {
+        self.pair.destroy().unwrap();
+        self.completions.destroy().unwrap();
+        self.region.deregister().unwrap();
+        self.zone.release().unwrap();
+        self.context.close();
+    }
+
     /// Takes the queue pair to RTS, connected to `peer`.
     pub(crate) fn connect(&self, peer: QpNumber) {
         self.receive_from(peer);
@@ -235,6 +244,14 @@ impl End {
             assert!(Instant::now() < deadline, "no completion came");
         }
         found.unwrap()
+    }
+}
+
+/// Polls for so long, and fails the test if anything completes.
+pub(crate) fn nothing_for(end: &End, time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        end.completions.poll(|completion| panic!("{completion:?}"), 1).unwrap();
     }
 }
 

@@ -284,6 +284,11 @@ impl Link {
         let _ = self.session.tell(&ControlMessage::Goodbye, &[]);
     }
 
+    /// Whether the peer has introduced itself.
+    pub fn has_met(&self) -> bool {
+        self.session.has_met()
+    }
+
     /// Whether the peer said that it ends in order.
     pub fn peer_departed(&self) -> bool {
         self.session.peer_departed()
