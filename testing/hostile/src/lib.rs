@@ -7,6 +7,7 @@ mod campaign;
 mod chance;
 pub mod datagrams;
 pub mod engine;
+pub mod folder;
 pub mod manager;
 mod packet;
 pub mod scif;

@@ -4,10 +4,11 @@
 
 use std::io::Read;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser};
-use nonic_hostile::{Liar, datagrams, engine, manager, scif};
+use nonic_hostile::{Liar, datagrams, engine, folder, manager, scif};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 
@@ -43,20 +44,24 @@ struct Arguments {
 }
 
 #[derive(Args, Debug)]
-#[group(required = true, multiple = false)]
+#[group(required = true, multiple = true)]
 struct Victim {
     /// The queue pair whose process is the victim
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["service", "port"])]
     number: Option<u32>,
     /// The service of the connection manager whose process is the victim: its space, a slash, its number
-    #[arg(long)]
+    #[arg(long, conflicts_with = "port")]
     service: Option<String>,
     /// The name of the SCIF port whose process is the victim
     #[arg(long)]
     port: Option<String>,
     /// The address of the victim for other hosts, its queue pair and a port of `rdma_cm` that it listens at: `127.0.0.1/4096/7174`
-    #[arg(long, value_parser = wire_victim)]
+    #[arg(long, value_parser = wire_victim, conflicts_with_all = ["number", "service", "port", "folder"])]
     wire: Option<(Ipv4Addr, u32, u16)>,
+    /// The folder in which processes of other network namespaces meet, whose victims are all who look there; with a number the
+    /// victim is the process of that, and the way to it leads through the folder
+    #[arg(long, conflicts_with_all = ["service", "port"])]
+    folder: Option<PathBuf>,
 }
 
 fn wire_victim(text: &str) -> Result<(Ipv4Addr, u32, u16), String> {
@@ -93,7 +98,8 @@ fn main() -> std::io::Result<()> {
     if let Some(number) = arguments.victim.number {
         let all = &engine::Action::HARMLESS_TO_NAMES[..];
         let actions = if arguments.actions.is_empty() { all } else { &arguments.actions };
-        let mut liar = engine::Hostile::new(number, seed);
+        let door = arguments.victim.folder.clone().map_or(engine::Door::Name, engine::Door::Folder);
+        let mut liar = engine::Hostile::new(number, door, seed);
         attack(&mut liar, actions, &arguments, until);
         if arguments.welcome {
             println!("welcome: {}", liar.is_welcome(Duration::from_secs(5)));
@@ -107,6 +113,11 @@ fn main() -> std::io::Result<()> {
     } else if let Some((address, number, port)) = arguments.victim.wire {
         let mut liar = datagrams::Hostile::new(address, number, port, seed);
         attack(&mut liar, &datagrams::Action::ALL, &arguments, until);
+        let names = liar.names();
+        finish(&mut liar, names, arguments.stay)
+    } else if let Some(path) = arguments.victim.folder.clone() {
+        let mut liar = folder::Hostile::new(path, seed);
+        attack(&mut liar, &folder::Action::ALL, &arguments, until);
         let names = liar.names();
         finish(&mut liar, names, arguments.stay)
     } else {

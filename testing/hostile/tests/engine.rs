@@ -3,14 +3,16 @@
 
 #[path = "../../../crates/device/tests/common/mod.rs"]
 mod common;
+mod playing;
 mod strangers;
 
 use std::time::{Duration, Instant};
 
-use nonic_device::{Operation, QpNumber, ReceiveRequest, Status};
+use nonic_device::QpNumber;
 use nonic_second_process::{SecondProcess, role, serve};
 
 use common::End;
+use playing::{RECEIVES, play, post_receive};
 use strangers::*;
 
 /// What is left of the speed beside strangers. Looking at what a thousand left would leave a hundredth; what caches and the
@@ -20,46 +22,6 @@ const SPEED: f64 = 0.5;
 const ROUNDS: usize = 30;
 /// Connections a stranger tries.
 const ATTEMPTS: u64 = 1000;
-
-// What an honest process does.
-
-const RECEIVES: u64 = 32;
-
-fn post_receive(end: &End) {
-    end.pair.post_receive(&ReceiveRequest { id: 1, pieces: &[end.piece(2048, 2048)] }).unwrap();
-}
-
-/// Sends `count` messages in turn with the other end, and looks at each that comes. Returns the time in nanoseconds.
-fn play(end: &mut End, count: u64, begins: bool) -> u64 {
-    let began = Instant::now();
-    for number in 0..count {
-        let send = |end: &mut End| {
-            end.buffer[..8].copy_from_slice(&number.to_le_bytes());
-            end.post(2, Operation::Send { immediate: None }, &[end.piece(0, 64)]);
-        };
-        if begins {
-            send(end);
-        }
-        let (mut received, mut sent) = (false, !begins);
-        while !received || !sent {
-            let completion = end.completion();
-            assert_eq!(completion.status, Status::Success, "message {number}");
-            if completion.id == 1 {
-                assert_eq!(completion.byte_length, 64);
-                assert_eq!(end.buffer[2048..2056], number.to_le_bytes());
-                received = true;
-                post_receive(end);
-            } else {
-                sent = true;
-            }
-        }
-        if !begins {
-            send(end);
-            assert_eq!(end.completion().status, Status::Success);
-        }
-    }
-    began.elapsed().as_nanos() as u64
-}
 
 fn be_an_end() -> ! {
     count_warnings();

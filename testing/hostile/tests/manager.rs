@@ -108,6 +108,6 @@ fn whatever_a_stranger_does_honest_processes_are_connected() {
     // Each of the strangers has a share, and the program keeps some of their connections.
     let share = Shares::of_limit(descriptor_limit()).stranger.min(512);
     let more = 2 * (share + IN_A_MESSAGE) + KEPT;
-    campaign(&mut victim, Victim::Service(&service), more, |number| connect_once(&space, number));
+    campaign(&mut victim, Victim::Service(&service), more, |_, number| connect_once(&space, number));
     victim.finish();
 }

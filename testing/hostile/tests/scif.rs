@@ -71,6 +71,6 @@ fn whatever_a_stranger_does_processes_of_the_own_user_talk() {
     let fabric = std::env::var("NONIC_SCIF_FABRIC").unwrap_or_else(|_| "0".into());
     let name = format!("nonic-scif/{}/{fabric}/{}/{port}", effective_user(), node_ids().1);
     let more = Shares::of_limit(descriptor_limit()).stranger.min(512) + IN_A_MESSAGE;
-    campaign(&mut victim, Victim::Port(&name), more, |number| talk(port, number));
+    campaign(&mut victim, Victim::Port(&name), more, |_, number| talk(port, number));
     victim.finish();
 }

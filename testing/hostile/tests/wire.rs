@@ -258,7 +258,7 @@ fn whatever_a_stranger_says_on_the_wire_the_peer_is_heard() {
     let number: u32 = victim.tell("number").parse().unwrap();
     let mut peer = Peer::new(QpNumber(number));
     let target = format!("127.0.0.1/{number}/{PORT}");
-    campaign(&mut victim, Victim::Wire(&target), MORE, |_| {
+    campaign(&mut victim, Victim::Wire(&target), MORE, |_, _| {
         let since = Instant::now();
         (0..4).for_each(|_| peer.send());
         peer.connect();

@@ -4,14 +4,15 @@ mod filling;
 mod memory;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nonic_sys::{
-    AsFd, BorrowedFd, EventFd, EventKind, PacketSocket, Received, SharedMemory, listen_abstract,
+    AsFd, BorrowedFd, EventFd, EventKind, Folder, PacketSocket, Received, SharedMemory, listen_abstract,
     wait_readable,
 };
-use nonic_transport::{BLOCK_SIZE, block_name};
+use nonic_transport::{BLOCK_SIZE, block_name, met_block_name};
 use rustix::fs::ftruncate;
 
 use self::filling::Filling;
@@ -84,11 +85,21 @@ impl Action {
 /// Names that are taken at once.
 const NAMES_AT_ONCE: u32 = 64;
 
+/// Where the liar comes from.
+#[derive(Clone, Debug)]
+pub enum Door {
+    /// The victim's own network namespace, by its abstract name.
+    Name,
+    /// Another one, by the folder in which both can be met.
+    Folder(PathBuf),
+}
+
 /// Lies to the owner of a queue-pair number.
 #[derive(Debug)]
 pub struct Hostile {
     /// The queue pair it is after.
     number: u32,
+    door: Door,
     chance: Chance,
     kept: Kept<Connection>,
     names: Vec<PacketSocket>,
@@ -136,9 +147,9 @@ impl Liar for Hostile {
 
 impl Hostile {
     /// One that is after queue pair `number`.
-    pub fn new(number: u32, seed: u64) -> Self {
+    pub fn new(number: u32, door: Door, seed: u64) -> Self {
         let (chance, record) = (Chance::new(seed), Record::default());
-        Self { number, chance, kept: Kept::new(), names: Vec::new(), next_name: 1, record }
+        Self { number, door, chance, kept: Kept::new(), names: Vec::new(), next_name: 1, record }
     }
 
     /// Names it has.
@@ -147,7 +158,15 @@ impl Hostile {
     }
 
     fn connect(&self) -> io::Result<PacketSocket> {
-        PacketSocket::connect_abstract(&block_name(self.number / BLOCK_SIZE))
+        let block = self.number / BLOCK_SIZE;
+        let Door::Folder(path) = &self.door else {
+            return PacketSocket::connect_abstract(&block_name(block));
+        };
+        let folder = Folder::open(path)?;
+        let names = folder.names(usize::MAX)?.into_iter();
+        let mut connected =
+            names.filter_map(|name| folder.enter(&name).ok()?.connect(&met_block_name(block)).ok());
+        connected.next().ok_or(io::ErrorKind::ConnectionRefused.into())
     }
 
     fn keep(&mut self, connection: Connection) {

@@ -42,6 +42,10 @@ pub(crate) enum Victim<'a> {
     Port(&'a str),
     /// The process with a queue pair at an address, as `--wire` takes it.
     Wire(&'a str),
+    /// All who meet in a folder.
+    Folder(&'a str),
+    /// The process of a queue pair, by the folder in which it is met.
+    NumberIn(u32, &'a str),
 }
 
 /// A process that is not honest.
@@ -53,14 +57,20 @@ pub(crate) struct Stranger {
 
 impl Stranger {
     pub(crate) fn start(user: u32, victim: Victim<'_>, arguments: &[&str]) -> Self {
-        let (option, value) = match victim {
-            Victim::Number(number) => ("--number", number.to_string()),
-            Victim::Service(service) => ("--service", service.to_owned()),
-            Victim::Port(name) => ("--port", name.to_owned()),
-            Victim::Wire(name) => ("--wire", name.to_owned()),
+        let named = |option: &str, value: &str| vec![option.to_owned(), value.to_owned()];
+        let of_victim = match victim {
+            Victim::Number(number) => named("--number", &number.to_string()),
+            Victim::Service(service) => named("--service", service),
+            Victim::Port(name) => named("--port", name),
+            Victim::Wire(name) => named("--wire", name),
+            Victim::Folder(path) => named("--folder", path),
+            Victim::NumberIn(number, path) => {
+                [named("--number", &number.to_string()), named("--folder", path)].concat()
+            }
         };
         let mut process = Command::new(env!("CARGO_BIN_EXE_hostile"))
-            .args(["--user", &user.to_string(), option, &value])
+            .args(["--user", &user.to_string()])
+            .args(of_victim)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -123,19 +133,19 @@ pub(crate) fn descriptor_limit() -> usize {
     limit.map_or(usize::MAX, |limit| limit as usize)
 }
 
-/// Has two strangers do all they can to a victim for as long as a campaign takes, while an honest process goes on with what
-/// `honest` does, which says how long it took. The victim may have `more` descriptors than before, little more memory, and
+/// Has two strangers do all they can to a victim for as long as a campaign takes, while honest processes go on with what
+/// `honest` does, which is given the victim's and says how long it took. The victim may have `more` descriptors than before, little more memory, and
 /// writes a handful of kinds of messages, each once in ten seconds.
 pub(crate) fn campaign(
     process: &mut SecondProcess,
     victim: Victim<'_>,
     more: usize,
-    mut honest: impl FnMut(u64) -> Duration,
+    mut honest: impl FnMut(&mut SecondProcess, u64) -> Duration,
 ) {
     const BESIDE: u64 = 100;
     let (seconds, seed) = (seconds(), seed());
     for number in 0..BESIDE {
-        honest(number);
+        honest(process, number);
     }
     let (before, resident) = (process.descriptors(), process.resident());
     let mut liars = [(STRANGER, seed), (OTHER_STRANGER, seed + 1)].map(|(user, seed)| {
@@ -148,7 +158,7 @@ pub(crate) fn campaign(
     let began = Instant::now();
     let (mut done, mut slowest, mut most, mut heaviest) = (0, Duration::ZERO, 0, 0);
     while began.elapsed() < Duration::from_secs(seconds) {
-        slowest = slowest.max(honest(done));
+        slowest = slowest.max(honest(process, done));
         done += 1;
         most = most.max(process.descriptors());
         heaviest = heaviest.max(process.resident());
@@ -158,7 +168,7 @@ pub(crate) fn campaign(
         liar.end();
     }
     for number in 0..BESIDE {
-        honest(number);
+        honest(process, number);
     }
     let warnings: u64 = process.tell("warnings").parse().unwrap();
     println!(
