@@ -7,23 +7,25 @@ const PAGE_OFFSET: i64 = PAGE as i64;
 
 #[test]
 fn a_mapping_covers_windows_that_touch_and_refuses_a_gap_exactly() {
-    let (pair, one, two) = (Pair::new(), Pages::filled(2, 1), Pages::filled(1, 1000));
-    pair.fixed(&one, 0).unwrap();
-    let taken = Pages::filled(3, 70);
-    let before = taken.bytes();
-    let map = |length, fixed| pair.there.map(taken.start(), length, BOTH, fixed, 0);
-    assert_eq!(map(3 * PAGE, true), Err(ScifError::NoWindow));
-    assert!(taken.bytes() == before, "a refused mapping replaces nothing");
-    pair.fixed(&two, 2 * PAGE_OFFSET).unwrap();
-    assert_eq!(map(3 * PAGE, true), Ok(taken.start()));
-    assert_eq!((taken.load(0), taken.load(2 * PAGE)), (1, 1000));
-    taken.store(2 * PAGE + 8, 5);
-    assert_eq!(two.load(8), 5);
-    let second = map(2 * PAGE, false).unwrap();
-    assert_ne!(second, taken.start());
-    assert_eq!(word_at(second + PAGE).load(Ordering::SeqCst), one.load(PAGE));
-    unmap(second, 2 * PAGE).unwrap();
-    unmap(taken.start(), 3 * PAGE).unwrap();
+    alone(|| {
+        let (pair, one, two) = (Pair::new(), Pages::filled(2, 1), Pages::filled(1, 1000));
+        pair.fixed(&one, 0).unwrap();
+        let taken = Pages::filled(3, 70);
+        let before = taken.bytes();
+        let map = |length, fixed| pair.there.map(taken.start(), length, BOTH, fixed, 0);
+        assert_eq!(map(3 * PAGE, true), Err(ScifError::NoWindow));
+        assert!(taken.bytes() == before, "a refused mapping replaces nothing");
+        pair.fixed(&two, 2 * PAGE_OFFSET).unwrap();
+        assert_eq!(map(3 * PAGE, true), Ok(taken.start()));
+        assert_eq!((taken.load(0), taken.load(2 * PAGE)), (1, 1000));
+        taken.store(2 * PAGE + 8, 5);
+        assert_eq!(two.load(8), 5);
+        let second = map(2 * PAGE, false).unwrap();
+        assert_ne!(second, taken.start());
+        assert_eq!(word_at(second + PAGE).load(Ordering::SeqCst), one.load(PAGE));
+        unmap(second, 2 * PAGE).unwrap();
+        unmap(taken.start(), 3 * PAGE).unwrap();
+    });
 }
 
 #[test]
@@ -48,29 +50,31 @@ fn what_no_mapping_can_be_is_refused() {
 
 #[test]
 fn both_sides_map_the_other_over_their_own_registered_memory() {
-    let (pair, near, far) = (Pair::new(), Pages::filled(2, 100), Pages::filled(2, 5000));
-    let (local, remote) = (pair.open(&near), pair.open_there(&far));
-    let (mine, theirs) = (near.bytes(), far.bytes());
-    pair.here.map(near.start(), near.length, BOTH, true, remote).unwrap();
-    pair.there.map(far.start(), far.length, BOTH, true, local).unwrap();
-    assert!(near.bytes() == theirs && far.bytes() == mine);
-    near.store(0, 1);
-    far.store(0, 2);
-    // Each window still is the pages it was opened on.
-    let sink = Pages::new(2);
-    pair.there.read_into(sink.start(), 8, local, SYNC).unwrap();
-    assert_eq!(sink.load(0), 2);
-    pair.here.read_into(sink.start(), 8, remote, SYNC).unwrap();
-    assert_eq!(sink.load(0), 1);
-    // What was mapped cannot be registered.
-    assert_eq!(
-        pair.here.register(pair.fd(), near.start(), PAGE, 0, BOTH, false),
-        Err(ScifError::BadMemory { address: near.start() })
-    );
-    unmap(near.start(), near.length).unwrap();
-    unmap(far.start(), far.length).unwrap();
-    near.replace();
-    assert!(pair.here.register(pair.fd(), near.start(), PAGE, 0, BOTH, false).is_ok());
+    alone(|| {
+        let (pair, near, far) = (Pair::new(), Pages::filled(2, 100), Pages::filled(2, 5000));
+        let (local, remote) = (pair.open(&near), pair.open_there(&far));
+        let (mine, theirs) = (near.bytes(), far.bytes());
+        pair.here.map(near.start(), near.length, BOTH, true, remote).unwrap();
+        pair.there.map(far.start(), far.length, BOTH, true, local).unwrap();
+        assert!(near.bytes() == theirs && far.bytes() == mine);
+        near.store(0, 1);
+        far.store(0, 2);
+        // Each window still is the pages it was opened on.
+        let sink = Pages::new(2);
+        pair.there.read_into(sink.start(), 8, local, SYNC).unwrap();
+        assert_eq!(sink.load(0), 2);
+        pair.here.read_into(sink.start(), 8, remote, SYNC).unwrap();
+        assert_eq!(sink.load(0), 1);
+        // What was mapped cannot be registered.
+        assert_eq!(
+            pair.here.register(pair.fd(), near.start(), PAGE, 0, BOTH, false),
+            Err(ScifError::BadMemory { address: near.start() })
+        );
+        unmap(near.start(), near.length).unwrap();
+        unmap(far.start(), far.length).unwrap();
+        near.replace();
+        assert!(pair.here.register(pair.fd(), near.start(), PAGE, 0, BOTH, false).is_ok());
+    });
 }
 
 #[test]

@@ -202,6 +202,15 @@ fn child(body: impl FnOnce() -> bool) -> i32 {
     }
 }
 
+/// Runs `body` where no other test is: nobody maps anything into the holes that it makes among its pages.
+fn alone(body: impl FnOnce()) {
+    let pid = child(|| {
+        body();
+        true
+    });
+    assert_eq!(reap(pid), 0, "what failed stands above");
+}
+
 fn reap(pid: i32) -> i32 {
     let mut status = -1;
     // SAFETY: the child is the test's.
