@@ -217,8 +217,17 @@ impl Peer {
         wait_readable(self.wire.as_fd(), Some(Duration::from_millis(5)));
     }
 
-    /// Connects to the victim's port, and leaves the connection.
+    /// Connects to the victim's port, and leaves the connection. It asks for a second or so, where programs ask for a minute: a flood
+    /// and a busy machine together may outlast that.
     fn connect(&mut self) {
+        let begun = Instant::now();
+        while !self.ask() {
+            assert!(begun.elapsed() < PATIENCE, "connection {} is not answered", self.asked);
+        }
+    }
+
+    /// Asks for a connection, and leaves it; whether there was an answer.
+    fn ask(&mut self) -> bool {
         // Never twice by the same queue pair: a lap of the campaign begins at 0 again, and the victim may not have heard yet that the
         // connection of the lap before is over.
         self.asked += 1;
@@ -238,10 +247,12 @@ impl Peer {
             Event::Replied { id: whose, reply } if whose == id => {
                 assert_eq!(reply.private_data[..6], *b"answer");
             }
+            Event::Unreachable { id: whose } if whose == id => return false,
             other => panic!("connection {number}: {other:?}"),
         }
         self.manager.establish(id, &[]).unwrap();
         self.manager.release(Instant::now(), id).unwrap();
+        true
     }
 }
 
