@@ -33,21 +33,25 @@ impl Engine {
     /// Parts from those who have been silent for too long; returns when to look again. Called by the agent, which holds no lock.
     pub(crate) fn part_from_silent(&self, now: Instant) -> Option<Duration> {
         let mut expected = lock(&self.links.expected.0);
-        expected.retain(|(_, link)| link.upgrade().is_some_and(|link| !link.has_met() && !link.is_dead()));
-        let mut silent = Vec::new();
+        let (mut silent, mut next) = (Vec::new(), None::<Instant>);
         expected.retain_mut(|(until, link)| {
-            let Some(link) = link.upgrade().filter(|_| *until <= now) else { return true };
-            let pid = link.credentials().pid;
-            let late = now.saturating_duration_since(*until) >= LOOK_AGAIN;
-            // It has no chance to say anything, and a network card would have answered for it.
-            if late || (pid > 0 && process_is_stopped(pid)) {
+            let Some(link) = link.upgrade().filter(|link| !link.has_met() && !link.is_dead()) else {
+                return false;
+            };
+            if *until <= now {
+                let pid = link.credentials().pid;
+                let late = now.saturating_duration_since(*until) >= LOOK_AGAIN;
+                // It has no chance to say anything, and a network card would have answered for it.
+                let stopped = pid > 0 && process_is_stopped(pid);
+                if !late && !stopped {
+                    silent.push(link);
+                    return false;
+                }
                 *until = now + LOOK_AGAIN;
-                return true;
             }
-            silent.push(link);
-            false
+            next = Some(next.map_or(*until, |next| next.min(*until)));
+            true
         });
-        let next = expected.iter().map(|(until, _)| until.saturating_duration_since(now)).min();
         drop(expected);
         for link in silent {
             if let Some(unsaid) = SILENT.turn() {
@@ -62,6 +66,6 @@ impl Engine {
             }
             self.part_from(&link);
         }
-        next
+        next.map(|next| next.saturating_duration_since(now))
     }
 }
