@@ -9,7 +9,7 @@ use nonic_sys::{Folder, Life, LifeSign, PacketSocket, Received, host_number};
 use nonic_transport::met_block_name;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
-use crate::campaign::{Kept, Liar, Record};
+use crate::campaign::{Kept, Liar, Record, spoil};
 use crate::chance::Chance;
 use crate::wire::{HELLO, WELCOME, introduction, message};
 
@@ -148,9 +148,8 @@ impl Hostile {
 
     /// Somebody else's folder, by its name.
     fn other(&mut self) -> io::Result<String> {
-        let names = Folder::open(&self.path)?.names(usize::MAX)?;
-        let own = nonic_sys::effective_user();
-        let folder = Folder::open(&self.path)?;
+        let (folder, own) = (Folder::open(&self.path)?, nonic_sys::effective_user());
+        let names = folder.names(usize::MAX)?;
         let others: Vec<&str> = names
             .iter()
             .map(String::as_str)
@@ -223,7 +222,7 @@ impl Hostile {
             }
             2 => {
                 let mut text = sign(self.chance.number(), &[FALSE_GID]).into_bytes();
-                crate::campaign::spoil(&mut text, &mut self.chance);
+                spoil(&mut text, &mut self.chance);
                 held = Some(inner.show_life(SIGN, &text)?);
             }
             // Whoever opened it without care would wait for ever.

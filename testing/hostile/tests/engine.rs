@@ -162,7 +162,7 @@ fn a_thousand_attempts_of_a_stranger_leave_two_honest_processes_their_speed() {
             polls >= wanted && messages >= wanted,
             "{action}: {polls:.2} and {messages:.2} of the speed alone"
         );
-        let share = descriptor_limit().min(4096) / 4;
+        let share = foreigners_share();
         assert!(
             most <= before + share + IN_A_MESSAGE,
             "{action}: {most} descriptors, {before} before, a share of {share}"
@@ -288,7 +288,7 @@ fn whatever_a_stranger_does_two_honest_processes_go_on() {
     println!(
         "{played} messages; {most} descriptors, {before} before; {heaviest} KiB, {resident} before; {warnings} messages to people"
     );
-    let share = descriptor_limit().min(4096) / 4;
+    let share = foreigners_share();
     assert!(most <= before + share + IN_A_MESSAGE, "{most} descriptors, {before} before, a share of {share}");
     assert!(heaviest < resident + 64 * 1024, "{heaviest} KiB, {resident} before");
     // A handful of kinds, each once in ten seconds.

@@ -114,6 +114,11 @@ impl Drop for Stranger {
     }
 }
 
+/// How many descriptors of a process foreigners may have together.
+pub(crate) fn foreigners_share() -> usize {
+    descriptor_limit().min(4096) / 4
+}
+
 /// That of the campaign, or one of this process's.
 pub(crate) fn seed() -> u64 {
     let seed = std::env::var("NONIC_SEED").ok().and_then(|seed| seed.parse().ok());
