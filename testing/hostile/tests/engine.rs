@@ -257,20 +257,21 @@ fn whoever_connects_and_is_silent_shuts_nobody_out() {
     honest.finish();
 }
 
-#[test]
-fn whatever_a_stranger_does_two_honest_processes_go_on() {
-    const TEST: &str = "whatever_a_stranger_does_two_honest_processes_go_on";
+/// Two honest processes go on beside two strangers that do some of all there is to do, or all of it; what the strangers have is
+/// within their bounds at every moment.
+fn go_on(test: &str, actions: &[&str]) {
     if role().is_some() {
         be_an_end()
     }
-    let Some(_alone) = alone(TEST) else { return };
+    let Some(_alone) = alone(test) else { return };
     let (seconds, seed) = (seconds(), seed());
-    let mut honest = Honest::start(TEST);
+    let mut honest = Honest::start(test);
     let (before, resident) = (honest.one.descriptors(), honest.one.resident());
     let began = Instant::now();
     let [mut one, mut other] = [(STRANGER, seed), (OTHER_STRANGER, seed + 1)].map(|(user, seed)| {
         let (seed, seconds) = (seed.to_string(), seconds.to_string());
-        Stranger::start(user, Victim::Number(honest.number), &["--seed", &seed, "--seconds", &seconds])
+        let arguments = [&["--seed", &seed, "--seconds", &seconds], actions].concat();
+        Stranger::start(user, Victim::Number(honest.number), &arguments)
     });
     let (mut played, mut most, mut heaviest) = (0, 0, 0);
     while began.elapsed() < Duration::from_secs(seconds) {
@@ -294,6 +295,17 @@ fn whatever_a_stranger_does_two_honest_processes_go_on() {
     // A handful of kinds, each once in ten seconds.
     assert!(warnings <= 8 * (1 + seconds / 10), "{warnings} messages to people");
     honest.finish();
+}
+
+#[test]
+fn whatever_a_stranger_does_two_honest_processes_go_on() {
+    go_on("whatever_a_stranger_does_two_honest_processes_go_on", &[]);
+}
+
+#[test]
+fn who_is_parted_from_holds_nothing_until_its_turn() {
+    let actions = ["--action", "messages-for-nobody", "--action", "look-flood"];
+    go_on("who_is_parted_from_holds_nothing_until_its_turn", &actions);
 }
 
 #[test]

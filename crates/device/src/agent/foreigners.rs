@@ -35,7 +35,7 @@ impl Agent<'_> {
     /// A foreigner's link waits for its turn.
     pub(super) fn queue(&mut self, token: u64, link: Arc<Link>) {
         if self.engine.is_attended(&link) { &mut self.talking } else { &mut self.others }
-            .add(Turn::Link(token, link));
+            .add(Turn::Link(token, Arc::downgrade(&link)));
     }
 
     /// Gives foreigners their turns; returns when there are more.
@@ -77,16 +77,16 @@ impl Agent<'_> {
                 self.meet(token);
                 false
             }
-            Turn::Link(token, link) => self.hear(token, link),
-            // Who brought rubbish is parted from by now, or soon.
-            Turn::Last(link, _) if link.is_dead() => false,
+            Turn::Link(token, link) => link.upgrade().is_some_and(|link| self.hear(token, link)),
             Turn::Last(link, messages) => {
+                // Who brought rubbish is parted from by now, or soon.
+                let Some(link) = link.upgrade().filter(|link| !link.is_dead()) else { return false };
                 let messages = messages.saturating_sub(RING_MESSAGES);
                 let aside = self.engine.look_aside(&link, RING_MESSAGES);
                 if aside == Aside::Quiet || messages == 0 {
                     self.engine.part_from(&link);
                 } else {
-                    self.others.add(Turn::Last(link, messages));
+                    self.others.add(Turn::Last(Arc::downgrade(&link), messages));
                 }
                 aside == Aside::Held
             }
@@ -106,7 +106,7 @@ impl Agent<'_> {
                 self.engine.bury(&link);
             } else {
                 self.engine.stop_watching(&link);
-                self.others.add(Turn::Last(link, LAST_MESSAGES));
+                self.others.add(Turn::Last(Arc::downgrade(&link), LAST_MESSAGES));
             }
             return false;
         }
@@ -129,7 +129,7 @@ impl Agent<'_> {
         if aside == Aside::Quiet {
             self.engine.watch_on(&link, token);
         } else {
-            self.others.add(Turn::Link(token, link));
+            self.others.add(Turn::Link(token, Arc::downgrade(&link)));
         }
         aside == Aside::Held
     }
@@ -190,7 +190,7 @@ impl Agent<'_> {
             );
         }
         self.others.forget(
-            |turn| matches!(turn, Turn::Link(_, gone) | Turn::Last(gone, _) if Arc::ptr_eq(gone, link)),
+            |turn| matches!(turn, Turn::Link(_, gone) | Turn::Last(gone, _) if gone.as_ptr() == Arc::as_ptr(link)),
         );
         self.engine.part_from(link);
     }

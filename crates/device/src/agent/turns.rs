@@ -1,7 +1,7 @@
 //! What foreigners want of the agent: in the order in which they asked, for a share of its time.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nonic_transport::Link;
@@ -9,15 +9,26 @@ use nonic_transport::Link;
 /// How long the agent works for foreigners at a stretch.
 const SPELL: Duration = Duration::from_micros(100);
 
-/// One foreigner's turn.
+/// One foreigner's turn. It keeps no link: who is gone, and no longer counts towards what foreigners may have, must not hold
+/// its descriptors until its turn.
 #[derive(Debug)]
 pub(super) enum Turn {
     /// A connection that has not introduced itself, by its token.
     Newcomer(u64),
     /// A link, with its token.
-    Link(u64, Arc<Link>),
+    Link(u64, Weak<Link>),
     /// A link whose peer is gone; so many messages of its ring are still handled.
-    Last(Arc<Link>, usize),
+    Last(Weak<Link>, usize),
+}
+
+impl Turn {
+    /// The link, if it is one's and still there.
+    fn link(&self) -> Option<Arc<Link>> {
+        match self {
+            Self::Newcomer(_) => None,
+            Self::Link(_, link) | Self::Last(link, _) => link.upgrade(),
+        }
+    }
 }
 
 /// After some work, a pause in proportion to it.
@@ -64,11 +75,7 @@ impl Turns {
 
     /// Somebody waits from now on, once.
     pub(super) fn add(&mut self, turn: Turn) {
-        let link = match &turn {
-            Turn::Newcomer(_) => None,
-            Turn::Link(_, link) | Turn::Last(link, _) => Some(link),
-        };
-        if link.is_none_or(|link| !link.attention.set_queued(true)) {
+        if turn.link().is_none_or(|link| !link.attention.set_queued(true)) {
             self.waiting.push_back(turn);
         }
     }
@@ -95,7 +102,7 @@ impl Turns {
             return None;
         }
         let turn = self.waiting.pop_front()?;
-        if let Turn::Link(_, link) | Turn::Last(link, _) = &turn {
+        if let Some(link) = turn.link() {
             link.attention.set_queued(false);
         }
         Some(turn)
