@@ -6,6 +6,10 @@
 
 #![deny(unsafe_code)]
 
+// What the tests of the crate and those beside it share names it so.
+#[cfg(test)]
+extern crate self as nonic_device;
+
 mod agent;
 mod async_event;
 mod completion_channel;

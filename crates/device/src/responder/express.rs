@@ -20,7 +20,10 @@ impl QueuePair {
         let mut inner = self.lock();
         let inner = &mut *inner;
         let from_peer = inner.attributes.destination_qp == send.base.source
-            && inner.path.as_ref().is_some_and(|path| Arc::ptr_eq(&path.link, link));
+            && inner
+                .path
+                .as_ref()
+                .is_some_and(|path| Arc::ptr_eq(&path.link, link) || path.link.leads_where(link));
         let plain = self.express && matches!(self.receives_from, ReceivesFrom::Own);
         let next = inner.may_take_at_once(send.base.psn);
         if !from_peer || !next || !plain || link.is_dead() {
@@ -56,5 +59,74 @@ impl QueuePair {
             inner.pump(&mut { self });
         }
         true
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use nonic_transport::{BLOCK_SIZE, connect_owner};
+
+    use super::common::pair::{Pair, Side};
+    use super::*;
+    use crate::{Config, Operation};
+
+    /// Has a side talk over a link of its own, as when both sides connect at the same moment: each then has the one it made.
+    fn connect_anew(side: &Side, other: &Side) {
+        let (engine, number) = (side.end.pair.engine(), other.end.pair.number());
+        let link = Link::connect(engine.party(), connect_owner(number).unwrap(), &engine.own_blocks());
+        engine.add_link(Arc::new(link.unwrap()), Some((None, number.0 / BLOCK_SIZE)));
+        let mut inner = side.end.pair.lock();
+        inner.path = None;
+        side.end.pair.find_path(&mut inner);
+    }
+
+    /// Takes a short send by hand that came over another link than this side's own; `None` if there is none.
+    fn take(side: &Side) -> Option<bool> {
+        let pair = &side.end.pair;
+        // The agent leaves the rings to a program that polls.
+        pair.engine().note_poll();
+        let own = pair.lock().path.as_ref().map(|path| Arc::clone(&path.link)).unwrap();
+        let links = pair.engine().links();
+        let mut others = links.iter().filter(|link| !Arc::ptr_eq(&own, link));
+        others.find_map(|link| {
+            let mut ring = link.try_receive()?;
+            let taken = pair.express_receive(link, &ring.peek_short()?);
+            if taken {
+                ring.advance();
+            }
+            Some(taken)
+        })
+    }
+
+    #[test]
+    fn a_short_send_that_comes_by_the_other_of_two_links_to_its_peer_takes_the_express_way() {
+        let pair = Pair::new(&Config::default());
+        let [one, other] = &pair.sides;
+        connect_anew(one, other);
+        connect_anew(other, one);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // What the agent was faster to take says nothing.
+        let taken = loop {
+            assert!(Instant::now() < deadline, "no message was there to be taken");
+            one.end.post_receive(1);
+            other.end.post(2, Operation::Send { immediate: None }, &[other.end.piece(0, 8)]);
+            let taken = loop {
+                let taken = take(one);
+                if taken.is_some() || one.end.completions.poll(|_| {}, 1).unwrap() > 0 {
+                    break taken;
+                }
+            };
+            if let Some(taken) = taken {
+                break taken;
+            }
+            other.end.completion();
+        };
+        assert!(taken, "it was left to the ordinary way");
     }
 }

@@ -1,6 +1,7 @@
 //! Two connected queue pairs in one process: the least a test of the device needs.
 
 #![allow(dead_code)] // Each test is a crate of its own and uses its part.
+#![allow(unsafe_code)] // One is a test inside the crate, which denies it elsewhere.
 
 pub(crate) mod pair;
 
