@@ -49,6 +49,8 @@ const SLICE_NS: u64 = 100_000;
 /// How long the agent goes on looking after it has handled something for a program that does not poll: the next
 /// message of a stream then finds it awake.
 const LINGER: Duration = Duration::from_micros(50);
+/// Looks at the rings that it takes meanwhile for one at everything else: a message that comes waits for half a round.
+const LOOKS_OF_A_ROUND: usize = 8;
 
 struct Agent<'a> {
     engine: &'a Engine,
@@ -159,8 +161,11 @@ impl Agent<'_> {
                 let left = self.polled_until.map(|until| until.saturating_duration_since(Instant::now()));
                 return until_timer(left.or(Some(POLLED_TICK)));
             }
-            let progress = self.engine.progress(usize::MAX);
+            let mut progress = self.engine.progress(usize::MAX);
             drop(at_work);
+            if lingering.is_some() {
+                progress = self.look_on(progress);
+            }
             now = Instant::now();
             if progress.any_of(Progress::WORKED) {
                 lingering = Some(now + LINGER);
@@ -179,6 +184,24 @@ impl Agent<'_> {
                 return until_timer(None);
             }
         }
+    }
+
+    /// Goes on looking at the rings, behind a look that found `found`, as long as nobody else is about to; what all looks found.
+    fn look_on(&self, found: Progress) -> Progress {
+        let (mut last, mut all) = (found, found);
+        for _ in 1..LOOKS_OF_A_ROUND {
+            let is_left = self.engine.is_polled() || self.engine.anyone_sleeps() || self.engine.has_waiter();
+            if is_left || last.any_of(Progress::HELD | Progress::TAKEN) {
+                break;
+            }
+            if !last.any_of(Progress::WORKED) {
+                yield_now();
+            }
+            let _at_work = lock(&self.engine.agent.at_work);
+            last = self.engine.progress(usize::MAX);
+            all = all | last;
+        }
+        all
     }
 
     /// Whether the program drives the device by polling. It is asked once in a tick, or when somebody calls.

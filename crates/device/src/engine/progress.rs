@@ -91,6 +91,11 @@ impl Engine {
             && self.driving.armed.load(Ordering::SeqCst) == 0
     }
 
+    /// Whether a program polled since [`Engine::program_polls`] was last asked.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.driving.recent_poll.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn anyone_sleeps(&self) -> bool {
         self.driving.armed.load(Ordering::SeqCst) > 0
     }
