@@ -36,6 +36,17 @@ impl Producer {
         }
     }
 
+    /// The first words of so many cells from `position` on are payload; all are of one lap.
+    #[inline]
+    fn note_payload(&mut self, position: u64, cells: u64) {
+        let (mut at, mut left) = (position % CELLS, cells);
+        while left > 0 {
+            let count = left.min(64 - at % 64);
+            self.payload_cells[(at / 64) as usize] |= u64::MAX >> (64 - count) << (at % 64);
+            (at, left) = (at + count, left - count);
+        }
+    }
+
     #[inline]
     fn payload_bit(position: u64) -> (usize, u64) {
         ((position % CELLS / 64) as usize, 1 << (position % 64))
@@ -131,10 +142,7 @@ impl Producer {
     /// Shows a message of so many cells to the consumer, when all of it but its first word stands there.
     #[inline(always)]
     fn settle(&mut self, cells: u64, first: u64) {
-        for position in self.tail + 1..self.tail + cells {
-            let (word, bit) = Self::payload_bit(position);
-            self.payload_cells[word] |= bit;
-        }
+        self.note_payload(self.tail + 1, cells - 1);
         self.unstamp(self.tail + cells);
         self.memory.word(self.tail, 0).store(first, Ordering::Release);
         self.tail += cells;
