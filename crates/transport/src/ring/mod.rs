@@ -6,6 +6,9 @@
 //! front of it is published: bytes of a payload can then not be taken for a message. (The producer remembers which cells
 //! those are; a stream of short messages touches each line once for two of them.) A producer that dies while it writes has
 //! published nothing; whatever a hostile producer publishes is copied, checked and refused as a whole.
+//!
+//! A lap need not go as far as the ring: as long as the consumer keeps up, the producer fills what is left and begins anew after a few
+//! cells. They stay in the caches, and no page of the others is ever touched.
 
 mod bell;
 mod consumer;
@@ -216,6 +219,58 @@ mod tests {
         }
     }
 
+    /// Has messages of a cell written and read at once, with a pause in each lap if `slowly`; how many were ever used.
+    fn cells_used(slowly: bool) -> usize {
+        let (mut producer, mut consumer, memory) = ring();
+        for psn in 0..20_000 {
+            if slowly && psn % 500 == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            push(&mut producer, psn, &mut [1; 8]).unwrap();
+            assert!(!read_all(&mut consumer));
+        }
+        (0..CELLS).filter(|cell| memory.word(*cell, 0).load(Ordering::Relaxed) != 0).count()
+    }
+
+    #[test]
+    fn a_consumer_that_keeps_up_has_few_cells_used_and_a_few_more_by_a_stream() {
+        assert_eq!(cells_used(true), 512 + 1);
+        assert!(cells_used(false) < CELLS as usize / 2 + 2);
+    }
+
+    #[test]
+    fn a_producer_that_found_no_room_once_uses_the_whole_ring() {
+        let (mut producer, mut consumer, _) = ring();
+        for psn in 0..512 {
+            push(&mut producer, psn, &mut [1; 8]).unwrap();
+            assert!(!read_all(&mut consumer));
+        }
+        let mut fill =
+            || (0..).take_while(|psn| push(&mut producer, *psn, &mut [1; 8]).is_ok()).count() as u64;
+        // While the end of the lap stands unread there is room for messages before it only.
+        assert_eq!(fill(), 512 - 1);
+        assert!(read_all(&mut consumer), "the producer waits");
+        assert_eq!(fill(), CELLS - 1);
+    }
+
+    #[test]
+    fn what_laps_passed_over_is_not_taken_for_a_message_when_a_stamp_comes_again() {
+        let (mut producer, mut consumer, _) = ring();
+        let mut pass = |bytes: &mut [u8]| {
+            push(&mut producer, 0, bytes).unwrap();
+            assert!(pop(&mut consumer).is_some());
+            consumer.report();
+            assert!(!consumer.has_message(), "{}", consumer.position());
+            consumer.position()
+        };
+        // The first lap stamps nearly all cells in use; later ones end in the middle, until one has its stamp.
+        assert_eq!((0..500).map(|_| pass(&mut [1; 8])).last(), Some(500));
+        while pass(&mut [1; 6000]) < 0xffff * CELLS {}
+        for _ in 0..200 {
+            pass(&mut [1; 8]);
+        }
+    }
+
     #[test]
     fn a_full_ring_takes_nothing_and_the_consumer_is_told_to_ring() {
         let (mut producer, mut consumer, _) = ring();
@@ -234,7 +289,8 @@ mod tests {
     fn a_producer_that_waits_is_rung_for_though_the_place_it_waits_for_is_padding() {
         // How many cells stand unread before the padding decides whether it is the padding that brings the consumer to a report.
         for before in [CELLS / 8 - 1, CELLS / 8 - 200, CELLS / 8 - 300] {
-            let (mut producer, mut consumer, _) = ring();
+            let (_, mut consumer, memory) = ring();
+            let mut producer = Producer::of_whole(memory);
             for psn in 0..(CELLS - before - 100) as u32 {
                 push(&mut producer, psn, &mut [1; 8]).unwrap();
                 assert!(pop(&mut consumer).is_some());

@@ -1,6 +1,7 @@
 //! The writing end.
 
 use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
 
 use nonic_memory::SharedSlice;
 use nonic_protocol::Message;
@@ -8,6 +9,11 @@ use nonic_protocol::Message;
 use super::{RingFull, RingMemory, cells_of, stamp};
 use crate::codec::{FRAGMENT, HEADER_WORDS, ShortSend, emit, padding, words_for};
 use crate::layout::{CELL, CELLS, RING_HEAD, RING_PRODUCER_WAITS};
+
+/// Cells of a ring that are in use at first. As long as its consumer keeps up they are enough, and stay in the caches of both.
+const EXTENT: u64 = 512;
+/// After a lap that took less than this the next has twice the cells: each costs a look at how far the consumer is.
+const QUICK: Duration = Duration::from_micros(20);
 
 /// The writing end; one thread at a time.
 #[derive(Debug)]
@@ -17,13 +23,24 @@ pub struct Producer {
     tail: u64,
     /// How far the consumer was when last asked.
     head: u64,
+    /// Cells in use, from the first on. Of those behind them one was written at most: the next, for the end of a lap.
+    extent: u64,
+    /// When the last lap ended before the ring did.
+    turned: Instant,
     /// A bit for each cell whose first word is payload.
     payload_cells: Box<[u64; CELLS as usize / 64]>,
 }
 
 impl Producer {
     pub(crate) fn new(memory: RingMemory) -> Self {
-        Self { memory, tail: 0, head: 0, payload_cells: Box::new([0; CELLS as usize / 64]) }
+        let payload_cells = Box::new([0; CELLS as usize / 64]);
+        Self { memory, tail: 0, head: 0, extent: EXTENT, turned: Instant::now(), payload_cells }
+    }
+
+    /// One that uses the whole ring from the beginning.
+    #[cfg(test)]
+    pub(super) fn of_whole(memory: RingMemory) -> Self {
+        Self { extent: CELLS, ..Self::new(memory) }
     }
 
     /// Makes sure that the cell at `position` is not taken for a message before it is one.
@@ -63,7 +80,12 @@ impl Producer {
             return Ok(());
         }
         self.say_waits();
-        if self.has_room(cells) { Ok(()) } else { Err(RingFull) }
+        if self.has_room(cells) {
+            return Ok(());
+        }
+        // From now on it is used as far as it goes.
+        self.extent = CELLS;
+        Err(RingFull)
     }
 
     /// Has the consumer ring when it has gone on, and looks how far it is: it may have gone on before it could see the flag. It stands
@@ -112,10 +134,8 @@ impl Producer {
         let length: usize = payload.iter().map(SharedSlice::length).sum();
         assert!(length <= FRAGMENT, "{length} bytes in one message");
         let cells = cells_of(words_for(message, length as u32), length);
-        let left = CELLS - self.tail % CELLS;
-        if cells > left {
-            self.reserve(left + cells)?;
-            self.pad(left);
+        if self.tail % CELLS + cells > self.extent {
+            self.make_place(cells)?;
         }
         self.reserve(cells)?;
         self.publish(message, payload, cells, length as u32);
@@ -127,7 +147,7 @@ impl Producer {
     pub(crate) fn push_short(&mut self, send: ShortSend, payload: SharedSlice<'_>) -> bool {
         let length = payload.length();
         let cells = cells_of(ShortSend::WORDS, length);
-        if length > FRAGMENT || cells > CELLS - self.tail % CELLS || !self.has_room(cells) {
+        if length > FRAGMENT || self.tail % CELLS + cells > self.extent || !self.has_room(cells) {
             return false;
         }
         let Some(place) = self.memory.payload(self.tail, ShortSend::WORDS, length) else { return false };
@@ -163,14 +183,46 @@ impl Producer {
         self.settle(cells, first);
     }
 
+    /// Makes a place for a message that does not fit into what is left of the cells in use: begins a lap, or takes more cells into
+    /// use if the consumer is far behind. Until it has read what stands there, a lap that begins has no more room than that.
+    fn make_place(&mut self, cells: u64) -> Result<(), RingFull> {
+        let at = self.tail % CELLS;
+        let left = CELLS - at;
+        while at + cells > self.extent {
+            if self.extent == CELLS {
+                self.reserve(left + cells)?;
+                self.end_lap(left);
+                break;
+            }
+            self.refresh_head();
+            if self.tail - self.head <= at / 2 && self.has_room(left + cells) {
+                self.end_lap(left);
+                let before = std::mem::replace(&mut self.turned, Instant::now());
+                if self.turned.duration_since(before) < QUICK {
+                    self.extent *= 2;
+                }
+                break;
+            }
+            self.extent *= 2;
+        }
+        Ok(())
+    }
+
     /// Fills the cells that are left before the ring starts again.
-    fn pad(&mut self, cells: u64) {
+    fn end_lap(&mut self, left: u64) {
         const WORDS: usize = 3;
         for number in 1..WORDS {
             self.memory.word(self.tail, number).store(0, Ordering::Relaxed);
         }
-        let payload = cells as usize * CELL - WORDS * 8;
-        self.settle(cells, padding(stamp(self.tail), payload as u32));
+        // Cells that are passed over keep the stamps of laps before, and stamps come again: what is left there must not be taken for a
+        // message of the lap that has the same.
+        let (next, written) = (self.tail % CELLS + 1, (self.extent + 1).min(CELLS));
+        self.note_payload(self.tail + 1, written - next);
+        self.unstamp(self.tail + left);
+        let payload = left as usize * CELL - WORDS * 8;
+        let first = padding(stamp(self.tail), payload as u32);
+        self.memory.word(self.tail, 0).store(first, Ordering::Release);
+        self.tail += left;
     }
 
     /// Whether a message of the largest size would fit.

@@ -27,7 +27,7 @@ impl Ring {
         // As in a link, the mapping does not end where the ring does.
         let mapping = Arc::new(SharedMapping::anonymous(2 * DIRECTION_LENGTH).unwrap());
         let memory = RingMemory::new(mapping, 0);
-        Self { producer: Producer::new(memory.clone()), consumer: Consumer::new(memory.clone()), memory }
+        Self { producer: Producer::of_whole(memory.clone()), consumer: Consumer::new(memory.clone()), memory }
     }
 
     /// Every byte of it, with what its ends tell each other, and of what stands behind it.
