@@ -57,8 +57,7 @@ impl QueuePair {
             return false;
         }
         self.find_path(inner);
-        let Some(path) = &inner.path else { return false };
-        Arc::ptr_eq(&path.link, link) || path.link.leads_where(link)
+        inner.path.as_ref().is_some_and(|path| path.link.leads_where(link))
     }
 
     /// Finds the peer's process, if it is there.

@@ -67,16 +67,14 @@ impl QueuePair {
         inner.path.is_none()
             && self.transport != QpType::UnreliableDatagram
             && inner.attributes.destination_qp == source
-            && lock(&self.closed_way)
-                .as_ref()
-                .is_some_and(|path| Arc::ptr_eq(&path.link, link) || path.link.leads_where(link))
+            && lock(&self.closed_way).as_ref().is_some_and(|path| path.link.leads_where(link))
     }
 
     /// The link to its peer before its port closed, if it leads where `link` does.
     pub(crate) fn link_before(&self, link: &Arc<Link>) -> Option<Arc<Link>> {
         let closed = lock(&self.closed_way);
         let before = closed.as_ref().map(|path| &*path.link).filter(|before| !before.is_dead());
-        before.filter(|before| Arc::ptr_eq(before, link) || before.leads_where(link)).cloned()
+        before.filter(|before| before.leads_where(link)).cloned()
     }
 
     /// Whether its port closed while its peer was at the other end of `link`.

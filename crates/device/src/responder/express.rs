@@ -20,10 +20,7 @@ impl QueuePair {
         let mut inner = self.lock();
         let inner = &mut *inner;
         let from_peer = inner.attributes.destination_qp == send.base.source
-            && inner
-                .path
-                .as_ref()
-                .is_some_and(|path| Arc::ptr_eq(&path.link, link) || path.link.leads_where(link));
+            && inner.path.as_ref().is_some_and(|path| path.link.leads_where(link));
         let plain = self.express && matches!(self.receives_from, ReceivesFrom::Own);
         let next = inner.may_take_at_once(send.base.psn);
         if !from_peer || !next || !plain || link.is_dead() {
