@@ -155,14 +155,15 @@ impl Producer {
         let words = send.to_words(stamp(self.tail), length as u32);
         self.memory.word(self.tail, 1).store(words[1], Ordering::Relaxed);
         self.memory.word(self.tail, 2).store(words[2], Ordering::Relaxed);
-        self.settle(cells, words[0]);
+        self.settle(cells, cells - 1, words[0]);
         true
     }
 
-    /// Shows a message of so many cells to the consumer, when all of it but its first word stands there.
+    /// Shows a message of so many cells to the consumer, when all of it but its first word stands there. Of the cells behind its first
+    /// `payload` must be unstamped before the next lap has messages in front of them.
     #[inline(always)]
-    fn settle(&mut self, cells: u64, first: u64) {
-        self.note_payload(self.tail + 1, cells - 1);
+    fn settle(&mut self, cells: u64, payload: u64, first: u64) {
+        self.note_payload(self.tail + 1, payload);
         self.unstamp(self.tail + cells);
         self.memory.word(self.tail, 0).store(first, Ordering::Release);
         self.tail += cells;
@@ -180,7 +181,7 @@ impl Producer {
                 at += piece.length();
             }
         }
-        self.settle(cells, first);
+        self.settle(cells, cells - 1, first);
     }
 
     /// Makes a place for a message that does not fit into what is left of the cells in use: begins a lap, or takes more cells into
@@ -217,12 +218,8 @@ impl Producer {
         // Cells that are passed over keep the stamps of laps before, and stamps come again: what is left there must not be taken for a
         // message of the lap that has the same.
         let (next, written) = (self.tail % CELLS + 1, (self.extent + 1).min(CELLS));
-        self.note_payload(self.tail + 1, written - next);
-        self.unstamp(self.tail + left);
-        let payload = left as usize * CELL - WORDS * 8;
-        let first = padding(stamp(self.tail), payload as u32);
-        self.memory.word(self.tail, 0).store(first, Ordering::Release);
-        self.tail += left;
+        let length = left as usize * CELL - WORDS * 8;
+        self.settle(left, written - next, padding(stamp(self.tail), length as u32));
     }
 
     /// Whether a message of the largest size would fit.
