@@ -74,7 +74,7 @@ impl Engine {
     }
 
     pub(crate) fn note_poll(&self) {
-        if !self.driving.recent_poll.load(Ordering::Relaxed) {
+        if !self.is_polled() {
             self.driving.recent_poll.store(true, Ordering::Relaxed);
         }
     }
@@ -198,7 +198,7 @@ impl Engine {
     /// Sends what a poll owes that took a message between the agent's last look and its saying that it sleeps: for that
     /// message nobody rings, and the program may never poll again. Later messages bring a bell.
     pub(crate) fn answer_for_poller(&self) {
-        if self.driving.recent_poll.load(Ordering::Relaxed) {
+        if self.is_polled() {
             self.answer_all();
             self.release_on_wire();
         }
