@@ -265,8 +265,15 @@ mod tests {
         };
         // The first lap stamps nearly all cells in use; later ones end in the middle, until one has its stamp.
         assert_eq!((0..500).map(|_| pass(&mut [1; 8])).last(), Some(500));
-        while pass(&mut [1; 6000]) < 0xffff * CELLS {}
-        for _ in 0..200 {
+        // Two messages are a lap, which must not be quick: the next would have more cells.
+        let slow = || {
+            let began = std::time::Instant::now();
+            while began.elapsed() < std::time::Duration::from_micros(11) {}
+        };
+        while pass(&mut [1; 6000]) < 0xffff * CELLS {
+            slow();
+        }
+        for _ in 0..300 {
             pass(&mut [1; 8]);
         }
     }
