@@ -48,7 +48,9 @@ pub use link_record::{Answered, LinkFacts, Probe, Standing};
 pub use nonic_trust::{Route, TrustedUsers, UnknownUser};
 pub use party::Party;
 pub use qp_slot::QpSlot;
-pub use reach::{DirectAccess, DirectRequest, NamedMemory, NotNamed, PeerView, PullError, PullPiece};
+pub use reach::{
+    DirectAccess, DirectRequest, NamedMemory, NotNamed, PeerView, PullAccess, PullError, PullPiece,
+};
 pub use ring::{Consumer, Incoming, IncomingShort, Producer, RingCorrupt, RingFull, Sleeper};
 pub use segment::{SEGMENT_NAME, Segment, SegmentView, SlotPlace};
 pub use segment_copy::{

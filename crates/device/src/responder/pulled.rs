@@ -28,29 +28,31 @@ impl QueuePair {
         };
         let sender = link.view().and_then(|view| view.segment.slot_place(base.source));
         let Some(sender) = sender else { return Outcome::Retry(Refusal::CannotPull) };
-        match link.can_pull(sender, &list) {
-            Ok(()) => {}
+        let access = match link.begin_pull(sender, &list) {
+            Ok(access) => access,
             Err(PullError::Unreachable) => return Outcome::Retry(Refusal::CannotPull),
             // If its port opens again it repeats.
             Err(PullError::Withdrawn) => return Outcome::Retry(Refusal::NoAnswer),
             Err(PullError::Revoked | PullError::Copy(_)) => {
                 return Outcome::Fatal(Refusal::RequesterMemory, None);
             }
-        }
+        };
         let receive = match inner.receive_for(&mut { self }, total) {
             Ok(receive) => receive,
             Err(outcome) => return outcome,
         };
+        // Held for the first part. Each other one begins anew, so that nobody who takes memory back waits for all of them.
+        let mut held = Some(access);
         let mut offset = 0;
         while offset < u64::from(total) {
-            // A part at a time, so that nobody who takes memory back waits for all of them.
             let count = (u64::from(total) - offset).min(DIRECT_CHUNK);
             let own = self.engine().party().memory.enter();
             let mut slices = Slices::new();
             if !self.receive_bytes(&own, &receive, offset, count, &mut slices) {
                 return fail_receive(&mut { self }, &receive, Status::LocalProtection, Refusal::Operation);
             }
-            let pulled = link.pull(sender, &list, offset, &slices);
+            let access = held.take().map_or_else(|| link.begin_pull(sender, &list), Ok);
+            let pulled = access.and_then(|access| link.pull(&access, sender, &list, offset, &slices));
             own.memory().device_wrote(&slices);
             if own.has_faulted() {
                 return fail_receive(&mut { self }, &receive, Status::LocalProtection, Refusal::Operation);

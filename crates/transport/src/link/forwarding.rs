@@ -9,7 +9,9 @@ use crate::calls::CallNumber;
 use crate::channel::BeginsRest;
 use crate::codec::ShortSend;
 use crate::control::ControlMessage;
-use crate::reach::{DirectAccess, DirectRequest, NamedMemory, NotNamed, PeerView, PullError, PullPiece};
+use crate::reach::{
+    DirectAccess, DirectRequest, NamedMemory, NotNamed, PeerView, PullAccess, PullError, PullPiece,
+};
 use crate::ring::{Consumer, RingFull, Sleeper};
 use crate::segment::SlotPlace;
 
@@ -178,21 +180,23 @@ impl Link {
         self.reach.at_once(&self.session, own, request, act)
     }
 
-    /// Whether all `pieces` of the queue pair that publishes itself at `sender` are there, and reached from here.
-    pub fn can_pull(&self, sender: SlotPlace, pieces: &[PullPiece]) -> Result<(), PullError> {
-        self.reach.can_pull(&self.session, sender, pieces)
+    /// Takes hold of all `pieces` of the queue pair that publishes itself at `sender`, if they are there and reached from here.
+    /// The sender's revocation waits until that is dropped.
+    pub fn begin_pull(&self, sender: SlotPlace, pieces: &[PullPiece]) -> Result<PullAccess<'_>, PullError> {
+        self.reach.begin_pull(&self.session, sender, pieces)
     }
 
-    /// Copies the bytes of `pieces`, one after the other, from the byte at `offset` on, into `local` slices until those
-    /// are full. The sender's revocation waits for one call, not for several.
+    /// Copies the bytes of `pieces`, of which `access` was had, one after the other, from the byte at `offset` on, into `local`
+    /// slices until those are full.
     pub fn pull(
         &self,
+        access: &PullAccess<'_>,
         sender: SlotPlace,
         pieces: &[PullPiece],
         offset: u64,
         local: &[SharedSlice<'_>],
     ) -> Result<(), PullError> {
-        self.reach.pull(&self.session, sender, pieces, offset, local)
+        self.reach.pull(&self.session, access, sender, pieces, offset, local)
     }
 
     /// Whether the kernel lets this process into the peer's memory.

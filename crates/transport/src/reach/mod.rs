@@ -20,7 +20,7 @@ use nonic_sys::{PeerMemory, SharedMapping};
 
 pub use self::direct::{DirectAccess, DirectRequest, NamedMemory, NotNamed};
 use self::files::PeerFiles;
-pub use self::pull::{PullError, PullPiece};
+pub use self::pull::{PullAccess, PullError, PullPiece};
 pub use self::view::PeerView;
 use crate::layout::{LinkEnd, RING_SLOTS};
 use crate::party::Party;

@@ -6,7 +6,7 @@ use nonic_memory::{Access, AddressRange, Key, KeyUse, SharedSlice, resolve};
 
 use super::kernel_copy::Way;
 use super::target::Target;
-use super::{ControlPath, PeerView, Reach};
+use super::{ControlPath, Entered, PeerView, Reach};
 use crate::segment::SlotPlace;
 
 /// A piece of a sender's memory, as its request names it.
@@ -55,33 +55,54 @@ pub enum PullError {
     Copy(#[from] io::Error),
 }
 
+/// The bytes of a send, held so that the sender's revocation waits.
+#[derive(Debug)]
+pub struct PullAccess<'a> {
+    entered: Entered<'a>,
+    /// The bytes of a send of one piece, which need not be looked for again.
+    only: Option<Target<'a>>,
+}
+
 impl Reach {
-    /// Whether all `pieces` of the queue pair that publishes itself at `sender` are there, and reached from here.
-    pub(crate) fn can_pull(
+    /// Takes hold of all `pieces` of the queue pair that publishes itself at `sender`, if they are there and reached from here.
+    pub(crate) fn begin_pull(
         &self,
         control: &impl ControlPath,
         sender: SlotPlace,
         pieces: &[PullPiece],
-    ) -> Result<(), PullError> {
+    ) -> Result<PullAccess<'_>, PullError> {
         let view = self.view().ok_or(PullError::Unreachable)?;
-        let _entered = self.enter_to_pull(control, view).ok_or_else(|| why_not_entered(control))?;
-        pieces
-            .iter()
-            .try_for_each(|piece| self.pull_target(control, view, sender, piece.key, piece.range).map(drop))
+        let entered = self.enter_to_pull(control, view).ok_or_else(|| why_not_entered(control))?;
+        let target = |piece: &PullPiece| self.pull_target(control, view, sender, piece.key, piece.range);
+        let only = match pieces {
+            [piece] => Some(target(piece)?),
+            _ => {
+                pieces.iter().try_for_each(|piece| target(piece).map(drop))?;
+                None
+            }
+        };
+        Ok(PullAccess { entered, only })
     }
 
-    /// Copies the bytes of `pieces`, one after the other, from the byte at `offset` on, into `local` slices until those
-    /// are full. The sender's revocation waits for one call, not for several.
+    /// Copies the bytes of `pieces`, of which `access` was had, one after the other, from the byte at `offset` on, into `local`
+    /// slices until those are full.
     pub(crate) fn pull(
         &self,
         control: &impl ControlPath,
+        access: &PullAccess<'_>,
         sender: SlotPlace,
         pieces: &[PullPiece],
         offset: u64,
         local: &[SharedSlice<'_>],
     ) -> Result<(), PullError> {
+        let own = &access.entered.own;
+        let wanted: u64 = local.iter().map(|slice| slice.length() as u64).sum();
+        if let (Some(target), [piece]) = (&access.only, pieces)
+            && wanted == piece.range.length
+        {
+            return Ok(target.copy(Way::In, own, local)?);
+        }
         let view = self.view().ok_or(PullError::Unreachable)?;
-        let entered = self.enter_to_pull(control, view).ok_or_else(|| why_not_entered(control))?;
         let mut pieces = pieces.iter();
         let (mut skip, mut range, mut key) = (offset, AddressRange::new(0, 0), Key(0));
         for slice in local {
@@ -97,7 +118,7 @@ impl Reach {
                 let count = range.length.min(slice.length() as u64);
                 let target =
                     self.pull_target(control, view, sender, key, AddressRange { length: count, ..range })?;
-                target.copy(Way::In, &entered.own, &[slice.part(0, count as usize)])?;
+                target.copy(Way::In, own, &[slice.part(0, count as usize)])?;
                 slice = slice.part(count as usize, slice.length() - count as usize);
                 range = rest(range, count)?;
             }
