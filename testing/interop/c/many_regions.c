@@ -1,5 +1,5 @@
-// A hundred thousand regions of 4 KiB in one heap: each is written by the peer and checked, and the process stays far
-// below the number of mappings that the kernel allows (vm.max_map_count, 65,530 by default).
+// Regions of 4 KiB in one heap, tens of thousands of them: each is written by the peer and checked, and the process stays
+// far below the number of mappings that the kernel allows (vm.max_map_count, 65,530 by default).
 //
 // Usage: many_regions COUNT
 //
