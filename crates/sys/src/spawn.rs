@@ -9,10 +9,19 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::thread::futex;
+use rustix::time::Timespec;
 
 /// Bytes of stack that a thread of the library has.
 const STACK: usize = 256 * 1024;
+
+/// How long a thread is waited for that was started: always enough, but where the loader lets no other thread have its variables
+/// until it has loaded what starts this one.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A thread that was started. Dropping this leaves it alone.
 #[derive(Debug)]
@@ -20,16 +29,23 @@ pub struct Thread(libc::pthread_t);
 
 struct Start {
     name: [u8; 16],
+    /// 1 when the thread has its name and its variables.
+    ready: Arc<AtomicU32>,
     body: Box<dyn FnOnce() + Send>,
 }
 
 /// Starts a thread with every signal blocked, so that the program's handlers run on the program's threads only. Of the name
 /// 15 bytes are shown. A panic ends the thread.
+///
+/// When this returns, the thread has its variables. The C library allocates them at first use, and maps and unmaps what it
+/// allocates from. Open MPI and UCX write over the code of `munmap` once they have a device: a thread that is inside at that moment
+/// comes back to half an instruction.
 pub fn spawn_without_signals<F>(name: &str, body: F) -> io::Result<Thread>
 where
     F: FnOnce() + Send + 'static,
 {
-    let mut start = Box::new(Start { name: [0; 16], body: Box::new(body) });
+    let ready = Arc::new(AtomicU32::new(0));
+    let mut start = Box::new(Start { name: [0; 16], ready: Arc::clone(&ready), body: Box::new(body) });
     let length = name.len().min(15);
     start.name[..length].copy_from_slice(&name.as_bytes()[..length]);
     let start = Box::into_raw(start);
@@ -45,10 +61,24 @@ where
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
         made
     };
-    made.map(Thread).inspect_err(|_| {
+    let thread = made.map(Thread).inspect_err(|_| {
         // SAFETY: made above, and no thread has it.
         drop(unsafe { Box::from_raw(start) });
-    })
+    })?;
+    wait_until(&ready);
+    Ok(thread)
+}
+
+fn wait_until(ready: &AtomicU32) {
+    let until = Instant::now() + PATIENCE;
+    while ready.load(Ordering::Acquire) == 0 {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        // Whatever it says, the word is looked at again.
+        let _ = futex::wait(ready, futex::Flags::PRIVATE, 0, Timespec::try_from(left).ok().as_ref());
+    }
 }
 
 /// # Safety
@@ -77,6 +107,10 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
     let start = *unsafe { Box::from_raw(start.cast::<Start>()) };
     // SAFETY: a text that ends with a zero byte; the kernel copies it.
     unsafe { libc::prctl(libc::PR_SET_NAME, start.name.as_ptr()) };
+    // The first use of any has the C library make room for all.
+    std::hint::black_box(HAS_ENDED.get());
+    start.ready.store(1, Ordering::Release);
+    let _ = futex::wake(&start.ready, futex::Flags::PRIVATE, 1);
     // What there is to say was said where it panicked.
     let _ = catch_unwind(AssertUnwindSafe(start.body));
     std::ptr::null_mut()
@@ -187,6 +221,24 @@ mod tests {
         assert!(!thread.is_current());
         thread.join();
         assert_eq!(receiver.try_recv().unwrap(), ("nonic-test-of-a\n".to_owned(), 1));
+    }
+
+    #[test]
+    fn a_thread_that_was_started_has_begun_by_then() {
+        for _ in 0..100 {
+            let (sender, receiver) = mpsc::channel::<()>();
+            let thread = spawn_without_signals("nonic-begun", move || {
+                let _ = receiver.recv();
+            })
+            .unwrap();
+            let begun = std::fs::read_dir("/proc/self/task").unwrap().flatten().any(|task| {
+                let name = std::fs::read_to_string(task.path().join("comm"));
+                name.is_ok_and(|name| name.trim() == "nonic-begun")
+            });
+            drop(sender);
+            thread.join();
+            assert!(begun, "it has no name yet, so no variables either");
+        }
     }
 
     #[test]

@@ -28,6 +28,10 @@ fn main() -> ExitCode {
             move || run(way, "cancelled", &["100", "1"]),
         );
     }
+    suite.test(
+        "a thread of the library's has its variables before a program that has the device goes on",
+        || run(AS_IT_COMES, "begun_threads", &["50"]),
+    );
     suite.test("programs that exit in a signal handler end, whatever it interrupted", || {
         run(AS_IT_COMES, "exits", &[&EXITS.to_string(), "1"])
     });
