@@ -21,5 +21,6 @@ pub mod pair;
 pub mod port;
 pub mod program;
 pub mod scif;
+mod stuck;
 pub mod suite;
 pub mod toolbox;

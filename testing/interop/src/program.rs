@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::port::{is_listening, is_offered};
+use crate::stuck::tell_of;
 use crate::suite::{Verdict, failed};
 
 /// Between two looks at something the kernel cannot notify us of: a port that starts to listen, a process that ends.
@@ -182,8 +183,9 @@ impl Running {
     pub fn finish(mut self) -> Verdict<Finished> {
         while !self.has_ended() {
             if Instant::now() > self.deadline {
-                let report = self.report("killed");
-                return failed(format!("it did not end within {:.0?}\n{report}", self.started.elapsed()));
+                let took = self.started.elapsed();
+                let (report, stuck) = (self.report("killed"), tell_of(self.id()));
+                return failed(format!("it did not end within {took:.0?}\n{report}{stuck}"));
             }
             thread::sleep(LOOK);
         }
@@ -321,10 +323,13 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_hangs_is_killed_and_its_output_shown() {
-        let stop = shell("echo before; sleep 100").deadline(Duration::from_millis(300)).run().unwrap_err();
+    fn a_program_that_hangs_is_killed_and_shown_with_what_it_printed_and_what_its_children_do() {
+        let stop =
+            shell("echo before; sleep 100; true").deadline(Duration::from_millis(300)).run().unwrap_err();
         let text = stop.to_string();
         assert!(text.contains("did not end within") && text.contains("stdout| before"), "{text}");
+        let child = text.lines().skip_while(|line| !line.ends_with(": sleep 100")).nth(1);
+        assert!(child.is_some_and(|line| line.contains("(sleep): S ")), "{text}");
     }
 
     #[test]

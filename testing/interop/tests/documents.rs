@@ -219,7 +219,9 @@ fn run(block: &Block) -> Verdict {
                 if unanswered { until_served(&room, command)? } else { room.program(command)?.run()? };
             unanswered = false;
             if !finished.succeeded() {
-                return failed(format!("{}\n{}", at("fails"), finished.report()));
+                let servers = servers.into_iter().map(|(_, server)| server.kill().report());
+                let reports: String = std::iter::once(finished.report()).chain(servers).collect();
+                return failed(format!("{}\n{reports}", at("fails")));
             }
             check_printed(&finished, shown)
                 .or_else(|why| failed(format!("{}\n{why}", at("prints otherwise"))))?;
