@@ -184,8 +184,7 @@ impl Running {
         while !self.has_ended() {
             if Instant::now() > self.deadline {
                 let took = self.started.elapsed();
-                let (report, stuck) = (self.report("killed"), tell_of(self.id()));
-                return failed(format!("it did not end within {took:.0?}\n{report}{stuck}"));
+                return failed(format!("it did not end within {took:.0?}\n{}", self.stands()));
             }
             thread::sleep(LOOK);
         }
@@ -207,6 +206,11 @@ impl Running {
     pub fn report(&self, state: &str) -> String {
         let both = self.printed.text.lock().expect("no reader panics");
         render(&self.command, state, &both.0, &both.1)
+    }
+
+    /// The same, and what all its processes are doing.
+    pub fn stands(&self) -> String {
+        self.report("still there") + &tell_of(self.id())
     }
 
     fn kill_group(&mut self) {

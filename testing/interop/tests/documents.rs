@@ -215,13 +215,15 @@ fn run(block: &Block) -> Verdict {
             servers.push((server.to_owned(), room.program(server)?.start()?));
             unanswered = true;
         } else {
-            let finished =
-                if unanswered { until_served(&room, command)? } else { room.program(command)?.run()? };
+            let mut before = String::new();
+            let finished = match unanswered {
+                true => until_served(&room, command, &mut before)?,
+                false => room.program(command)?.run()?,
+            };
             unanswered = false;
             if !finished.succeeded() {
-                let servers = servers.into_iter().map(|(_, server)| server.kill().report());
-                let reports: String = std::iter::once(finished.report()).chain(servers).collect();
-                return failed(format!("{}\n{reports}", at("fails")));
+                let servers: String = servers.iter().map(|(_, server)| server.stands()).collect();
+                return failed(format!("{}\n{before}{}{servers}", at("fails"), finished.report()));
             }
             check_printed(&finished, shown)
                 .or_else(|why| failed(format!("{}\n{why}", at("prints otherwise"))))?;
@@ -240,14 +242,19 @@ fn run(block: &Block) -> Verdict {
     Ok(())
 }
 
-/// Runs a client until its server listens, as a person would.
-fn until_served(room: &Room, command: &str) -> Verdict<Finished> {
+/// Runs a client until its server listens, as a person would. Attempts that failed otherwise than the one after them are told `before`.
+fn until_served(room: &Room, command: &str, before: &mut String) -> Verdict<Finished> {
     let until = Instant::now() + PATIENCE;
+    let mut last: Option<Finished> = None;
     loop {
         let finished = room.program(command)?.run()?;
+        if let Some(last) = last.filter(|last| last.printed() != finished.printed()) {
+            *before += &last.report();
+        }
         if finished.succeeded() || Instant::now() > until {
             return Ok(finished);
         }
+        last = Some(finished);
     }
 }
 
