@@ -52,7 +52,7 @@ impl QueuePair {
                 return fail_receive(&mut { self }, &receive, Status::LocalProtection, Refusal::Operation);
             }
             let access = held.take().map_or_else(|| link.begin_pull(sender, &list), Ok);
-            let pulled = access.and_then(|access| link.pull(&access, sender, &list, offset, &slices));
+            let pulled = access.and_then(|access| link.pull(&access, offset, &slices));
             own.memory().device_wrote(&slices);
             if own.has_faulted() {
                 return fail_receive(&mut { self }, &receive, Status::LocalProtection, Refusal::Operation);

@@ -182,21 +182,23 @@ impl Link {
 
     /// Takes hold of all `pieces` of the queue pair that publishes itself at `sender`, if they are there and reached from here.
     /// The sender's revocation waits until that is dropped.
-    pub fn begin_pull(&self, sender: SlotPlace, pieces: &[PullPiece]) -> Result<PullAccess<'_>, PullError> {
+    pub fn begin_pull<'a>(
+        &'a self,
+        sender: SlotPlace,
+        pieces: &'a [PullPiece],
+    ) -> Result<PullAccess<'a>, PullError> {
         self.reach.begin_pull(&self.session, sender, pieces)
     }
 
-    /// Copies the bytes of `pieces`, of which `access` was had, one after the other, from the byte at `offset` on, into `local`
-    /// slices until those are full.
+    /// Copies the bytes of the pieces that are held, one after the other, from the byte at `offset` on, into `local` slices until
+    /// those are full.
     pub fn pull(
         &self,
         access: &PullAccess<'_>,
-        sender: SlotPlace,
-        pieces: &[PullPiece],
         offset: u64,
         local: &[SharedSlice<'_>],
     ) -> Result<(), PullError> {
-        self.reach.pull(&self.session, access, sender, pieces, offset, local)
+        self.reach.pull(&self.session, access, offset, local)
     }
 
     /// Whether the kernel lets this process into the peer's memory.

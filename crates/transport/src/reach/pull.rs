@@ -59,18 +59,20 @@ pub enum PullError {
 #[derive(Debug)]
 pub struct PullAccess<'a> {
     entered: Entered<'a>,
+    sender: SlotPlace,
+    pieces: &'a [PullPiece],
     /// The bytes of a send of one piece, which need not be looked for again.
     only: Option<Target<'a>>,
 }
 
 impl Reach {
     /// Takes hold of all `pieces` of the queue pair that publishes itself at `sender`, if they are there and reached from here.
-    pub(crate) fn begin_pull(
-        &self,
+    pub(crate) fn begin_pull<'a>(
+        &'a self,
         control: &impl ControlPath,
         sender: SlotPlace,
-        pieces: &[PullPiece],
-    ) -> Result<PullAccess<'_>, PullError> {
+        pieces: &'a [PullPiece],
+    ) -> Result<PullAccess<'a>, PullError> {
         let view = self.view().ok_or(PullError::Unreachable)?;
         let entered = self.enter_to_pull(control, view).ok_or_else(|| why_not_entered(control))?;
         let target = |piece: &PullPiece| self.pull_target(control, view, sender, piece.key, piece.range);
@@ -81,23 +83,21 @@ impl Reach {
                 None
             }
         };
-        Ok(PullAccess { entered, only })
+        Ok(PullAccess { entered, sender, pieces, only })
     }
 
-    /// Copies the bytes of `pieces`, of which `access` was had, one after the other, from the byte at `offset` on, into `local`
-    /// slices until those are full.
+    /// Copies the bytes of the pieces that are held, one after the other, from the byte at `offset` on, into `local` slices until
+    /// those are full.
     pub(crate) fn pull(
         &self,
         control: &impl ControlPath,
         access: &PullAccess<'_>,
-        sender: SlotPlace,
-        pieces: &[PullPiece],
         offset: u64,
         local: &[SharedSlice<'_>],
     ) -> Result<(), PullError> {
-        let own = &access.entered.own;
+        let PullAccess { entered: Entered { own, .. }, sender, pieces, only } = access;
         let wanted: u64 = local.iter().map(|slice| slice.length() as u64).sum();
-        if let (Some(target), [piece]) = (&access.only, pieces)
+        if let (Some(target), [piece]) = (only, pieces)
             && wanted == piece.range.length
         {
             return Ok(target.copy(Way::In, own, local)?);
@@ -117,7 +117,7 @@ impl Reach {
                 }
                 let count = range.length.min(slice.length() as u64);
                 let target =
-                    self.pull_target(control, view, sender, key, AddressRange { length: count, ..range })?;
+                    self.pull_target(control, view, *sender, key, AddressRange { length: count, ..range })?;
                 target.copy(Way::In, own, &[slice.part(0, count as usize)])?;
                 slice = slice.part(count as usize, slice.length() - count as usize);
                 range = rest(range, count)?;
