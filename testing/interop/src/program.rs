@@ -136,7 +136,7 @@ impl Running {
                 ));
             }
             if Instant::now() > self.deadline {
-                return failed(format!("it never listened on port {port}\n{}", self.report("still running")));
+                return failed(format!("it never listened on port {port}\n{}", self.stands()));
             }
             thread::sleep(LOOK);
         }
@@ -148,8 +148,8 @@ impl Running {
     pub fn offers(&mut self, space: &str, port: u16) -> Verdict {
         while !is_offered(self.id(), space, port) {
             if self.has_ended() || Instant::now() > self.deadline {
-                let report = self.report("at that time");
-                return failed(format!("it never listened on port {port} of the space {space}\n{report}"));
+                let stands = self.stands();
+                return failed(format!("it never listened on port {port} of the space {space}\n{stands}"));
             }
             thread::sleep(LOOK);
         }
@@ -168,11 +168,11 @@ impl Running {
             }
             if ended || Instant::now() > self.deadline {
                 drop(both);
-                let state = if ended { "it ended" } else { "time ran out" };
-                return failed(format!(
-                    "{state} before it printed what was waited for\n{}",
-                    self.report(state)
-                ));
+                let (state, report) = match ended {
+                    true => ("it ended", self.report("ended")),
+                    false => ("time ran out", self.stands()),
+                };
+                return failed(format!("{state} before it printed what was waited for\n{report}"));
             }
             // Woken by more output; the limit is for the end, which does not wake.
             drop(self.printed.more.wait_timeout(both, Duration::from_millis(50)).expect("no reader panics"));
@@ -210,7 +210,7 @@ impl Running {
 
     /// The same, and what all its processes are doing.
     pub fn stands(&self) -> String {
-        self.report("still there") + &tell_of(self.id())
+        self.report("at that time") + &tell_of(self.id())
     }
 
     fn kill_group(&mut self) {
