@@ -11,10 +11,10 @@ use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind, PacketSocket, Protection, 
 use nonic_transport::{BLOCK_SIZE, ControlMessage, Introduction, ProcessToken, Shown, block_name};
 
 /// Bytes of a link's memory, and where its cells begin (the layout of this version).
-const LINK: usize = 4096 + 2 * (4096 + 64 * 4096);
-const CELLS: usize = 4096 + 4096;
+const LINK: usize = 2 * (4096 + 64 * 4096);
+const CELLS: usize = 2 * 4096;
 /// Where the words lie by which a peer says that it is inside an operation.
-const SLOTS: usize = 4096 + 1024;
+const SLOTS: usize = 4096;
 
 /// A reproducible stream of rubbish.
 struct Rubbish(u64);

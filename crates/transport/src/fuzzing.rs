@@ -12,8 +12,7 @@ use nonic_sys::{SharedMapping, SharedMemory};
 
 use crate::codec::FRAGMENT;
 use crate::layout::{
-    CELL, CELLS, DIRECTION_LENGTH, MAGIC, PAGE, RING_CELLS, SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_VERSION,
-    VERSION,
+    CELL, CELLS, Direction, LINK_LENGTH, MAGIC, PAGE, SEGMENT_KEYS, SEGMENT_LENGTH, SEGMENT_VERSION, VERSION,
 };
 use crate::ring::{Consumer, RingMemory};
 use crate::{read_segment_head, read_segment_regions};
@@ -23,7 +22,7 @@ use crate::{read_segment_head, read_segment_regions};
 pub fn ring(bytes: &[u8]) {
     thread_local! {
         static RING: Arc<SharedMapping> =
-            Arc::new(SharedMapping::anonymous(DIRECTION_LENGTH).expect("there is memory"));
+            Arc::new(SharedMapping::anonymous(LINK_LENGTH).expect("there is memory"));
     }
     let Some((start, content)) = bytes.split_first_chunk::<2>() else { return };
     let start = u64::from(u16::from_le_bytes(*start)) % CELLS;
@@ -32,12 +31,12 @@ pub fn ring(bytes: &[u8]) {
             let words = CELLS as usize * CELL / 8;
             for (index, value) in content.enumerate().take(words) {
                 let word = (start as usize * CELL / 8 + index) % words;
-                mapping.word(RING_CELLS + word * 8).store(value, Ordering::Relaxed);
+                mapping.word(Direction::FROM_ACTIVE.cells + word * 8).store(value, Ordering::Relaxed);
             }
         };
         let words = || content.as_chunks::<8>().0.iter();
         fill(&mut words().map(|word| u64::from_le_bytes(*word)));
-        read(Consumer::at(RingMemory::new(Arc::clone(mapping), 0), start));
+        read(Consumer::at(RingMemory::new(Arc::clone(mapping), Direction::FROM_ACTIVE), start));
         fill(&mut words().map(|_| 0));
     });
 }

@@ -5,7 +5,7 @@ use nonic_memory::{KeyTableView, OperationSlots};
 /// First word of every shared memory of this project.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"nonicRDM");
 /// Changes whenever a layout or a message changes; peers of another version are refused, with a message.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 pub(crate) const PAGE: usize = nonic_sys::PAGE;
 
@@ -47,23 +47,24 @@ pub(crate) const COUNTER_RECORD: usize = COUNTERS * 8;
 pub(crate) const SEGMENT_LENGTH: usize = SEGMENT_COUNTERS
     + (1 + BLOCKS_MAX * BLOCK_SIZE as usize).next_multiple_of(PAGE / COUNTER_RECORD) * COUNTER_RECORD;
 
-// The memory of a link: header, then one direction for each side.
+// The memory of a link: a page with a header and what the ends of each ring tell each other, a page with the slots of each side's
+// operations, then the cells of each ring. What stands in one page stands 128 bytes apart: processors fetch cache lines in pairs.
 pub(crate) const LINK_VERSION: usize = 8;
 /// Bytes in a cell of a ring: half a cache line, so that two short messages travel in one.
 pub(crate) const CELL: usize = 32;
 /// Cells in a ring.
 pub(crate) const CELLS: u64 = 8192;
 /// How far the consumer has come, in cells since the beginning.
-pub(crate) const RING_HEAD: usize = 0;
+pub(crate) const RING_HEAD: usize = 128;
 /// 1 while the producer waits for room.
-pub(crate) const RING_PRODUCER_WAITS: usize = 128;
+pub(crate) const RING_PRODUCER_WAITS: usize = 256;
 /// Whom to wake while the consumer sleeps, and 0 while it does not (`Sleeper`).
-pub(crate) const RING_CONSUMER_SLEEPS: usize = 256;
-/// Slots of the producing side's one-sided operations on the consuming side's memory.
-pub(crate) const RING_SLOTS: usize = 1024;
-pub(crate) const RING_CELLS: usize = PAGE;
-pub(crate) const DIRECTION_LENGTH: usize = RING_CELLS + CELL * CELLS as usize;
-pub(crate) const LINK_LENGTH: usize = PAGE + 2 * DIRECTION_LENGTH;
+pub(crate) const RING_CONSUMER_SLEEPS: usize = 384;
+/// Bytes of what the ends of a ring tell each other. The first line of the first ring's is the header's.
+pub(crate) const RING_CONTROL_LENGTH: usize = 512;
+/// Bytes of the cells of a ring.
+pub(crate) const RING_CELLS_LENGTH: usize = CELL * CELLS as usize;
+pub(crate) const LINK_LENGTH: usize = 2 * PAGE + 2 * RING_CELLS_LENGTH;
 
 // The calls of a process: who sleeps and which groups of links are called for, in one line, then a word for each group.
 pub(crate) const CALLS_SLEEPER: usize = 0;
@@ -73,9 +74,29 @@ pub(crate) const CALLS_GROUPS: usize = 8;
 pub(crate) const CALLS_LINKS: usize = 64;
 pub(crate) const CALLS_LENGTH: usize = PAGE;
 
-/// Offset of a direction within a link's memory: 0 from the active side, 1 from the passive one.
-const fn direction(number: usize) -> usize {
-    PAGE + number * DIRECTION_LENGTH
+/// Where a direction stands in a link's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Direction {
+    /// What the ends of its ring tell each other.
+    pub(crate) control: usize,
+    /// Slots of the producing side's one-sided operations on the consuming side's memory.
+    pub(crate) slots: usize,
+    pub(crate) cells: usize,
+}
+
+impl Direction {
+    /// What the active side transmits.
+    pub(crate) const FROM_ACTIVE: Self = Self::of_number(0);
+    /// What the passive side does.
+    const FROM_PASSIVE: Self = Self::of_number(1);
+
+    const fn of_number(number: usize) -> Self {
+        Self {
+            control: number * RING_CONTROL_LENGTH,
+            slots: PAGE + number * OperationSlots::LENGTH,
+            cells: 2 * PAGE + number * RING_CELLS_LENGTH,
+        }
+    }
 }
 
 /// Which end of a link's memory a process has.
@@ -91,19 +112,19 @@ pub(crate) enum LinkEnd {
 
 impl LinkEnd {
     /// Where what this end transmits lies, and the slots of its operations.
-    pub(crate) const fn transmits_at(self) -> usize {
-        direction(match self {
-            Self::Active | Self::Both => 0,
-            Self::Passive => 1,
-        })
+    pub(crate) const fn transmits_at(self) -> Direction {
+        match self {
+            Self::Active | Self::Both => Direction::FROM_ACTIVE,
+            Self::Passive => Direction::FROM_PASSIVE,
+        }
     }
 
     /// Where what the other end transmits lies, and the slots of that one's operations.
-    pub(crate) const fn receives_at(self) -> usize {
-        direction(match self {
-            Self::Passive | Self::Both => 0,
-            Self::Active => 1,
-        })
+    pub(crate) const fn receives_at(self) -> Direction {
+        match self {
+            Self::Passive | Self::Both => Direction::FROM_ACTIVE,
+            Self::Active => Direction::FROM_PASSIVE,
+        }
     }
 
     /// Whether there is no other end.
@@ -115,7 +136,7 @@ impl LinkEnd {
 const _: () = {
     assert!(SEGMENT_BLOCKS + BLOCKS_MAX * 4 <= SEGMENT_LINKS);
     assert!(SEGMENT_LINKS + LINKS_SHOWN * LINK_RECORD <= PAGE);
-    assert!(RING_SLOTS + OperationSlots::LENGTH <= RING_CELLS);
+    assert!(2 * RING_CONTROL_LENGTH <= PAGE && 2 * OperationSlots::LENGTH <= PAGE);
     assert!(CELLS.is_power_of_two());
     assert!(SEGMENT_COUNTERS.is_multiple_of(PAGE) && PAGE.is_multiple_of(COUNTER_RECORD));
     assert!(CALLS_LINKS + 64 * 8 <= CALLS_LENGTH);

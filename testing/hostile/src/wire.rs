@@ -6,14 +6,13 @@ use nonic_transport::VERSION;
 /// What begins every message and every memory.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"nonicRDM");
 /// Bytes of a link's memory.
-pub(crate) const LINK: usize = 4096 + 2 * DIRECTION;
-const DIRECTION: usize = 4096 + CELLS * CELL;
+pub(crate) const LINK: usize = 2 * 4096 + 2 * CELLS * CELL;
 /// Bytes of a cell of a ring, and how many there are.
 pub(crate) const CELL: usize = 32;
 pub(crate) const CELLS: usize = 8192;
 /// Where the fields of the two directions stand, the liar's own first.
 pub(crate) const fn head(direction: usize) -> usize {
-    4096 + direction * DIRECTION
+    direction * 512 + 128
 }
 pub(crate) const fn producer_waits(direction: usize) -> usize {
     head(direction) + 128
@@ -22,10 +21,10 @@ pub(crate) const fn consumer_sleeps(direction: usize) -> usize {
     head(direction) + 256
 }
 pub(crate) const fn operation_slot(direction: usize, slot: usize) -> usize {
-    head(direction) + 1024 + slot * 128
+    4096 + (direction * 16 + slot) * 128
 }
 pub(crate) const fn cell(direction: usize, cell: usize) -> usize {
-    head(direction) + 4096 + cell % CELLS * CELL
+    2 * 4096 + (direction * CELLS + cell % CELLS) * CELL
 }
 
 /// Kinds of messages on the socket, the last one beyond those there are.

@@ -51,7 +51,7 @@ pub(crate) struct Channel {
 impl Channel {
     /// One `end` of the rings in `memory`.
     pub(crate) fn new(party: Arc<Party>, memory: Arc<SharedMapping>, end: LinkEnd) -> Self {
-        let ring = |offset| RingMemory::new(Arc::clone(&memory), offset);
+        let ring = |direction| RingMemory::new(Arc::clone(&memory), direction);
         Self {
             call_number: if end.is_loopback() { None } else { party.calls.assign() },
             bell: Bell::new(ring(end.transmits_at())),

@@ -22,7 +22,7 @@ pub use self::direct::{DirectAccess, DirectRequest, NamedMemory, NotNamed};
 use self::files::PeerFiles;
 pub use self::pull::{PullAccess, PullError, PullPiece};
 pub use self::view::PeerView;
-use crate::layout::{LinkEnd, RING_SLOTS};
+use crate::layout::{Direction, LinkEnd};
 use crate::party::Party;
 use crate::tier::Tier;
 
@@ -56,7 +56,7 @@ impl Reach {
     /// Of the process that has one `end` of `memory`, in which the slots of both sides are. Nothing is reached before the peer
     /// shows something.
     pub(crate) fn new(party: Arc<Party>, memory: &Arc<SharedMapping>, end: LinkEnd) -> Self {
-        let slots = |offset| OperationSlots::new(Arc::clone(memory), offset + RING_SLOTS);
+        let slots = |at: Direction| OperationSlots::new(Arc::clone(memory), at.slots);
         Self {
             party,
             is_loopback: end.is_loopback(),

@@ -129,13 +129,13 @@ impl Bell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::DIRECTION_LENGTH;
+    use crate::layout::{Direction, LINK_LENGTH};
     use nonic_sys::SharedMapping;
     use std::sync::Arc;
 
     fn bell() -> Bell {
-        let mapping = Arc::new(SharedMapping::anonymous(DIRECTION_LENGTH).unwrap());
-        Bell::new(RingMemory::new(mapping, 0))
+        let mapping = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
+        Bell::new(RingMemory::new(mapping, Direction::FROM_ACTIVE))
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use self::bell::Sleeper;
 pub(crate) use self::bell::{Bell, Wanted};
 pub use self::consumer::{Consumer, Incoming, IncomingShort, RingCorrupt};
 pub use self::producer::Producer;
-use crate::layout::{CELL, CELLS, RING_CELLS};
+use crate::layout::{CELL, CELLS, Direction, RING_CONTROL_LENGTH};
 
 /// Where one direction of a link lies.
 #[derive(Clone, Debug)]
@@ -41,12 +41,12 @@ pub(crate) struct RingMemory {
 const CELL_WORDS: usize = CELL / 8;
 
 impl RingMemory {
-    pub(crate) fn new(mapping: Arc<SharedMapping>, offset: usize) -> Self {
-        let cells = SharedWords::new(Arc::clone(&mapping), offset + RING_CELLS, CELLS as usize * CELL_WORDS);
+    pub(crate) fn new(mapping: Arc<SharedMapping>, at: Direction) -> Self {
+        let cells = SharedWords::new(Arc::clone(&mapping), at.cells, CELLS as usize * CELL_WORDS);
         Self {
-            control: SharedWords::new(mapping, offset, RING_CELLS / 8),
+            control: SharedWords::new(mapping, at.control, RING_CONTROL_LENGTH / 8),
             cells,
-            offset: offset + RING_CELLS,
+            offset: at.cells,
         }
     }
 
@@ -87,15 +87,14 @@ pub struct RingFull;
 mod tests {
     use super::*;
     use crate::codec::{FRAGMENT, Kind, ShortSend};
-    use crate::layout::DIRECTION_LENGTH;
-    use crate::layout::{RING_HEAD, RING_PRODUCER_WAITS};
+    use crate::layout::{LINK_LENGTH, RING_HEAD, RING_PRODUCER_WAITS};
     use nonic_protocol::{BaseHeader, Message, Psn, QpNumber};
     use proptest::prelude::*;
     use std::sync::atomic::Ordering;
 
     fn ring() -> (Producer, Consumer, RingMemory) {
-        let mapping = Arc::new(SharedMapping::anonymous(DIRECTION_LENGTH).unwrap());
-        let memory = RingMemory::new(mapping, 0);
+        let mapping = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
+        let memory = RingMemory::new(mapping, Direction::FROM_ACTIVE);
         (Producer::new(memory.clone()), Consumer::new(memory.clone()), memory)
     }
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::{Consumer, Producer, RingCorrupt, RingFull, RingMemory, cells_of, stamp};
 use crate::codec::{ACKNOWLEDGES, FRAGMENT, Kind, SOLICITED, ShortSend, WHOLE};
-use crate::layout::{CELL, CELLS, DIRECTION_LENGTH, RING_HEAD};
+use crate::layout::{CELL, CELLS, Direction, LINK_LENGTH, RING_CELLS_LENGTH, RING_HEAD};
 
 /// A ring with both its ends.
 struct Ring {
@@ -25,14 +25,14 @@ type Found = (Message, usize, usize);
 impl Ring {
     fn new() -> Self {
         // As in a link, the mapping does not end where the ring does.
-        let mapping = Arc::new(SharedMapping::anonymous(2 * DIRECTION_LENGTH).unwrap());
-        let memory = RingMemory::new(mapping, 0);
+        let mapping = Arc::new(SharedMapping::anonymous(LINK_LENGTH).unwrap());
+        let memory = RingMemory::new(mapping, Direction::FROM_ACTIVE);
         Self { producer: Producer::of_whole(memory.clone()), consumer: Consumer::new(memory.clone()), memory }
     }
 
     /// Every byte of it, with what its ends tell each other, and of what stands behind it.
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; DIRECTION_LENGTH + FRAGMENT];
+        let mut bytes = vec![0; Direction::FROM_ACTIVE.cells + RING_CELLS_LENGTH + FRAGMENT];
         SharedSlice::of_mapping(self.memory.cells.mapping(), 0, bytes.len()).unwrap().read(&mut bytes);
         bytes
     }
