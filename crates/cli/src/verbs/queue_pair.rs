@@ -212,6 +212,12 @@ impl QueuePair {
         Ok(Address { number, first_packet: self.first_packet, lid: port.lid, gid })
     }
 
+    /// Connects two of this process with each other.
+    pub(crate) fn join(&self, other: &Self) -> Result<(), CallError> {
+        self.connect(&other.address()?)?;
+        other.connect(&self.address()?)
+    }
+
     /// Goes through the states to "ready to send", towards that peer.
     pub(crate) fn connect(&self, peer: &Address) -> Result<(), CallError> {
         let port = self.session.port()?;

@@ -19,8 +19,7 @@ pub(super) fn contention(stage: &mut Stage<'_>) -> Outcome<Sample> {
     }
     let second = Session::open(&stage.session.library, 0)?;
     let (near, far) = (Connection::create(&second, false)?, Connection::create(stage.session, false)?);
-    near.queue_pair.connect(&far.queue_pair.address()?)?;
-    far.queue_pair.connect(&near.queue_pair.address()?)?;
+    near.queue_pair.join(&far.queue_pair)?;
     let mut own = Stage { session: &second, side: stage.side, order: stage.order, peer: stage.peer };
     add(&mut own, &near, RemoteMemory::of(&region))
 }

@@ -12,6 +12,7 @@ use super::super::worker::{Side, pin, wait_within};
 use super::memory::settled_memory;
 use super::plan::{Goal, Part, Plan, Unit};
 use super::process::{PATIENCE, PeerArguments, Process, Role, ensure_descriptors, serve, sleep_for_ever};
+use super::queue_pairs::create_pair;
 use super::repeated::poll;
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Failure, Outcome};
@@ -141,7 +142,7 @@ impl Links {
     }
 }
 
-/// A process with one link that sends one message and sleeps from then on.
+/// A process with one link to another, over which it sends one message; it sleeps from then on.
 pub(super) fn idle_peer(arguments: &PeerArguments, control: &mut Exchange) -> Outcome<()> {
     let device = Device::open(&arguments.library)?;
     let session = device.session();
@@ -165,10 +166,7 @@ pub(super) fn idle_peer(arguments: &PeerArguments, control: &mut Exchange) -> Ou
 /// makes next. What was needed stands as long as what this returns.
 fn talk_with_itself(session: &Rc<Session>, region: &Region) -> Outcome<[QueuePair; 2]> {
     let queue = CompletionQueue::create(session, 16, false)?;
-    let create = || QueuePair::create_with(session, (&queue, DEPTH), (&queue, DEPTH));
-    let [from, to] = [create()?, create()?];
-    from.connect(&to.address()?)?;
-    to.connect(&from.address()?)?;
+    let [from, to] = create_pair(session, &queue)?;
     to.post_receive(0, Piece::new(region, 0, MESSAGE))?;
     from.post(0, Operation::Send, Piece::new(region, 0, MESSAGE), false)?;
     let (mut ended, mut entries) = (0, Entries::default());

@@ -119,8 +119,7 @@ fn create(session: &Rc<Session>, count: usize, queue: &Rc<CompletionQueue>) -> O
 /// Two that are connected with each other.
 pub(super) fn create_pair(session: &Rc<Session>, queue: &Rc<CompletionQueue>) -> Outcome<[QueuePair; 2]> {
     let create = || QueuePair::create_with(session, (queue, DEPTH), (queue, DEPTH));
-    let pair = [create()?, create()?];
-    pair[0].connect(&pair[1].address()?)?;
-    pair[1].connect(&pair[0].address()?)?;
-    Ok(pair)
+    let [one, other] = [create()?, create()?];
+    one.join(&other)?;
+    Ok([one, other])
 }

@@ -94,8 +94,7 @@ struct Within {
 impl Within {
     fn create(session: &Rc<Session>, room: u32) -> Outcome<Self> {
         let (from, to) = (End::create(session, DEPTH)?, End::create(session, room)?);
-        from.queue_pair.connect(&to.queue_pair.address()?)?;
-        to.queue_pair.connect(&from.queue_pair.address()?)?;
+        from.queue_pair.join(&to.queue_pair)?;
         Ok(Self { from, to })
     }
 }
