@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use common::{End, NoObserver};
 use nonic_device::{
-    Config, Context, Counter, EngineHandle, ManagementArrival, ManagementObserver, QpNumber, QpState, Status,
+    Config, Context, Counter, EngineHandle, ManagementArrival, ManagementObserver, Operation, QpNumber,
+    QpState, Status,
 };
 use nonic_protocol::Psn;
 use nonic_roce::{
@@ -106,10 +107,15 @@ fn context(wire_silence: Option<Duration>) -> Arc<Context> {
     handle.devices()[0].open().unwrap()
 }
 
+/// A queue pair that is connected to nobody.
+fn lone(context: Arc<Context>) -> End {
+    let completions = context.create_completion_queue(64, 0, None, 0).unwrap();
+    End::with_queue(context, completions, None::<Weak<NoObserver>>)
+}
+
 /// A queue pair in RTS whose peer is at [`PEER`]; both begin with packet 0.
 fn end(context: &Arc<Context>) -> End {
-    let completions = context.create_completion_queue(64, 0, None, 0).unwrap();
-    let end = End::with_queue(Arc::clone(context), completions, None::<Weak<NoObserver>>);
+    let end = lone(Arc::clone(context));
     end.connect_between(HERE.gid(), PEER.gid(), NUMBER);
     end
 }
@@ -146,6 +152,54 @@ fn a_packet_counts_only_from_the_address_of_the_peer() {
     let (said, _) = peer.hears();
     assert!(matches!(said.body, Body::Answer(Answer::Acknowledge(_))) && said.base.psn == Psn(0));
     assert!(stranger.hear().is_empty() && dropped() == before + 1);
+}
+
+/// Two numbers that are so far apart have one place among the queue pairs that the driver remembers.
+const APART: u32 = 64;
+
+/// Messages from another process of this host are acknowledged, while `beside` has packets come for the queue pair of another number that
+/// has the same place.
+fn are_acknowledged(near: &End, beside: impl Fn()) {
+    let other = lone(context(None));
+    near.connect(other.pair.number());
+    other.connect(near.pair.number());
+    for round in 0..1000 {
+        near.post_receive(round);
+        beside();
+        other.post(round, Operation::Send { immediate: None }, &[other.piece(0, 8)]);
+        assert_eq!((near.completion().id, other.completion().status), (round, Status::Success));
+    }
+}
+
+#[test]
+fn packets_for_a_number_that_is_nobodys_cost_no_acknowledgement() {
+    if !is_inside("packets_for_a_number_that_is_nobodys_cost_no_acknowledgement") {
+        return;
+    }
+    let (stranger, here) = (Far::at(STRANGER), context(None));
+    // It has the address listened at.
+    let _wired = end(&here);
+    let near = lone(here);
+    let nobody = QpNumber(near.pair.number().0 + APART);
+    let base = Base::new(nobody, Psn(0));
+    let packet = Packet { base, body: Body::Request(Request::Send(Part::Only((), Tail::Plain))) };
+    are_acknowledged(&near, || stranger.say(&packet, &[0; 8]));
+}
+
+#[test]
+fn packets_for_one_queue_pair_cost_no_other_an_acknowledgement() {
+    if !is_inside("packets_for_one_queue_pair_cost_no_other_an_acknowledgement") {
+        return;
+    }
+    let (peer, here) = (Far::at(PEER), context(None));
+    let near = lone(Arc::clone(&here));
+    let others: Vec<_> = (1..APART).map(|_| lone(Arc::clone(&here))).collect();
+    let wired = end(&here);
+    assert_eq!(wired.pair.number().0 - near.pair.number().0, APART);
+    // Out of turn: it asks for the first, once.
+    let packet = message(&wired, 5);
+    are_acknowledged(&near, || peer.say(&packet, &[0; 8]));
+    drop(others);
 }
 
 #[derive(Default)]

@@ -83,18 +83,24 @@ impl Driver {
         number.0 as usize % RECENT
     }
 
-    /// The queue pair of a number: one seen lately, or what `find` finds.
+    /// The queue pair of a number: one seen lately, or what `find` finds. Numbers of other processes come by the wire, too; they
+    /// put nobody out of its place, and who is put out of it says first what it owes.
     #[inline]
     pub(super) fn pair(
         &mut self,
         number: QpNumber,
         find: impl FnOnce() -> Option<Arc<QueuePair>>,
     ) -> Option<&QueuePair> {
-        let place = &mut self.recent[Self::place(number)];
-        if place.as_ref().is_none_or(|pair| pair.number() != number || pair.is_destroyed()) {
-            *place = find();
+        let place = Self::place(number);
+        let is_here = |pair: &Arc<QueuePair>| pair.number() == number && !pair.is_destroyed();
+        if !self.recent[place].as_ref().is_some_and(is_here) {
+            let found = find()?;
+            if self.owes.is_some_and(|owing| owing != number && Self::place(owing) == place) {
+                self.answer();
+            }
+            self.recent[place] = Some(found);
         }
-        place.as_deref()
+        self.recent[place].as_deref()
     }
 
     /// Notes that the queue pair of a number may owe something, and settles with another that did before.
