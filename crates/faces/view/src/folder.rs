@@ -23,7 +23,7 @@ use crate::calls::FOLDER;
 use crate::tree::{Node, Tree};
 
 /// How often something that others do at the same moment may be in the way.
-const TRIES: usize = 8;
+const TRIES: usize = 32;
 
 /// How many names for the folder of trees are tried, if others have taken one.
 const NAMES: u32 = 4;
@@ -175,9 +175,13 @@ fn stands_at(folder: &File, path: &Path) -> bool {
 
 /// Opens a tree and shares its lock; `None` if whoever has it alone is taking it away.
 fn lock(path: &Path) -> io::Result<Option<File>> {
-    let folder = out_of_the_way(open_folder(path)?);
+    Ok(share(out_of_the_way(open_folder(path)?), path))
+}
+
+/// Shares the lock of a folder that was opened at a path; `None` if somebody takes it away, or has taken it away since.
+fn share(folder: File, path: &Path) -> Option<File> {
     let shared = flock(&folder, FlockOperation::NonBlockingLockShared).is_ok();
-    Ok((shared && stands_at(&folder, path)).then_some(folder))
+    (shared && stands_at(&folder, path)).then_some(folder)
 }
 
 /// Locks a tree against all others; `false` if somebody has it, or it is gone.
@@ -198,8 +202,9 @@ fn build(home: &Path, path: &Path, tree: &Tree) -> io::Result<File> {
     // Another pid namespace may have the same number; then the name is taken, and the next one tried.
     let new = home.join(format!("new.{}.{count}", std::process::id()));
     DirBuilder::new().mode(OPEN_FOLDER_MODE).create(&new)?;
-    let made = open_folder(&new).map(out_of_the_way).and_then(|folder| {
-        flock(&folder, FlockOperation::NonBlockingLockShared)?;
+    // Who sweeps may have taken it away before it was locked: what is made under the name then would be nobody's.
+    let taken = || io::Error::new(io::ErrorKind::ResourceBusy, "somebody took it away while it was made");
+    let made = lock(&new).and_then(|folder| folder.ok_or_else(taken)).and_then(|folder| {
         fill(&new, tree)?;
         fs::rename(&new, path)?;
         Ok(folder)
@@ -327,6 +332,23 @@ mod tests {
         let next = put_up_in(&home.0, &tree("b\n")).unwrap();
         assert_eq!(home.trees(), 1);
         next.leave();
+        assert!(!home.0.exists());
+    }
+
+    #[test]
+    fn a_tree_that_is_swept_before_it_is_locked_is_made_anew() {
+        let home = Home::new("swept");
+        check_home(&home.0).unwrap();
+        let new = home.0.join("new.1.1");
+        fs::create_dir(&new).unwrap();
+        let opened = open_folder(&new).unwrap();
+        sweep(&home.0, "another");
+        assert!(!new.exists());
+        // What is made under the name now is not what was opened.
+        fs::create_dir(&new).unwrap();
+        assert!(share(opened, &new).is_none());
+        assert!(lock(&new).unwrap().is_some());
+        put_up_in(&home.0, &tree("a\n")).unwrap().leave();
         assert!(!home.0.exists());
     }
 
