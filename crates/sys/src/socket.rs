@@ -156,6 +156,11 @@ impl PacketSocket {
         let _ = crate::stream_socket::set_option(self.fd.as_raw_fd(), SO_PASSRIGHTS, &0);
     }
 
+    /// Has the kernel hold so many bytes that were sent and not received, or as many as it allows: a message counts as twice its length, and more.
+    pub fn make_room(&self, bytes: usize) {
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&self.fd, bytes);
+    }
+
     /// Whether the other end is gone (or never was): what is left to receive may still be there.
     pub fn is_hung_up(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};

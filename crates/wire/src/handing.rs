@@ -47,6 +47,8 @@ const HELD_FOR_ONE: usize = 64;
 const WELCOMED_PER_LOOK: usize = 64;
 /// Messages that one of them has taken in at a time, at most.
 const MESSAGES_PER_LOOK: usize = 64;
+/// Bytes that a socket is to hold of packets on their way to another process: what one piece of a read takes is the least.
+const ROOM: usize = 1 << 20;
 /// How long a name that nobody has is not asked for again.
 const NOBODY: Duration = Duration::from_millis(5);
 /// How often in that time all names of managers are asked for once more, so that nobody is refused because of what was. What is
@@ -240,6 +242,7 @@ impl Handing {
         let found = PacketSocket::find_abstract(&share.name()).and_then(|socket| {
             let Some(socket) = socket else { return Ok(None) };
             let Some(doubt) = Doubt::about(&socket)? else { return Ok(None) };
+            socket.make_room(ROOM);
             socket.send(&doubt.ask(), &[])?;
             let number = TAKER | self.next_number();
             epoll.add(socket.as_fd(), number)?;

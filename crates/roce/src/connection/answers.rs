@@ -122,6 +122,12 @@ impl<T: Moment> Connection<T> {
         self.congestion.was_acknowledged(packets);
     }
 
+    /// One packet of data has come.
+    fn got_data(&mut self) {
+        self.requester.awaited = self.requester.awaited.saturating_sub(1);
+        self.was_answered(1);
+    }
+
     /// An answer to something later came while data are due: they were lost (9.7.5.2.7, implied NAK). Once for one packet: the
     /// answers behind it were on their way already. If what is sent again is lost, too, time tells.
     fn take_implied_refusal<S: Surroundings>(&mut self, around: &mut S) {
@@ -174,10 +180,11 @@ impl<T: Moment> Connection<T> {
         let offset = passed * self.mtu().bytes();
         let left = slot.total as u32 - offset;
         let is_last = left <= self.mtu().bytes();
+        let ends = is_last || (passed + 1).is_multiple_of(self.piece());
         // An answer that broke off may go on with a first packet or one from the middle.
         let begins = passed > 0 || matches!(part, ReadPart::First(_) | ReadPart::Only(_));
         let expected = left.min(self.mtu().bytes()) as usize;
-        if part.ends() != is_last || !begins || payload.len() != expected {
+        if part.ends() != ends || !begins || payload.len() != expected {
             self.fail_oldest(around, Status::BadResponse);
             return false;
         }
@@ -185,7 +192,10 @@ impl<T: Moment> Connection<T> {
             self.fail_oldest(around, Status::LocalProtection);
             return true;
         }
-        self.was_answered(1);
+        self.got_data();
+        if ends && !is_last {
+            self.requester.has_piece();
+        }
         if let Some(aeth) = part.aeth() {
             self.requester.take_credits(aeth);
         }
@@ -203,7 +213,7 @@ impl<T: Moment> Connection<T> {
             self.fail_oldest(around, Status::LocalProtection);
             return true;
         }
-        self.was_answered(1);
+        self.got_data();
         self.requester.take_credits(aeth);
         self.has_its_data(around, true);
         true

@@ -14,6 +14,7 @@ mod answers;
 mod ending;
 mod executing;
 mod owing;
+mod pieces;
 mod repeated;
 mod requester;
 mod responder;
@@ -45,6 +46,7 @@ pub struct Connection<T> {
     responder: Responder,
     congestion: Congestion<T>,
     silence: Silence<T>,
+    has_little_room: bool,
     established: bool,
 }
 
@@ -61,6 +63,7 @@ impl<T> Connection<T> {
             responder: Responder::new(Psn(0)),
             congestion: Congestion::new(),
             silence: Silence::new(),
+            has_little_room: true,
             established: false,
         }
     }

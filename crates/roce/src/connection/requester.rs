@@ -28,8 +28,10 @@ pub(super) struct Requester<T> {
     pub(super) sent: u32,
     /// Packets sent since one asked for an answer.
     pub(super) unasked: u32,
-    /// Reads and atomics under way.
+    /// Requests under way that are answered with data: pieces of reads, and atomics.
     pub(super) reads: u8,
+    /// Packets of their answers that are due.
+    pub(super) awaited: u32,
     /// Until when and why nothing is sent.
     pub(super) wait: Option<(T, WaitReason)>,
     /// When what is under way is sent again if no answer comes.
@@ -66,6 +68,7 @@ impl<T> Requester<T> {
             sent: 0,
             unasked: 0,
             reads: 0,
+            awaited: 0,
             wait: None,
             timer: None,
             probes: false,
@@ -113,12 +116,24 @@ impl<T> Requester<T> {
         }
     }
 
-    /// All of a request has been sent.
+    /// Data of so many packets are asked for.
+    pub(super) fn has_asked_for(&mut self, packets: u32) {
+        self.reads += 1;
+        self.awaited += packets;
+    }
+
+    /// The answer to a piece of a read has come, which was a message of its own.
+    pub(super) fn has_piece(&mut self) {
+        self.reads = self.reads.saturating_sub(1);
+        self.has_finished();
+    }
+
+    /// All of a message has been sent.
     pub(super) fn has_sent(&mut self) {
         self.sent_messages = self.sent_messages.next();
     }
 
-    /// A request was answered.
+    /// A message was answered.
     pub(super) fn has_finished(&mut self) {
         self.answered = self.answered.next();
     }
@@ -126,7 +141,7 @@ impl<T> Requester<T> {
     /// Nothing is under way that was not answered.
     pub(super) fn take_back(&mut self) {
         (self.next, self.sent_messages) = (self.unanswered, self.answered);
-        (self.unasked, self.reads, self.timer) = (0, 0, None);
+        (self.unasked, self.reads, self.awaited, self.timer) = (0, 0, 0, None);
     }
 
     /// What an acknowledgement says of receives (9.7.7.2).
@@ -144,7 +159,7 @@ impl<T> Requester<T> {
 
     /// The queue pair goes to error.
     pub(super) fn stop(&mut self) {
-        (self.wait, self.timer, self.reads, self.sent) = (None, None, 0, 0);
+        (self.wait, self.timer, self.reads, self.awaited, self.sent) = (None, None, 0, 0, 0);
     }
 
     /// Whether the oldest request waits for those inside an operation.

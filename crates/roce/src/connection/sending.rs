@@ -100,8 +100,11 @@ impl<T: Moment> Connection<T> {
         let packets = self.packets_of(&slot);
         if self.is_reliable() {
             let under_way = self.requester.under_way();
-            let numbers = if slot.awaits_data() { packets - self.requester.sent } else { 1 };
-            if under_way >= self.window() || under_way + numbers > NUMBERS_MAX {
+            let numbers = if slot.awaits_data() { self.left_of_piece(packets) } else { 1 };
+            if under_way >= self.window()
+                || under_way + numbers > NUMBERS_MAX
+                || slot.awaits_data() && !self.may_ask_for(numbers)
+            {
                 return Step::Later;
             }
         }
@@ -138,23 +141,25 @@ impl<T: Moment> Connection<T> {
             self.requester.numbered += 1;
         }
         self.requester.unasked = if asked { 0 } else { self.requester.unasked + 1 };
+        // An answer has the numbers of as many packets as it will have.
+        let numbers = if slot.awaits_data() { self.left_of_piece(packets) } else { 1 };
         if slot.awaits_data() {
-            // The answer has the numbers of as many packets as it will have.
-            self.requester.pass(packets - self.requester.sent);
-            self.requester.reads += 1;
-        } else {
-            self.requester.pass(1);
-            self.requester.sent += 1;
+            self.requester.has_asked_for(numbers);
         }
+        self.requester.pass(numbers);
+        self.requester.sent += numbers;
         if !self.is_reliable() {
             self.requester.unanswered = self.requester.next;
         }
         if !request.ends() {
             return Step::Sent;
         }
+        self.requester.has_sent();
+        if self.requester.sent < packets {
+            return Step::Sent;
+        }
         self.requester.sent = 0;
         self.send.started += 1;
-        self.requester.has_sent();
         if self.is_reliable() { Step::Sent } else { Step::Finished }
     }
 
@@ -188,8 +193,6 @@ impl<T: Moment> Connection<T> {
             _ if slot.flags.fence => reads > 0,
             // What this side still reads may be read through the key that is taken out of use.
             Operation::SendInvalidate { .. } => reads > 0,
-            // 9.7.3.1: no more of them are under way than were agreed on.
-            _ if slot.awaits_data() => reads >= self.attributes.max_rd_atomic,
             _ => false,
         };
         let takes_receive = matches!(
@@ -234,7 +237,8 @@ impl<T: Moment> Connection<T> {
             Operation::Read { remote } => {
                 // One whose answer broke off goes on where it did (9.7.6).
                 let remote = RemoteRange { address: remote.address.wrapping_add(offset.into()), ..remote };
-                return (Request::Read(Reth { remote, length: total - offset }), None);
+                let length = (total - offset).min(self.left_of_piece(packets) * self.mtu().bytes());
+                return (Request::Read(Reth { remote, length }), None);
             }
             Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
                 let change = match slot.operation {

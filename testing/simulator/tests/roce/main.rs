@@ -5,6 +5,7 @@
 
 mod hostile;
 mod pair;
+mod pieces;
 mod refusals;
 mod requester;
 mod responder;
