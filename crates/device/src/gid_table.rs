@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn address(text: &str, index: u32, loopback: bool) -> InterfaceAddress {
-        InterfaceAddress { name: "x".into(), index, address: text.parse().unwrap(), loopback }
+        InterfaceAddress { name: "x".into(), index, address: text.parse().unwrap(), loopback, mtu: 1500 }
     }
 
     #[test]

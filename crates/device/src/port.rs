@@ -8,7 +8,7 @@ use nonic_meeting::{Namespace, Place};
 use nonic_protocol::{AddressVector, GlobalRoute, MESSAGE_MAX, QpAttributes};
 use nonic_sys::{InterfaceAddress, host_number, interface_addresses, stable_number};
 
-use crate::config::Config;
+use crate::config::{Config, WirePolicy};
 use crate::gid_table::{GIDS, GidEntry, GidTable, address_gid};
 use crate::port_state::{Changed, PKEYS, PortState};
 
@@ -49,6 +49,8 @@ pub struct PortAttributes {
 pub(crate) struct Port {
     ethernet: bool,
     lid: u16,
+    /// `enum ibv_mtu`.
+    active_mtu: u32,
     /// What somebody changed since.
     state: Arc<PortState>,
     devices: u32,
@@ -80,6 +82,14 @@ fn own_gid(guid: u64) -> [u8; 16] {
     gid
 }
 
+/// The MTU that a port says it has: where datagrams are to go to other hosts unasked, what all interfaces carry that lead there. A program
+/// makes them as long as that, and there is no shorter way for one of them.
+fn active_mtu(wire: WirePolicy, addresses: &[InterfaceAddress]) -> u32 {
+    let leads_out = |address: &&InterfaceAddress| wire == WirePolicy::Roce && !address.loopback;
+    let mtus = addresses.iter().filter(leads_out).filter_map(|address| nonic_wire::largest_mtu(address.mtu));
+    mtus.map(|mtu| mtu as u32).min().unwrap_or(MTU_4096)
+}
+
 impl Port {
     pub(crate) fn new(config: &Config, device: u32, state: &Arc<PortState>) -> Self {
         Self::with_addresses(config, device, &interface_addresses(), state)
@@ -98,6 +108,7 @@ impl Port {
         Self {
             ethernet: config.ethernet,
             lid,
+            active_mtu: active_mtu(config.wire, addresses),
             state: Arc::clone(state),
             devices: config.devices,
             meeting: config.meet.as_ref().and_then(|_| nonic_meeting::place()),
@@ -115,7 +126,7 @@ impl Port {
             subnet_manager_lid: if self.ethernet { 0 } else { subnet_manager_lid },
             gid_count: GIDS as u32,
             pkey_count: PKEYS,
-            active_mtu: MTU_4096,
+            active_mtu: self.active_mtu,
             max_mtu: MTU_4096,
             message_bytes: MESSAGE_MAX,
             qkey_violations: self.qkey_violations.load(Ordering::Relaxed),
@@ -298,7 +309,7 @@ mod tests {
     use super::*;
 
     fn address(text: &str, index: u32, loopback: bool) -> InterfaceAddress {
-        InterfaceAddress { name: "x".into(), index, address: text.parse().unwrap(), loopback }
+        InterfaceAddress { name: "x".into(), index, address: text.parse().unwrap(), loopback, mtu: 1500 }
     }
 
     fn path(destination: [u8; 16]) -> AddressVector {
@@ -309,6 +320,19 @@ mod tests {
             hop_limit: 1,
             traffic_class: 0,
         })
+    }
+
+    #[test]
+    fn a_port_for_other_hosts_has_the_mtu_that_all_interfaces_carry_that_lead_there() {
+        let carries = |mtu, loopback| InterfaceAddress { mtu, ..address("10.1.2.3", 2, loopback) };
+        let all = [carries(9000, false), carries(100, true), carries(1500, false), carries(70, false)];
+        let mtu = |wire, addresses: &[InterfaceAddress]| {
+            let config = Config { wire, ..Config::default() };
+            Port::with_addresses(&config, 0, addresses, &Arc::default()).attributes().active_mtu
+        };
+        // 1024; where nothing leads out, and where only who is asked for goes by the wire, 4096.
+        assert_eq!((mtu(WirePolicy::Roce, &all), mtu(WirePolicy::Roce, &all[..1])), (3, MTU_4096));
+        assert_eq!((mtu(WirePolicy::Roce, &all[1..2]), mtu(WirePolicy::Auto, &all)), (MTU_4096, MTU_4096));
     }
 
     #[test]

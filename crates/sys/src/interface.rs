@@ -20,6 +20,8 @@ pub struct InterfaceAddress {
     pub address: IpAddr,
     /// Whether it is the loopback interface.
     pub loopback: bool,
+    /// Bytes of a packet that the interface carries, the header of IP included.
+    pub mtu: u32,
 }
 
 /// All IP addresses of interfaces that are up, in the kernel's order; empty if they cannot be read.
@@ -69,8 +71,13 @@ impl AsFd for AddressWatch {
     }
 }
 
-/// An interface: index, flags and name.
-type Link = (u32, u32, String);
+/// An interface.
+struct Link {
+    index: u32,
+    flags: u32,
+    name: String,
+    mtu: u32,
+}
 
 fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     // Without a number it is the protocol of routes, links and addresses.
@@ -140,13 +147,18 @@ fn text(value: &[u8]) -> String {
 
 /// `struct ifinfomsg` and its attributes.
 fn link(body: &[u8]) -> Option<Link> {
-    Some((number(body, 4)?, number(body, 8)?, text(attribute(body, 16, libc::IFLA_IFNAME)?)))
+    Some(Link {
+        index: number(body, 4)?,
+        flags: number(body, 8)?,
+        name: text(attribute(body, 16, libc::IFLA_IFNAME)?),
+        mtu: number(attribute(body, 16, libc::IFLA_MTU)?, 0)?,
+    })
 }
 
 /// `struct ifaddrmsg` and its attributes.
 fn address(body: &[u8], links: &[Link]) -> Option<InterfaceAddress> {
     let index = number(body, 4)?;
-    let (_, flags, name) = links.iter().find(|link| link.0 == index)?;
+    let Link { flags, name, mtu, .. } = links.iter().find(|link| link.index == index)?;
     if flags & libc::IFF_UP as u32 == 0 {
         return None;
     }
@@ -159,7 +171,8 @@ fn address(body: &[u8], links: &[Link]) -> Option<InterfaceAddress> {
     };
     // An address may have a name of its own, as `eth0:1`.
     let name = attribute(body, 8, libc::IFA_LABEL).map_or_else(|| name.clone(), text);
-    Some(InterfaceAddress { name, index, address, loopback: flags & libc::IFF_LOOPBACK as u32 != 0 })
+    let loopback = flags & libc::IFF_LOOPBACK as u32 != 0;
+    Some(InterfaceAddress { name, index, address, loopback, mtu: *mtu })
 }
 
 #[cfg(test)]
@@ -210,12 +223,23 @@ mod tests {
     }
 
     #[test]
+    fn loopback_carries_what_its_file_says() {
+        let all = interface_addresses();
+        let Some(found) = all.iter().find(|found| found.name == "lo") else { return };
+        let said = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
+        assert_eq!(found.mtu, said.trim().parse().unwrap());
+    }
+
+    #[test]
     fn messages_that_end_too_early_are_left_out() {
-        let links = [(1, libc::IFF_UP as u32, "eth0".to_owned())];
+        let links = [Link { index: 1, flags: libc::IFF_UP as u32, name: "eth0".to_owned(), mtu: 1500 }];
         let mut body = vec![libc::AF_INET as u8, 24, 0, 0, 1, 0, 0, 0];
         body.extend([8, 0, 2, 0, 10, 1, 2, 3]);
         let whole = address(&body, &links).unwrap();
-        assert_eq!((whole.address.to_string(), whole.name), ("10.1.2.3".to_owned(), "eth0".to_owned()));
+        assert_eq!(
+            (whole.address.to_string(), &*whole.name, whole.mtu),
+            ("10.1.2.3".to_owned(), "eth0", 1500)
+        );
         for length in 0..body.len() {
             assert_eq!(address(&body[..length], &links), None);
         }

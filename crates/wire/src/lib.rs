@@ -22,5 +22,5 @@ pub use handing::{MANAGERS_MAX, Share};
 pub use incoming::{Arrival, Taken};
 pub use losses::Losses;
 pub use outgoing::{Outgoing, Pushed};
-pub use station::{Location, OpenError, Route, Station, most_bytes};
+pub use station::{Location, OpenError, Route, Station, largest_mtu, most_bytes};
 pub use wire::Wire;

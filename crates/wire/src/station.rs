@@ -148,9 +148,13 @@ impl Route {
     pub fn path_mtu(&self, from: &Station) -> io::Result<Option<PathMtu>> {
         let interface = from.location.interface;
         let carried = WireSocket::path_mtu(socket_address(self.to, interface), interface)?;
-        let fits = |mtu: &PathMtu| mtu.bytes() + HEADERS <= carried;
-        Ok((1..=5).rev().filter_map(PathMtu::from_number).find(fits))
+        Ok(largest_mtu(carried))
     }
+}
+
+/// The largest path MTU where packets of so many bytes are carried, the header of IP included.
+pub fn largest_mtu(carried: u32) -> Option<PathMtu> {
+    (1..=5).rev().filter_map(PathMtu::from_number).find(|mtu| mtu.bytes() + HEADERS <= carried)
 }
 
 /// The headers before a packet between two hosts, which is the number `index` of a run: by IPv4 the kernel numbers the datagrams of

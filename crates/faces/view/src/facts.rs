@@ -150,6 +150,7 @@ pub(crate) mod tests {
             index: 1,
             address: std::net::Ipv4Addr::LOCALHOST.into(),
             loopback,
+            mtu: 1500,
         };
         let all =
             [address("lo", true), address("eth1", false), address("eth0", false), address("eth0", false)];
