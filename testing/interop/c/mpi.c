@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int rank, ranks;
 
@@ -140,7 +141,9 @@ int main(int count, char **words)
     ring();
     many();
     together();
-    windows();
+    // MPICH 4.0.2 of Debian 12 puts one place off in a window of one host, over any transport.
+    if (count < 2 || strcmp(words[1], "two-sided"))
+        windows();
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
         printf("%d ranks: all that was sent has come\n", ranks);

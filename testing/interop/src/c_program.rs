@@ -12,8 +12,8 @@ use crate::program::Finished;
 use crate::suite::{Verdict, failed};
 use crate::toolbox::{Toolbox, program, scratch};
 
-/// What was compiled, by source and further options.
-type Compiled = HashMap<(PathBuf, Vec<String>), Result<PathBuf, String>>;
+/// What was compiled, by compiler, source and further options.
+type Compiled = HashMap<(PathBuf, PathBuf, Vec<String>), Result<PathBuf, String>>;
 
 static COMPILED: Mutex<Option<Compiled>> = Mutex::new(None);
 
@@ -84,6 +84,26 @@ pub fn compile_mpi(name: &str) -> Verdict<PathBuf> {
     remember(&program("mpicc")?, &source, &["-std=gnu11".into()], &[])
 }
 
+/// Compiles `c/<name>.c` by the distribution's compiler for MPICH.
+pub fn compile_mpich(name: &str) -> Verdict<PathBuf> {
+    let source = package().join("c").join(format!("{name}.c"));
+    // Its header declares arrays where it takes a word for "none".
+    let options = ["-std=gnu11", "-Wno-stringop-overflow"].map(String::from);
+    remember(&program("mpicc.mpich")?, &source, &options, &[])
+}
+
+/// Compiles `c/rpma.c` against the distribution's librpma.
+pub fn compile_rpma() -> Verdict<PathBuf> {
+    let source = package().join("c/rpma.c");
+    remember(&program("gcc")?, &source, &["-std=gnu11".into()], &["-lrpma", "-libverbs"])
+}
+
+/// Compiles `c/gloo.cpp` against the distribution's Gloo.
+pub fn compile_gloo() -> Verdict<PathBuf> {
+    let source = package().join("c/gloo.cpp");
+    remember(&program("g++")?, &source, &["-std=c++14".into()], &["-lgloo"])
+}
+
 /// Compiles an example that the distribution's package of UCX brings.
 pub fn compile_ucx_example(name: &str) -> Verdict<PathBuf> {
     let source = Path::new("/usr/share/doc/libucx-dev/examples").join(format!("{name}.c"));
@@ -119,7 +139,7 @@ fn remember(compiler: &Path, source: &Path, options: &[String], libraries: &[&st
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = compiled.get_or_insert_default();
     let number = known.len();
-    let key = (source.to_owned(), options.to_vec());
+    let key = (compiler.to_owned(), source.to_owned(), options.to_vec());
     let result =
         known.entry(key).or_insert_with(|| compile_now(compiler, source, options, libraries, number));
     result.clone().or_else(failed)

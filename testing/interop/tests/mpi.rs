@@ -1,5 +1,5 @@
-//! Open MPI of the distribution, three ranks on this host: over UCX's transports, and over its own for verbs. The program checks
-//! every byte.
+//! Open MPI and MPICH of the distribution, three ranks on this host: over UCX's transports, and over Open MPI's own for verbs. The
+//! program checks every byte.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -7,8 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nonic_interop::c_program::compile_mpi;
+use nonic_interop::c_program::{compile_mpi, compile_mpich};
 use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place};
+use nonic_interop::program::Finished;
 use nonic_interop::suite::{Suite, Verdict, everything, failed};
 use nonic_interop::toolbox::{program, scratch};
 
@@ -59,6 +60,9 @@ fn main() -> ExitCode {
             suite.test(format!("three ranks of Open MPI over {name}"), move || ranks(link, options));
         }
     }
+    for transport in ["rc_v", "ud_v"] {
+        suite.test(format!("three ranks of MPICH over UCX's {transport}"), move || ranks_of_mpich(transport));
+    }
     suite.run()
 }
 
@@ -83,6 +87,20 @@ fn ranks(link: Link, options: &str) -> Verdict {
     words.extend("--oversubscribe -n 3".split(' ').chain(options.split(' ')).map(String::from));
     words.push(compile_mpi("mpi")?.display().to_string());
     let finished = place.nonic_run(words)?.run()?;
+    judge(&finished)
+}
+
+fn ranks_of_mpich(transport: &str) -> Verdict {
+    let place = Place::prepare(Environment { link: Some(Link::InfiniBand), ..AS_IT_COMES })?
+        .variable("HOME", &folder()?)
+        .variable("UCX_TLS", &format!("{transport},self"))
+        .variable("UCX_NET_DEVICES", "nonic0:1");
+    let launcher = program("mpiexec.mpich")?.display().to_string();
+    let file = compile_mpich("mpi")?.display().to_string();
+    judge(&place.nonic_run([&launcher, "-n", "3", &file, "two-sided"])?.run()?)
+}
+
+fn judge(finished: &Finished) -> Verdict {
     match finished.succeeded() && finished.stdout.contains("3 ranks: all that was sent has come") {
         true => Ok(()),
         false => failed(format!("it failed\n{}", finished.report())),
