@@ -40,6 +40,7 @@ mod management_datagrams;
 mod management_port;
 mod memory_window;
 mod multicast;
+mod nowhere;
 mod open_files;
 mod origin;
 mod own_thread;

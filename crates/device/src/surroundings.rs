@@ -5,11 +5,12 @@ use std::time::Instant;
 use nonic_memory::{Access, Key, SharedSlice};
 use nonic_protocol::{
     Arrived, AtomicChange, BaseHeader, Direct, Event, Extent, Happening, LocalTurn, Message, NotChanged,
-    Operation, Outcome, QpNumber, QpType, QueueName, ReadPushed, Receive, RemoteRange, SendPull, Slot,
-    SrqNumber, Status, Step, Surroundings,
+    Operation, Outcome, QpAttributes, QpNumber, QpType, QueueName, ReadPushed, Receive, RemoteRange,
+    SendPull, Slot, SrqNumber, Status, Step, Surroundings,
 };
 use nonic_transport::FRAGMENT;
 
+use crate::nowhere;
 use crate::queue_pair::{Arrival, Inner, Path, QueuePair};
 use crate::requester::{cut, gathered};
 
@@ -261,6 +262,10 @@ impl Surroundings<Path, Instant> for &QueuePair {
     #[inline]
     fn request_ended(&mut self, connection: &mut Inner, number: u64, status: Status) {
         self.tell_request_ended(&connection.send, number, status);
+        if status == Status::RetryExceeded && connection.path.is_none() {
+            let QpAttributes { destination_qp, address_vector, .. } = &connection.attributes;
+            nowhere::is_nobodys(*destination_qp, address_vector.as_ref());
+        }
         if connection.send.tells_end && connection.send.is_empty() {
             self.tell_end(connection);
         }

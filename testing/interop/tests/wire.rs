@@ -132,6 +132,12 @@ fn main() -> ExitCode {
     suite.test("a flood of rubbish from the peer's own address changes nothing", rubbish);
     suite.test("a second user is told who has the port, and the first goes on", two_users);
     suite.test("with --wire off nothing is opened, and the request fails", forbidden);
+    suite.test("who is sent to another host by LID is told what leads there", || {
+        astray("", "by LID, which leads to")
+    });
+    suite.test("who is sent there by the port's own GID is told so", || {
+        astray("-g 0", "the index of an address")
+    });
     suite.test(
         "an address that leads to other hosts is said to be of RoCE v2, and the port what it is",
         kinds,
@@ -328,6 +334,22 @@ fn forbidden() -> Verdict {
     server.kill();
     if client.succeeded() || !client.printed().contains("transport retry count") {
         return failed(format!("the client did not fail as it should\n{}", client.report()));
+    }
+    Ok(())
+}
+
+/// What a client says whose address leads to nobody.
+fn astray(options: &str, wanted: &str) -> Verdict {
+    let cable = Cable::lay(ETHERNET)?;
+    let port = TcpPort::claim()?.number();
+    let line = format!("{} -p {port} -n 10 {options}", program("ibv_rc_pingpong")?.display());
+    let words = || line.split_whitespace().map(String::from);
+    let mut server = cable.server.nonic_run(words())?.start()?;
+    server.listens_on(port)?;
+    let client = cable.client.nonic_run(words().chain([Namespace::ADDRESSES[0].into()]))?.run()?;
+    let pair = Pair { server: server.kill(), client };
+    if pair.client.succeeded() || !pair.client.stderr.contains(wanted) {
+        return pair.wrong(format!("the client failed without `{wanted}`"));
     }
     Ok(())
 }

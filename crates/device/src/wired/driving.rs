@@ -8,6 +8,7 @@ use nonic_wire::Arrival;
 
 use super::surroundings::Around;
 use crate::error::ModifyError;
+use crate::nowhere;
 use crate::queue_pair::{Core, Inner, QueuePair, Wired};
 use crate::wire_address::WireAddress;
 
@@ -128,7 +129,12 @@ impl QueuePair {
         if self.transport() == QpType::UnreliableDatagram || !self.engine().may_use_wire() {
             return;
         }
-        let Some(address) = WireAddress::of(self.context().port_state(), &vector) else { return };
+        let Some(address) = WireAddress::of(port, &vector) else {
+            if let Some(route) = &vector.global {
+                nowhere::leads_to_no_host(route);
+            }
+            return;
+        };
         let Some((wire, station)) = self.engine().station(address.from) else { return };
         let is_closed = !self.context().port_state().leads_out(&core.attributes);
         if let Some(wired) = &mut core.wired {
