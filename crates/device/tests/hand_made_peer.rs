@@ -193,13 +193,12 @@ fn packets_for_one_queue_pair_cost_no_other_an_acknowledgement() {
     }
     let (peer, here) = (Far::at(PEER), context(None));
     let near = lone(Arc::clone(&here));
-    let others: Vec<_> = (1..APART).map(|_| lone(Arc::clone(&here))).collect();
+    let _others: Vec<_> = (1..APART).map(|_| lone(Arc::clone(&here))).collect();
     let wired = end(&here);
     assert_eq!(wired.pair.number().0 - near.pair.number().0, APART);
     // Out of turn: it asks for the first, once.
     let packet = message(&wired, 5);
     are_acknowledged(&near, || peer.say(&packet, &[0; 8]));
-    drop(others);
 }
 
 #[derive(Default)]

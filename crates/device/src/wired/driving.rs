@@ -240,7 +240,7 @@ impl QueuePair {
         if arrival.met_congestion() {
             connection.handle_congestion(now);
         }
-        connection.has_little_room(arrival.was_handed_on);
+        connection.set_little_room(arrival.was_handed_on);
         connection.handle(now, &mut Around { pair: self, carrier }, &packet, payload);
         wired.exchange(inner);
         true

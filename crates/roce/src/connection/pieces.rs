@@ -11,8 +11,8 @@ const PIECE: u32 = 128 << 10;
 const PIECES_MAX: u32 = 3;
 
 impl<T: Moment> Connection<T> {
-    /// Whether there is little room where packets come to, as far as is known.
-    pub fn has_little_room(&mut self, little: bool) {
+    /// Says whether there is little room where packets come to, as far as is known.
+    pub fn set_little_room(&mut self, little: bool) {
         self.has_little_room = little;
     }
 

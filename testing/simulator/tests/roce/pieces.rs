@@ -73,7 +73,7 @@ fn where_there_is_little_room_one_piece_comes_at_a_time() {
 #[test]
 fn with_room_the_next_piece_is_asked_for_while_one_comes_as_far_as_was_agreed_on() {
     let mut pair = begun();
-    pair.connection.has_little_room(false);
+    pair.connection.set_little_room(false);
     // Two reads may be under way.
     assert_eq!(comes(&mut pair, 0), [question(PIECE)]);
     assert_eq!(come(&mut pair, 1..PIECE - 1), []);
@@ -88,7 +88,7 @@ fn with_room_the_next_piece_is_asked_for_while_one_comes_as_far_as_was_agreed_on
 #[test]
 fn what_was_lost_is_asked_for_again_up_to_the_end_of_its_piece() {
     let mut pair = begun();
-    pair.connection.has_little_room(false);
+    pair.connection.set_little_room(false);
     assert_eq!(comes(&mut pair, 0), [question(PIECE)]);
     // The rest of the first piece is lost.
     assert_eq!(comes(&mut pair, PIECE), [question(1), question(PIECE)]);
