@@ -5,6 +5,7 @@
 //     rpma ADDRESS PORT
 
 #define _GNU_SOURCE
+#include "bytes.h"
 #include "harness.h"
 
 #include <arpa/inet.h>
@@ -42,22 +43,6 @@ static void complain(enum rpma_log_level level, const char *file, const int line
     vprintf(format, rest);
     va_end(rest);
     printf("\n");
-}
-
-static uint8_t byte(size_t place, unsigned turn) { return (uint8_t)(place * 7 + place / 251 + turn); }
-
-static void fill(uint8_t *bytes, size_t size, unsigned turn)
-{
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = byte(i, turn);
-}
-
-static bool holds(const uint8_t *bytes, size_t size, unsigned turn)
-{
-    for (size_t i = 0; i < size; i++)
-        if (bytes[i] != byte(i, turn))
-            return false;
-    return true;
 }
 
 static uint8_t *pages(size_t size)
@@ -155,14 +140,14 @@ static void owner(void)
 
     struct ibv_wc completion = next(received);
     CHECK("rpma", "a message comes to the shared receive queue", completion.status == IBV_WC_SUCCESS &&
-          completion.opcode == IBV_WC_RECV && completion.byte_len == MESSAGE && holds(inbox, MESSAGE, 1));
-    CHECK("rpma", "behind what was written before it", holds(memory, SIZE, 2));
+          completion.opcode == IBV_WC_RECV && completion.byte_len == MESSAGE && filled(inbox, MESSAGE, 1));
+    CHECK("rpma", "behind what was written before it", filled(memory, SIZE, 2));
     DO(rpma_srq_recv(shared, inbox_region, 0, MESSAGE, inbox));
     meet();
     completion = next(received);
     CHECK("rpma", "a write tells of itself by its immediate data", completion.status == IBV_WC_SUCCESS &&
           completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM && ntohl(completion.imm_data) == IMMEDIATE);
-    CHECK("rpma", "when its bytes are there", holds(memory + SIZE / 2, SIZE / 2, 3));
+    CHECK("rpma", "when its bytes are there", filled(memory + SIZE / 2, SIZE / 2, 3));
     CHECK("rpma", "and those of the atomic write before it", !memcmp(memory, "8 bytes!", 8));
     meet();
 
@@ -212,7 +197,7 @@ static void user(void)
     CHECK("rpma", "a flush ends behind the write that was not signalled", ended(queue, &size, IBV_WC_RDMA_READ));
     DO(rpma_read(connection, sink, 0, remote, 0, SIZE, RPMA_F_COMPLETION_ALWAYS, in));
     CHECK("rpma", "a read ends", ended(queue, in, IBV_WC_RDMA_READ));
-    CHECK("rpma", "with what was written", holds(in, SIZE, 2));
+    CHECK("rpma", "with what was written", filled(in, SIZE, 2));
     fill(out, MESSAGE, 1);
     DO(rpma_send(connection, source, 0, MESSAGE, RPMA_F_COMPLETION_ALWAYS, out));
     CHECK("rpma", "a message ends", ended(queue, out, IBV_WC_SEND));
