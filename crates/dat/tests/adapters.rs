@@ -268,7 +268,8 @@ fn adapters_that_come_and_go_leave_nothing() {
     let after = (settled_descriptors(), resident_pages());
     println!("pages: {} before, {} after", before.1, after.1);
     assert_eq!(before.0, after.0, "descriptors");
-    assert!(after.1 < before.1 + 100, "pages: {} before, {} after", before.1, after.1);
+    // A page for each of 800 adapters would be 800. What was given back stays with the heaps for a while: after some runs 50, after some 100.
+    assert!(after.1 < before.1 + 200, "pages: {} before, {} after", before.1, after.1);
 }
 
 #[test]
