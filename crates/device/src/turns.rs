@@ -4,7 +4,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use nonic_sys::{PerProcess, Threads, nap, numbers_in};
+use nonic_sys::{PerProcess, Threads, is_thread, nap};
 
 /// A turn takes moments. Whoever waits does not wait for ever all the same: without this the pages stay where they are.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -108,8 +108,7 @@ impl Turns {
         let waited = self.changed.wait_timeout_while(stand, PATIENCE, |stand| stand.in_turn > 0);
         let mut stand = waited.unwrap_or_else(PoisonError::into_inner).0;
         while !stand.ending.is_empty() {
-            let there = numbers_in("/proc/self/task").unwrap_or_default();
-            stand.ending.retain(|thread| there.contains(thread));
+            stand.ending.retain(|thread| is_thread(*thread));
             if Instant::now() > deadline {
                 // Another thread has the number by now.
                 stand.ending.clear();
@@ -179,7 +178,7 @@ mod tests {
                 .unwrap()
         });
         assert!(turns.hold(|_| true).is_some());
-        assert!(!numbers_in("/proc/self/task").unwrap().contains(&thread));
+        assert!(!is_thread(thread));
         assert!(turns.stand().ending.is_empty());
     }
 

@@ -77,6 +77,13 @@ pub fn thread_number() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
+/// Whether this process still has the thread of a number. (A list of them would not tell: the kernel cuts it short where it comes to one
+/// that ends while it is read, and those behind are missing.)
+pub fn is_thread(number: i32) -> bool {
+    use rustix::fs::{Access, access};
+    access(format!("/proc/self/task/{number}"), Access::EXISTS).is_ok()
+}
+
 /// Opens what the kernel tells about this process's memory (`/proc/self/status`).
 pub fn process_status() -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
@@ -245,7 +252,39 @@ fn take_place() -> u32 {
 mod tests {
     use super::*;
     use std::collections::HashSet;
-    use std::sync::{Barrier, Mutex};
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Barrier, Mutex, mpsc};
+
+    #[test]
+    fn a_thread_is_there_until_it_has_ended_whatever_others_do_meanwhile() {
+        let over = AtomicBool::new(false);
+        let right = std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        let those = [(); 6].map(|()| std::thread::spawn(|| ()));
+                        those.into_iter().for_each(|thread| thread.join().unwrap());
+                    }
+                });
+            }
+            let is_right = |_: &usize| {
+                let (sender, receiver) = mpsc::channel();
+                let (end, ended) = mpsc::channel::<()>();
+                let newest = std::thread::spawn(move || {
+                    sender.send(thread_number()).unwrap();
+                    let _ = ended.recv();
+                });
+                let there = is_thread(receiver.recv().unwrap());
+                drop(end);
+                newest.join().unwrap();
+                there
+            };
+            let right = (0..2000).filter(is_right).count();
+            over.store(true, Ordering::Relaxed);
+            right
+        });
+        assert_eq!((right, is_thread(thread_number()), is_thread(i32::MAX)), (2000, true, false));
+    }
 
     #[test]
     fn threads_have_places_of_their_own_and_give_them_back() {
