@@ -1,7 +1,7 @@
 //! The pieces by which a long read is asked for: each is a request of its own. What is read comes as fast as the peer can send it, and there is
 //! room for so much where it comes to; what finds none is lost, and a second loss shows by time alone ([`Connection::take_answer`]).
 
-use nonic_protocol::Moment;
+use nonic_protocol::{Moment, Slot};
 
 use super::Connection;
 
@@ -25,6 +25,11 @@ impl<T: Moment> Connection<T> {
     pub(super) fn left_of_piece(&self, packets: u32) -> u32 {
         let sent = self.requester.sent;
         (self.piece() - sent % self.piece()).min(packets - sent)
+    }
+
+    /// Numbers that the next packet of a request takes: one that is answered with data has those of all packets of the answer.
+    pub(super) fn numbers_of_next(&self, slot: &Slot, packets: u32) -> u32 {
+        if slot.awaits_data() { self.left_of_piece(packets) } else { 1 }
     }
 
     /// Whether a request more that is answered with data may be under way (9.7.3.1), and so many packets more on their way.

@@ -100,7 +100,7 @@ impl<T: Moment> Connection<T> {
         let packets = self.packets_of(&slot);
         if self.is_reliable() {
             let under_way = self.requester.under_way();
-            let numbers = if slot.awaits_data() { self.left_of_piece(packets) } else { 1 };
+            let numbers = self.numbers_of_next(&slot, packets);
             if under_way >= self.window()
                 || under_way + numbers > NUMBERS_MAX
                 || slot.awaits_data() && !self.may_ask_for(numbers)
@@ -141,8 +141,7 @@ impl<T: Moment> Connection<T> {
             self.requester.numbered += 1;
         }
         self.requester.unasked = if asked { 0 } else { self.requester.unasked + 1 };
-        // An answer has the numbers of as many packets as it will have.
-        let numbers = if slot.awaits_data() { self.left_of_piece(packets) } else { 1 };
+        let numbers = self.numbers_of_next(slot, packets);
         if slot.awaits_data() {
             self.requester.has_asked_for(numbers);
         }
