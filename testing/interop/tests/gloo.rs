@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use nonic_interop::c_program::compile_gloo;
-use nonic_interop::environment::{AS_IT_COMES, Environment, Place, ways};
+use nonic_interop::environment::{AS_IT_COMES, Place, ways};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::program::Finished;
 use nonic_interop::suite::{Suite, Verdict, failed};
@@ -14,21 +14,19 @@ fn main() -> ExitCode {
     let mut suite = Suite::new();
     for (number, environment) in ways().into_iter().enumerate() {
         suite.test(format!("three ranks of Gloo reduce and broadcast, {}", environment.name), move || {
-            ranks(&[place(environment)?], 3, 0, &format!("gloo-{number}"))
+            ranks(&[Place::prepare(environment)?], 3, 0, &format!("gloo-{number}"))
         });
     }
-    suite.test("eight ranks of Gloo, each with each", || ranks(&[place(AS_IT_COMES)?], 8, 0, "gloo-many"));
+    suite.test("eight ranks of Gloo, each with each", || {
+        ranks(&[Place::prepare(AS_IT_COMES)?], 8, 0, "gloo-many")
+    });
     suite.test("four ranks of Gloo on two hosts", || {
         let [near, far] = Namespace::joined(1500)?;
-        let places = [place(AS_IT_COMES)?.inside(near), place(AS_IT_COMES)?.inside(far)];
+        let places = [Place::prepare(AS_IT_COMES)?.inside(near), Place::prepare(AS_IT_COMES)?.inside(far)];
         // Index 1 is the address of IPv4.
         ranks(&places, 4, 1, "gloo-hosts")
     });
     suite.run()
-}
-
-fn place(environment: Environment) -> Verdict<Place> {
-    Place::prepare(environment)
 }
 
 /// Runs as many ranks, in turn in each of the places, which meet in a folder of that name.
