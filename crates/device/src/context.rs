@@ -124,6 +124,11 @@ impl Context {
         self.port.gids()
     }
 
+    /// Whether a GID is one of this device's: in its table, or an address of loopback where the table has none.
+    pub fn has_gid(&self, gid: [u8; 16]) -> bool {
+        self.port.has_gid(gid)
+    }
+
     /// Takes addresses into the GID table that interfaces of this host got since the device was opened. Those that were there keep their
     /// entries, also if they are gone.
     pub fn look_for_addresses(&self) {

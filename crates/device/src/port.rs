@@ -9,7 +9,7 @@ use nonic_protocol::{AddressVector, GlobalRoute, MESSAGE_MAX, QpAttributes};
 use nonic_sys::{InterfaceAddress, host_number, interface_addresses, stable_number};
 
 use crate::config::{Config, WirePolicy};
-use crate::gid_table::{GIDS, GidEntry, GidTable, address_gid};
+use crate::gid_table::{GIDS, GidEntry, GidTable, address_gid, is_left_out, own_gid};
 use crate::port_state::{Changed, PKEYS, PortState};
 
 /// `IBV_MTU_4096`.
@@ -75,13 +75,6 @@ pub(crate) fn gids_for_others(devices: u32) -> Vec<[u8; 16]> {
     own.chain(addresses.map(|address| address_gid(address.address))).collect()
 }
 
-fn own_gid(guid: u64) -> [u8; 16] {
-    let mut gid = [0; 16];
-    gid[..2].copy_from_slice(&[0xfe, 0x80]);
-    gid[8..].copy_from_slice(&guid.to_be_bytes());
-    gid
-}
-
 /// The MTU that a port says it has: where datagrams are to go to other hosts unasked, what all interfaces carry that lead there. A program
 /// makes them as long as that, and there is no shorter way for one of them.
 fn active_mtu(wire: WirePolicy, addresses: &[InterfaceAddress]) -> u32 {
@@ -140,6 +133,11 @@ impl Port {
             None => self.made_gids(),
             Some(changed) => Cow::Owned(changed.gids(&self.made_gids())),
         }
+    }
+
+    /// Whether a GID is one of this port's: in the table, or an address of loopback that was never put there.
+    pub(crate) fn has_gid(&self, gid: [u8; 16]) -> bool {
+        self.gids().iter().any(|entry| entry.gid == gid) || is_left_out(&self.made_gids(), gid)
     }
 
     /// Those that nobody changed.
@@ -266,7 +264,9 @@ impl Port {
         match &path.global {
             Some(route) => {
                 let other_device = |device| own_gid(guid(device)) == route.destination;
-                self.made_gids().iter().any(|entry| entry.gid == route.destination)
+                let made = self.made_gids();
+                made.iter().any(|entry| entry.gid == route.destination)
+                    || is_left_out(&made, route.destination)
                     || (0..self.devices).any(other_device)
             }
             None => (1..=self.devices).contains(&u32::from(path.destination_lid)),
@@ -336,18 +336,20 @@ mod tests {
     }
 
     #[test]
-    fn gids_are_the_ports_own_and_the_hosts_addresses_with_loopback_last() {
+    fn gids_are_the_ports_own_and_the_hosts_addresses() {
         let addresses =
             [address("127.0.0.1", 1, true), address("10.1.2.3", 2, false), address("fe80::1", 2, false)];
         let port = Port::with_addresses(&Config::default(), 0, &addresses, &Arc::default());
         let indices: Vec<_> = port.gids().iter().map(|entry| entry.interface_index).collect();
-        assert_eq!(indices, [0, 2, 2, 1]);
+        assert_eq!(indices, [0, 2, 2]);
         assert_eq!(port.gids()[1].gid[10..], [0xff, 0xff, 10, 1, 2, 3]);
-        assert!(port.reaches(&path(port.gids()[3].gid)));
+        assert!(port.reaches(&path(port.gids()[2].gid)));
         assert!(!port.reaches(&path([7; 16])));
+        let left_out = std::net::Ipv6Addr::LOCALHOST.octets();
+        assert!(port.reaches(&path(left_out)) && port.has_gid(left_out) && !port.has_gid([7; 16]));
         // An address that comes later is this host's as well.
         assert!(port.take_addresses(&Config::default(), &[address("10.9.9.9", 7, false)]));
-        assert!(port.reaches(&path(port.gids()[4].gid)) && port.gid_entry(4).is_some());
+        assert!(port.reaches(&path(port.gids()[3].gid)) && port.gid_entry(3).is_some());
         // And whoever opens the device now finds it at the same index.
         let all = [address("10.9.9.9", 7, false), addresses[1].clone()];
         let other = Port::with_addresses(&Config::default(), 0, &all, &port.state);

@@ -97,7 +97,7 @@ impl Id {
             IpAddr::V4(four) => four.to_ipv6_mapped().octets(),
             IpAddr::V6(six) => six.octets(),
         };
-        let has_moved = !device.gid_table().iter().any(|entry| entry.gid == gid);
+        let has_moved = !device.has_gid(gid);
         if has_moved && !core.has_moved {
             self.push(&core, EventKind::AddressChange, 0, Parameters::None);
         }
