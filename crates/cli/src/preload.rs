@@ -34,6 +34,25 @@ pub(crate) fn check(library: &Path, without: &'static str) -> Result<(), Preload
     Ok(())
 }
 
+/// Where a library is put among those that are loaded before a program's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// Nothing is asked before it.
+    InFront,
+    /// What the user preloads may be a tool that stands before its functions.
+    Behind,
+}
+
+impl Stands {
+    /// The value of the variable with the library there.
+    pub(crate) fn put(self, library: &Path, before: Option<&OsStr>) -> OsString {
+        match self {
+            Self::InFront => in_front(library, before),
+            Self::Behind => behind(library, before),
+        }
+    }
+}
+
 /// The variable's value: the library in front of those that were there already, where it stands once.
 pub(crate) fn in_front(library: &Path, before: Option<&OsStr>) -> OsString {
     let mut value = library.as_os_str().to_owned();
@@ -41,6 +60,16 @@ pub(crate) fn in_front(library: &Path, before: Option<&OsStr>) -> OsString {
         value.push(":");
         value.push(others);
     }
+    value
+}
+
+/// The variable's value: the library behind those that were there already, so that one of them may stand before its functions.
+fn behind(library: &Path, before: Option<&OsStr>) -> OsString {
+    let mut value = without(before, library).unwrap_or_default();
+    if !value.is_empty() {
+        value.push(":");
+    }
+    value.push(library);
     value
 }
 
@@ -90,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_preloaded_stays_behind_the_library_which_stands_there_once() {
+    fn what_was_preloaded_stays_and_the_library_stands_before_or_behind_it_once() {
         let library = Path::new("/n/libnonic-sockets.so");
         let value = |before: Option<&str>| in_front(library, before.map(OsStr::new));
         assert_eq!(value(None), "/n/libnonic-sockets.so");
@@ -98,6 +127,9 @@ mod tests {
         assert_eq!(value(Some("a b")), "/n/libnonic-sockets.so:a:b");
         assert_eq!(value(Some("a:/n/libnonic-sockets.so:b")), "/n/libnonic-sockets.so:a:b");
         assert_eq!(without(Some(OsStr::new("/n/libnonic-sockets.so")), library), None);
+        let value = |before: Option<&str>| behind(library, before.map(OsStr::new));
+        assert_eq!((value(None), value(Some(""))), (library.into(), library.into()));
+        assert_eq!(value(Some("/n/libnonic-sockets.so:a b")), "a:b:/n/libnonic-sockets.so");
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! Whether a program is shown the files of its devices.
+//! What is loaded before a program's libraries unasked: the one that shows it the files of its devices, and verbs.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use crate::library::LibraryFolder;
+use crate::preload::Stands;
 
 /// The variable that the library reads, too.
 const VARIABLE: &str = "NONIC_VIEW";
@@ -19,6 +21,13 @@ pub(crate) struct ViewOptions {
     /// there lead to files that say what the device says of itself; all others go on as they came.
     #[arg(long, value_name = "SWITCH")]
     view: Option<Switch>,
+
+    /// Load nothing in front of the program's own libraries (LD_PRELOAD)
+    ///
+    /// A program that brings a libibverbs of its own, as packages of Python do, or finds one by its RPATH then uses that one, which knows
+    /// no devices of nonic's; else libibverbs.so.1 is loaded first and its functions are used. And devices' files are not shown.
+    #[arg(long, conflicts_with = "sockets", help_heading = "Libraries")]
+    no_preload: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,9 +51,18 @@ impl ViewOptions {
         }
     }
 
-    /// The library to load for it, unless it is switched off; why it cannot be, if so.
-    pub(crate) fn library(&self, folder: &LibraryFolder) -> Option<std::path::PathBuf> {
-        self.is_on().then(|| folder.view_library())
+    /// The libraries to load, and whether each stands in front of those that the user named, or behind them.
+    pub(crate) fn libraries(&self, folder: &LibraryFolder) -> Vec<(PathBuf, Stands)> {
+        if self.no_preload {
+            return Vec::new();
+        }
+        let view = self.is_on().then(|| (folder.view_library(), Stands::InFront));
+        [(folder.verbs_library(), Stands::Behind)].into_iter().chain(view).collect()
+    }
+
+    /// All that may be among them.
+    pub(crate) fn all_libraries(folder: &LibraryFolder) -> [PathBuf; 2] {
+        [folder.verbs_library(), folder.view_library()]
     }
 }
 
@@ -71,7 +89,7 @@ mod tests {
         assert!(is_on_in(None) && is_on_in(Some("on")) && is_on_in(Some("")));
         assert!(!is_on_in(Some("off")) && !is_on_in(Some("OFF")));
         assert!(complaint_about("never").is_some() && complaint_about("Off").is_none());
-        let off = ViewOptions { view: Some(Switch::Off) };
+        let off = ViewOptions { view: Some(Switch::Off), ..ViewOptions::default() };
         assert_eq!((off.environment(), off.is_on()), (Some((VARIABLE, "off".into())), false));
         assert_eq!(ViewOptions::default().environment(), None);
     }

@@ -352,8 +352,11 @@ fn the_variable_that_bounds_the_tier_is_heard() {
 
 #[test]
 fn a_rival_library_in_ld_preload_is_noted() {
-    let report = report(nonic().env("LD_PRELOAD", "/no/such/libibverbs.so.1"), 0);
-    says(&report, "LD_PRELOAD", "unset LD_PRELOAD");
+    let told = |name: &str| report(nonic().env("LD_PRELOAD", name), 0);
+    says(&told("/no/such/libibverbs.so.1"), "LD_PRELOAD", "unset LD_PRELOAD");
+    // What `nonic env` puts there is none.
+    let own = support::program().with_file_name("nonic-lib/libibverbs.so.1");
+    says(&told(own.to_str().unwrap()), "LD_PRELOAD", "no rival");
 }
 
 #[test]

@@ -79,14 +79,18 @@ fn a_folder_with_quotes_and_blanks_in_its_name_is_one_word() {
 fn a_ci_file_gets_names_and_values() {
     let folder = stub_folder();
     let outcome = env(&folder, &["--github", "--devices", "2", "--view", "off"]).exits(0);
-    let lines = format!("LD_LIBRARY_PATH={}\nNONIC_VIEW=off\nNONIC_DEVICES=2\n", folder.display());
+    let folder = folder.display();
+    let lines = format!(
+        "LD_LIBRARY_PATH={folder}\nLD_PRELOAD={folder}/libibverbs.so.1\nASAN_OPTIONS=verify_asan_link_order=0\n\
+         NONIC_VIEW=off\nNONIC_DEVICES=2\n"
+    );
     assert_eq!((outcome.output, outcome.errors), (lines, String::new()));
 }
 
 #[test]
-fn the_library_for_files_is_loaded_in_front_once_and_what_was_loaded_before_stays() {
+fn libraries_are_loaded_in_front_once_and_what_was_loaded_before_stays() {
     let folder = stub_folder();
-    env(&folder, &[]).exits(0).complains_of(&["libnonic-view.so", "--view off"]);
+    env(&folder, &[]).exits(0).complains_of(&["libnonic-view.so", "--no-preload"]);
     let library = folder.join("libnonic-view.so");
     std::fs::write(&library, "").unwrap();
     let told = |before: &str, arguments: &[&str]| {
@@ -95,13 +99,16 @@ fn the_library_for_files_is_loaded_in_front_once_and_what_was_loaded_before_stay
         let outcome = run(&mut command).exits(0);
         outcome.output.lines().find(|line| line.contains("LD_PRELOAD")).map(str::to_owned)
     };
-    let library = library.display();
-    let both = format!("{library}:/usr/lib/none.so");
-    assert_eq!(told("/usr/lib/none.so", &[]), Some(format!("export LD_PRELOAD='{both}'")));
-    assert_eq!(told(&both, &[]), Some(format!("export LD_PRELOAD='{both}'")));
-    assert_eq!(told(&both, &["--off"]), Some("export LD_PRELOAD='/usr/lib/none.so'".to_owned()));
-    assert_eq!(told(&both, &["--view", "off"]), Some("export LD_PRELOAD='/usr/lib/none.so'".to_owned()));
-    assert_eq!(told(&library.to_string(), &["--off"]), Some("unset LD_PRELOAD".to_owned()));
+    let verbs = folder.join("libibverbs.so.1").display().to_string();
+    let (alone, own) = (format!("/usr/lib/none.so:{verbs}"), format!("{}:{verbs}", library.display()));
+    let all = format!("{}:/usr/lib/none.so:{verbs}", library.display());
+    let export = |value: &str| Some(format!("export LD_PRELOAD='{value}'"));
+    assert_eq!(told("/usr/lib/none.so", &[]), export(&all));
+    assert_eq!(told(&all, &[]), export(&all));
+    assert_eq!(told(&all, &["--off"]), export("/usr/lib/none.so"));
+    assert_eq!(told(&all, &["--no-preload"]), export("/usr/lib/none.so"));
+    assert_eq!(told(&all, &["--view", "off"]), export(&alone));
+    assert_eq!(told(&own, &["--off"]), Some("unset LD_PRELOAD".to_owned()));
     assert_eq!(told("/usr/lib/none.so", &["--off"]), None);
 }
 
@@ -117,16 +124,18 @@ fn the_library_for_sockets_is_loaded_in_front_when_asked_for_and_stays_until_all
     let script = "
         eval \"$($NONIC env --sockets)\"; echo \"$LD_PRELOAD $ASAN_OPTIONS\"
         eval \"$($NONIC env --sockets)\"; echo \"$LD_PRELOAD\"
-        eval \"$($NONIC env --view off)\"; echo \"$LD_PRELOAD $ASAN_OPTIONS\"
+        eval \"$($NONIC env --no-preload)\"; echo \"$LD_PRELOAD $ASAN_OPTIONS\"
         export NONIC_SOCKETS=connect
         eval \"$($NONIC env --off)\"; echo \"${LD_PRELOAD-unset} $ASAN_OPTIONS ${NONIC_SOCKETS-unset}\"";
     let mut command = shell(&folder, script);
-    // The shell's own children load it without a word.
+    // The shell's own children say of the stubs that they cannot be loaded.
     let outcome = run(command.env("LD_PRELOAD", "libc.so.6").env("ASAN_OPTIONS", "a=1")).exits(0);
     let (sockets, view) = (sockets.display(), view.display());
+    let verbs = format!(":{}", folder.join("libibverbs.so.1").display());
     let loose = "a=1:verify_asan_link_order=0";
     let expected = format!(
-        "{view}:{sockets}:libc.so.6 {loose}\n{view}:{sockets}:libc.so.6\n{sockets}:libc.so.6 {loose}\nlibc.so.6 a=1 unset\n"
+        "{view}:{sockets}:libc.so.6{verbs} {loose}\n{view}:{sockets}:libc.so.6{verbs}\n{sockets}:libc.so.6 {loose}\n\
+         libc.so.6 a=1 unset\n"
     );
     assert_eq!(outcome.output, expected);
     let mut alone = shell(
@@ -135,7 +144,7 @@ fn the_library_for_sockets_is_loaded_in_front_when_asked_for_and_stays_until_all
     );
     assert_eq!(run(&mut alone).exits(0).output, "unset\n");
     let github = env(&folder, &["--github", "--sockets", "--view", "off"]).exits(0).output;
-    assert!(github.contains(&format!("LD_PRELOAD={sockets}\n")), "{github}");
+    assert!(github.contains(&format!("LD_PRELOAD={sockets}{verbs}\n")), "{github}");
 }
 
 #[test]

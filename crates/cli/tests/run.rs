@@ -281,15 +281,21 @@ fn a_program_with_file_capabilities_is_refused_to_an_ordinary_user() {
 }
 
 #[test]
-fn a_program_whose_rpath_leads_to_another_library_is_run_with_a_warning() {
+fn a_program_whose_rpath_leads_to_another_library_uses_ours_or_is_run_with_a_warning() {
     let (folder, other) = (scratch(), stub_folder());
     let rpath = format!("-Wl,-rpath,{}", other.display());
     let Some(program) = compiled(&folder, &["-Wl,--disable-new-dtags", &rpath]) else {
         return skip("no C compiler");
     };
-    nonic_run(["--", program.to_str().unwrap()]).exits(0).complains_of(&["RPATH", other.to_str().unwrap()]);
+    let errors = |arguments: &[&str]| {
+        nonic_run(arguments.iter().copied().chain(["--", program.to_str().unwrap()])).exits(0).errors
+    };
+    let warned = errors(&["--no-preload"]);
+    assert!(warned.contains("RPATH") && warned.contains(other.to_str().unwrap()), "{warned}");
+    let quiet = errors(&[]);
+    assert!(!quiet.contains("RPATH"), "verbs are loaded first: {quiet}");
     let program = compiled(&folder, &["-Wl,--enable-new-dtags", &rpath]).unwrap();
-    let quiet = nonic_run(["--view", "off", "--", program.to_str().unwrap()]).exits(0);
+    let quiet = nonic_run(["--no-preload", "--", program.to_str().unwrap()]).exits(0);
     assert_eq!(quiet.errors, "", "RUNPATH does not beat us");
 }
 

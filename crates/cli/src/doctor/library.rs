@@ -28,7 +28,9 @@ struct Seen {
 pub(super) fn examine() -> (Vec<Line>, bool) {
     let mut lines = Vec::new();
     let mut loads = false;
-    match LibraryFolder::find() {
+    let found = LibraryFolder::find();
+    let folder = found.as_ref().ok().cloned();
+    match found {
         Ok(folder) => {
             lines.push(Line::ok("library folder", folder.path().display().to_string()));
             let found = loaded(&folder);
@@ -44,7 +46,7 @@ pub(super) fn examine() -> (Vec<Line>, bool) {
             "cargo build --release, or NONIC_LIB_DIR=FOLDER",
         )),
     }
-    lines.push(preloaded());
+    lines.push(preloaded(folder.as_ref()));
     lines.extend(variables());
     (lines, loads)
 }
@@ -92,16 +94,17 @@ fn look(file: &Path) -> Result<Seen, String> {
     })
 }
 
-/// Libraries that would be asked before ours.
-fn preloaded() -> Line {
+/// Libraries that would be asked before ours, which are in `folder`.
+fn preloaded(folder: Option<&LibraryFolder>) -> Line {
     const NAME: &str = "LD_PRELOAD";
-    let value = std::env::var("LD_PRELOAD").unwrap_or_default();
-    if value.is_empty() {
-        return Line::ok(NAME, "nothing in the way");
-    }
-    let rival = ["ibverbs", "rdmacm", "rspreload"].into_iter().any(|name| value.contains(name));
-    if rival {
+    let value = std::env::var(NAME).unwrap_or_default();
+    let is_ours = |name: &&str| folder.is_some_and(|folder| Path::new(name).parent() == Some(folder.path()));
+    let others = value.split([':', ' ']).filter(|name| !is_ours(name));
+    let rivals = ["ibverbs", "rdmacm", "rspreload"];
+    if others.into_iter().any(|name| rivals.iter().any(|rival| name.contains(rival))) {
         Line::note(NAME, format!("{value} comes before nonic's library")).fix("unset LD_PRELOAD")
+    } else if value.is_empty() {
+        Line::ok(NAME, "nothing in the way")
     } else {
         Line::ok(NAME, format!("{value}; no rival of nonic's library"))
     }

@@ -27,10 +27,11 @@ struct Seen {
 /// The finding.
 pub(super) fn examine(folder: &LibraryFolder) -> Line {
     const NAME: &str = "device files";
-    let Some(library) = ViewOptions::default().library(folder) else {
+    if !ViewOptions::default().is_on() {
         return Line::note(NAME, "switched off (NONIC_VIEW): programs that look for them find none")
             .fix("unset NONIC_VIEW");
-    };
+    }
+    let library = folder.view_library();
     if let Err(error) = preload::check(&library, "with --view off") {
         return Line::note(NAME, error.to_string()).fix("cargo build --release");
     }

@@ -73,8 +73,9 @@ Examples:
 Environment:
   NONIC_LIB_DIR    folder with the libraries; default: beside this command
   LD_LIBRARY_PATH  kept, behind nonic's folder, which stands there once
-  LD_PRELOAD       kept, behind nonic's library for files, which stands there once; without it with --view off;
-                   and behind its library for TCP with --sockets, which then stays there until --off
+  LD_PRELOAD       kept, behind nonic's library for files and before the one for verbs, which stand there once; without
+                   the first with --view off, without both with --no-preload; and behind its library for TCP with
+                   --sockets, which then stays there until --off
   ASAN_OPTIONS     verify_asan_link_order=0 behind what is there, with one of these
   DAT_OVERRIDE     kept; else set to nonic's dat.conf
   NONIC_*          set by the flags that nonic run has, too; others stay as they are, but for --off;
@@ -119,7 +120,7 @@ fn lines_for(arguments: &EnvArguments) -> Result<String, String> {
     form.write(&changes)
 }
 
-/// What becomes of the libraries to put in front. The one that shows files is there once, or not at all, where it cannot be; the one for
+/// What becomes of the libraries to put in front. Those for verbs and files are there once, or not at all, where they cannot be; the one for
 /// sockets once, if that is asked for, and else where it was. The error, a sentence, is for what was asked for and cannot be.
 fn preloading(
     arguments: &EnvArguments,
@@ -132,16 +133,20 @@ fn preloading(
         preload::check(&sockets, "nonic env without --sockets").map_err(|error| error.to_string())?;
         value = Some(preload::in_front(&sockets, value.as_deref()));
     }
-    let view = arguments.view.library(folder).filter(|library| {
-        let checked = preload::check(library, "nonic env --view off");
-        checked.inspect_err(|error| eprintln!("nonic: the device's files are not shown: {error}")).is_ok()
-    });
-    value = match &view {
-        Some(view) => Some(preload::in_front(view, value.as_deref())),
-        None => preload::without(value.as_deref(), &folder.view_library()),
-    };
-    let has_sockets = preload::without(value.as_deref(), &sockets) != value;
-    Ok(loading(value, view.is_some() || has_sockets, now))
+    for library in ViewOptions::all_libraries(folder) {
+        value = preload::without(value.as_deref(), &library);
+    }
+    let mut is_ours = preload::without(value.as_deref(), &sockets) != value;
+    for (library, stands) in arguments.view.libraries(folder) {
+        match preload::check(&library, "nonic env --no-preload") {
+            Ok(()) => {
+                value = Some(stands.put(&library, value.as_deref()));
+                is_ours = true;
+            }
+            Err(error) => eprintln!("nonic: not in front of programs' libraries: {error}"),
+        }
+    }
+    Ok(loading(value, is_ours, now))
 }
 
 /// The changes that have the loader put this in front, with what AddressSanitizer must be told if a library of ours is among it.
@@ -183,8 +188,10 @@ fn taking_back(folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Ve
         });
     }
     let preloads = now.get(OsStr::new(preload::VARIABLE)).map(OsString::as_os_str);
-    let left = preload::without(preloads, &folder.view_library());
-    let left = preload::without(left.as_deref(), &folder.sockets_library());
+    let mut left = preload::without(preloads, &folder.sockets_library());
+    for library in ViewOptions::all_libraries(folder) {
+        left = preload::without(left.as_deref(), &library);
+    }
     changes.extend(loading(left, false, now));
     let own = folder.path().join("dat.conf");
     if now.get(OsStr::new(DAT_OVERRIDE)).is_some_and(|value| Path::new(value) == own) {

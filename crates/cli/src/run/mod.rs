@@ -14,7 +14,7 @@ use crate::EXIT_REFUSED;
 use crate::dat_options::DatOptions;
 use crate::device_options::DeviceOptions;
 use crate::library::{FindError, LibraryFolder};
-use crate::preload;
+use crate::preload::{self, Stands};
 use crate::scif_options::ScifOptions;
 use crate::view_options::ViewOptions;
 use program::LookupError;
@@ -108,7 +108,7 @@ Environment of SCIF without a flag, passed on as it is:
 Environment read by this command:
   NONIC_LIB_DIR        folder with the libraries; default: beside this command
   LD_LIBRARY_PATH      kept, behind nonic's folder
-  LD_PRELOAD           kept, behind nonic's libraries for files and for --sockets
+  LD_PRELOAD           kept, behind nonic's libraries for files and for --sockets, before the one for verbs
   ASAN_OPTIONS         verify_asan_link_order=0 behind what is there, since libraries stand in front
   XDG_RUNTIME_DIR      folder in which the devices' files are put up; default /dev/shm, else /tmp
   DAT_OVERRIDE         kept; else set to nonic's dat.conf
@@ -160,7 +160,7 @@ impl CheckError {
 /// Becomes the program; returns only if that failed.
 pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
     let (name, rest) = arguments.program.split_first().expect("the definition requires a program");
-    let checked = match examine(name) {
+    let checked = match examine(name, &arguments.view) {
         Ok(checked) => checked,
         Err(error) => return refuse(&error.to_string(), error.exit_status()),
     };
@@ -200,19 +200,21 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
 /// What the loader is to put in front, if anything: what was asked for has to be there, what is shown unasked need not.
 fn preloads(arguments: &RunArguments, checked: &Checked) -> Result<Option<OsString>, preload::PreloadError> {
     let mut value = None;
-    let mut put = |library: &Path| {
+    let mut put = |library: &Path, stands: Stands| {
         let before = value.take().or_else(|| std::env::var_os(preload::VARIABLE));
-        value = Some(preload::in_front(library, before.as_deref()));
+        value = Some(stands.put(library, before.as_deref()));
     };
     if arguments.sockets {
         let library = checked.libraries.sockets_library();
         preload::check(&library, "without --sockets")?;
-        put(&library);
+        put(&library, Stands::InFront);
     }
-    if let Some(library) = arguments.view.library(&checked.libraries).filter(|_| checked.takes_preloads) {
-        match preload::check(&library, "with --view off") {
-            Ok(()) => put(&library),
-            Err(error) => eprintln!("nonic: the device's files are not shown: {error}"),
+    if checked.takes_preloads {
+        for (library, stands) in arguments.view.libraries(&checked.libraries) {
+            match preload::check(&library, "with --no-preload") {
+                Ok(()) => put(&library, stands),
+                Err(error) => eprintln!("nonic: not in front of the program's libraries: {error}"),
+            }
         }
     }
     Ok(value)
@@ -220,14 +222,15 @@ fn preloads(arguments: &RunArguments, checked: &Checked) -> Result<Option<OsStri
 
 /// Whether a program would use the libraries, without running it; the error is a sentence.
 pub(crate) fn check(name: &OsStr) -> Result<Checked, String> {
-    examine(name).map_err(|error| error.to_string())
+    examine(name, &ViewOptions::default()).map_err(|error| error.to_string())
 }
 
-fn examine(name: &OsStr) -> Result<Checked, CheckError> {
+fn examine(name: &OsStr, view: &ViewOptions) -> Result<Checked, CheckError> {
     let path = std::env::var_os("PATH");
     let file = program::find(name, path.as_deref())?;
     let folder = LibraryFolder::find()?;
-    let findings = program::inspect(&file, &folder.library_names(), folder.path(), path.as_deref());
+    let first: Vec<_> = view.libraries(&folder).into_iter().map(|(library, _)| library).collect();
+    let findings = program::inspect(&file, &folder, &first, path.as_deref());
     Ok(Checked {
         search_path: folder.search_path(std::env::var_os("LD_LIBRARY_PATH").as_deref()),
         takes_preloads: findings.takes_preloads,

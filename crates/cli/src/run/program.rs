@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::StatVfsMountFlags;
 
 use super::elf::{Elf, MAGIC};
+use crate::library::LibraryFolder;
 
 /// How many scripts the kernel follows from one to the next.
 const SCRIPTS_MAX: usize = 5;
@@ -105,11 +106,12 @@ fn executable(file: &Path) -> Result<(), Option<String>> {
         .map_err(|error| Some(format!("cannot be executed: {}", std::io::Error::from(error))))
 }
 
-/// Finds out whether the loader would give the program at `file` the libraries named in `libraries`.
+/// Finds out whether the loader would give the program at `file` the libraries of `folder`, of which those of `in_front` are loaded
+/// first if the program takes that.
 pub(super) fn inspect(
     file: &Path,
-    libraries: &[OsString],
-    library_folder: &Path,
+    folder: &LibraryFolder,
+    in_front: &[PathBuf],
     path: Option<&OsStr>,
 ) -> Findings {
     let mut findings =
@@ -119,7 +121,7 @@ pub(super) fn inspect(
         let mut start = [0; FIRST_LINE_MAX];
         let length = opened.read_at(&mut start, 0).unwrap_or(0);
         if start[..length].starts_with(MAGIC) {
-            judge(&opened, libraries, library_folder, &mut findings);
+            judge(&opened, folder, in_front, &mut findings);
             return findings;
         }
         // A text without "#!" is given to the shell, by execvp as by shells.
@@ -154,7 +156,7 @@ fn interpreter(start: &[u8]) -> Option<PathBuf> {
     Some(name.map_or(program, |name| PathBuf::from(OsString::from_vec(name.to_vec()))))
 }
 
-fn judge(opened: &File, libraries: &[OsString], library_folder: &Path, findings: &mut Findings) {
+fn judge(opened: &File, folder: &LibraryFolder, in_front: &[PathBuf], findings: &mut Findings) {
     let metadata = opened.metadata().ok();
     match Elf::read(opened) {
         Ok(Elf::Foreign(words)) => findings.unsuitable = Some(Unsuitable::Foreign(words)),
@@ -170,7 +172,10 @@ fn judge(opened: &File, libraries: &[OsString], library_folder: &Path, findings:
             }
             let origin = findings.loaded.parent().unwrap_or(Path::new("."));
             let rpath = rpath.as_deref().unwrap_or_default();
-            findings.warnings.extend(rpath_warning(rpath, origin, libraries, library_folder));
+            let mut names = folder.library_names();
+            let is_first = |name: &OsString| in_front.iter().any(|library| library.file_name() == Some(name));
+            names.retain(|name| !(findings.takes_preloads && is_first(name)));
+            findings.warnings.extend(rpath_warning(rpath, origin, &names, folder.path()));
         }
         Err(error) => findings.warnings.push(format!("cannot make out what kind of program it is: {error}")),
     }
@@ -217,7 +222,9 @@ fn rpath_warning(
         if folder.canonicalize().is_ok_and(|folder| folder == library_folder) {
             return None; // It finds ours there, and looks no further.
         }
-        if let Some(name) = libraries.iter().find(|name| folder.join(name).exists()) {
+        // The loader looks for names with a version; those without are for compilers.
+        let is_looked_for = |name: &&OsString| name.as_bytes().windows(4).any(|part| part == b".so.");
+        if let Some(name) = libraries.iter().filter(is_looked_for).find(|name| folder.join(name).exists()) {
             return Some(format!(
                 "its RPATH beats LD_LIBRARY_PATH, so it will load {} instead of nonic's; \
                  remove that with: patchelf --remove-rpath PROGRAM",
