@@ -483,6 +483,46 @@ static void nobody_answers(struct node *n)
     n->retries = retries;
 }
 
+// The sender counts from another number than the receiver was told.
+static void numbers_that_do_not_agree(struct node *n)
+{
+    static const struct {
+        const char *sentence;
+        int by;
+    } wrong[] = {
+        {"a sender that starts before the number that its peer expects", -7},
+        {"a sender that starts behind it", 7},
+    };
+    char sentence[200];
+    int timeout = n->timeout, retries = n->retries;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        n->timeout = 12;
+        n->retries = 1;
+        drop_qp(n);
+        REQUIRE(n->qp = make_qp(n, IBV_QPT_RC));
+        struct card ours = card_of(n), theirs;
+        swap_values(&ours, &theirs, sizeof ours);
+        REQUIRE(to_init(n) == 0 && to_rtr(n, &theirs) == 0 && to_rts(n, ours.psn + wrong[i].by) == 0);
+        memset(n->buffer, self.active ? 0xa5 : 0x3c, BUFFER);
+        if (!self.active)
+            REQUIRE(post_receive(n->qp, 3, piece(n->buffer, 4096, n->mr->lkey)) == 0);
+        meet();
+        if (self.active) {
+            REQUIRE(post_one(n, 1, SEND, 32, 0, 0) == 0);
+            snprintf(sentence, sizeof sentence, "%s: RETRY_EXC_ERR", wrong[i].sentence);
+            CHECK_EQ("7.4", sentence, next_completion(n->send_cq).status, IBV_WC_RETRY_EXC_ERR);
+        }
+        meet();
+        if (!self.active) {
+            struct ibv_wc wc;
+            CHECK("7.4", "nothing moved", ibv_poll_cq(n->recv_cq, 1, &wc) == 0 && all_bytes(n->buffer, BUFFER, 0x3c));
+        }
+        meet();
+    }
+    n->timeout = timeout;
+    n->retries = retries;
+}
+
 // ---- flush -------------------------------------------------------------------------------------------------------
 
 static void entering_err_flushes_everything(struct node *n)
@@ -544,6 +584,7 @@ int main(void)
     receives_that_do_not_fit(&n);
     nothing_to_move_needs_no_key(&n);
     no_receive_is_told_after_timer_and_count(&n);
+    numbers_that_do_not_agree(&n);
     nobody_answers(&n);
     entering_err_flushes_everything(&n);
     close_node(&n);

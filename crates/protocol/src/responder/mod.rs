@@ -43,6 +43,8 @@ struct Inbound {
 #[derive(Debug)]
 pub struct Responder<T> {
     expected: Psn,
+    /// Something has been taken, so that there are numbers which may be repeated.
+    has_begun: bool,
     inbound: Option<Inbound>,
     responses: VecDeque<Response>,
     acknowledge: Option<Psn>,
@@ -67,6 +69,7 @@ impl<T> Responder<T> {
             expected,
             inbound: None,
             responses: VecDeque::new(),
+            has_begun: false,
             acknowledge: None,
             refuse: None,
             refused: None,
@@ -110,6 +113,11 @@ impl<T> Responder<T> {
             _ => {
                 // A repetition of what was done: say so again.
                 if self.responses.is_empty() {
+            // Both sides were told of different numbers: nobody waits for one that never comes.
+            _ if !self.has_begun => {
+                self.refuse(base, Refusal::OutOfSequence);
+                false
+            }
                     self.acknowledge = Some(self.expected.before());
                 }
                 false
@@ -203,7 +211,7 @@ impl<T> Responder<T> {
             Outcome::Done(filled) => {
                 (self.inbound, self.refused) = (None, None);
                 if reliable {
-                    self.expected = psn.next();
+                    (self.expected, self.has_begun) = (psn.next(), true);
                     // An answer with data says it as well.
                     self.acknowledge = if request.is_answered_with_data() { None } else { Some(psn) };
                 }
@@ -225,7 +233,7 @@ impl<T> Responder<T> {
     /// The message that was due was taken whole at once, into a receive.
     #[inline]
     pub fn has_taken(&mut self, psn: Psn) {
-        (self.held_since, self.refused) = (None, None);
+        (self.held_since, self.refused, self.has_begun) = (None, None, true);
         (self.expected, self.acknowledge) = (psn.next(), Some(psn));
     }
 

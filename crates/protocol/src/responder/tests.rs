@@ -84,6 +84,22 @@ fn a_repetition_is_acknowledged_again_and_not_taken() {
 }
 
 #[test]
+fn a_number_of_before_the_first_is_no_repetition_and_is_refused() {
+    let mut responder = responder();
+    let before = FIRST.before();
+    assert_eq!(take(&mut responder, before, 3, Outcome::Done(false)), None);
+    assert_eq!(
+        (responder.acknowledge(), responder.owed_refusal()),
+        (None, refused(before, 3, Refusal::OutOfSequence))
+    );
+    // From the first on it may be one, if the numbers went all the way around.
+    responder.has_refused();
+    assert!(take(&mut responder, FIRST, 3, Outcome::Done(false)).is_some());
+    assert_eq!(take(&mut responder, before, 4, Outcome::Done(false)), None);
+    assert_eq!((responder.acknowledge(), responder.owed_refusal()), (Some(FIRST), None));
+}
+
+#[test]
 fn a_repetition_says_nothing_while_data_are_owed_that_say_it() {
     let mut responder = responder();
     assert!(responder.check_sequence(RC, base(FIRST, 0), &read(10)));
