@@ -15,7 +15,7 @@ use nonic_device::{
 use nonic_protocol::Psn;
 use nonic_roce::{
     Aeth, Answer, Base, Body, ConnectionManager, ConnectionOffer, Credits, Ends, Event, HostAddress,
-    ManagementDatagram, ManagerSettings, Msn, Packet, Part, PortSpace, Reason, Request, Service,
+    ManagementDatagram, ManagerSettings, Msn, Nak, Packet, Part, PortSpace, Reason, Request, Service,
     ServiceAnswer, Side, Syndrome, Tail, Transport,
 };
 use nonic_wire::{Arrival, Location, Outgoing, Pushed, Route, Station, Taken, Wire};
@@ -152,6 +152,40 @@ fn a_packet_counts_only_from_the_address_of_the_peer() {
     let (said, _) = peer.hears();
     assert!(matches!(said.body, Body::Answer(Answer::Acknowledge(_))) && said.base.psn == Psn(0));
     assert!(stranger.hear().is_empty() && dropped() == before + 1);
+}
+
+#[test]
+fn a_peer_that_sent_too_early_is_asked_for_it_again() {
+    if !is_inside("a_peer_that_sent_too_early_is_asked_for_it_again") {
+        return;
+    }
+    let (peer, stranger, context) = (Far::at(PEER), Far::at(STRANGER), context(None));
+    // Has this host listen.
+    let _other = end(&context);
+    for (early, is_asked) in [(&peer, true), (&stranger, false)] {
+        let late = lone(Arc::clone(&context));
+        let dropped = || context.counters().unwrap().get(Counter::Refused);
+        let before = dropped();
+        early.say(&message(&late, 0), &[1; 8]);
+        let limit = Instant::now() + LONG;
+        while dropped() == before {
+            assert!(Instant::now() < limit, "it was not seen");
+            std::thread::yield_now();
+        }
+        late.connect_between(HERE.gid(), PEER.gid(), NUMBER);
+        late.post_receive(1);
+        if is_asked {
+            let (said, _) = peer.hears();
+            let Body::Answer(Answer::Acknowledge(aeth)) = said.body else { panic!("{said:?}") };
+            assert_eq!((aeth.syndrome, said.base.psn), (Syndrome::Refuse(Nak::Sequence), Psn(0)));
+        }
+        peer.say(&message(&late, 0), &[2; 8]);
+        assert_eq!(late.completion().id, 1);
+        let (said, _) = peer.hears();
+        let Body::Answer(Answer::Acknowledge(aeth)) = said.body else { panic!("{said:?}") };
+        assert!(matches!(aeth.syndrome, Syndrome::Acknowledge(_)), "{aeth:?}");
+        assert!(stranger.hear().is_empty());
+    }
 }
 
 /// Two numbers that are so far apart have one place among the queue pairs that the driver remembers.

@@ -330,6 +330,9 @@ pub enum Answer {
         /// That value.
         old: u64,
     },
+    /// What was declined, since the queue pair took nothing yet, is taken from now on. No packet says this: a card's peer waits for its
+    /// timeout.
+    Ready,
 }
 
 /// An unreliable datagram (9.8.3).

@@ -49,6 +49,8 @@ pub struct Requester<T> {
     pub retries: u8,
     /// Retries left after RNR.
     pub rnr_retries: u8,
+    /// The peer said that it takes what it declined, and nothing was answered since.
+    pub heard_ready: bool,
     /// Direct copies that failed in a row.
     faults: u8,
     /// The first request that was not begun when others were last taken back to be repeated, in the count of the send queue.
@@ -73,6 +75,7 @@ impl<T> Default for Requester<T> {
             wait: None,
             retries: 0,
             rnr_retries: 0,
+            heard_ready: false,
             faults: 0,
             begun: 0,
             drain_until: 0,
@@ -94,6 +97,7 @@ impl<T> Requester<T> {
     #[inline]
     pub fn refill(&mut self, attributes: &QpAttributes) {
         (self.retries, self.rnr_retries, self.faults) = (attributes.retry_count, attributes.rnr_retry, 0);
+        self.heard_ready = false;
     }
 
     /// A request was carried out directly.

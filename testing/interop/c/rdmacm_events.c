@@ -100,6 +100,44 @@ static void connection(void)
     drop(l);
 }
 
+// Its queue pair is in RTS when it has accepted, and the client's in INIT until that has been told.
+static void a_server_that_speaks_first(void)
+{
+    struct rdma_cm_id *l = listener(RDMA_PS_TCP, "127.0.0.1"), *id = routed(RDMA_PS_TCP, ntohs(rdma_get_src_port(l)));
+    struct rdma_conn_param param = with(greeting);
+    struct rdma_cm_event *event;
+    struct ibv_wc wc;
+    char words[2][sizeof(answer)] = {"", ""};
+
+    add_qp(id);
+    struct ibv_mr *to = rdma_reg_msgs(id, words[0], sizeof(answer));
+    REQUIRE(to && rdma_post_recv(id, NULL, words[0], sizeof(answer), to) == 0);
+    REQUIRE(rdma_connect(id, &param) == 0);
+    event = next(RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct rdma_cm_id *new = event->id;
+    rdma_ack_cm_event(event);
+    add_qp(new);
+    struct ibv_mr *from = rdma_reg_msgs(new, words[1], sizeof(answer));
+    memcpy(words[1], answer, sizeof(answer));
+    REQUIRE(from && rdma_accept(new, &param) == 0);
+    REQUIRE(rdma_post_send(new, NULL, words[1], sizeof(answer), from, IBV_SEND_SIGNALED) == 0);
+    CHECK_EQ("3.2", "a client that was not told yet receives nothing", ibv_poll_cq(id->recv_cq, 1, &wc), 0);
+    CHECK_EQ("3.2", "since its queue pair is in INIT", state_of(id), IBV_QPS_INIT);
+    int64_t start = now_ns();
+    expect(RDMA_CM_EVENT_ESTABLISHED);
+    int got = 0;
+    while (!(got = ibv_poll_cq(id->recv_cq, 1, &wc)) && now_ns() - start < PATIENCE_MS * 1000000ll)
+        sched_yield();
+    CHECK("3.2", "what the server sent behind its reply comes then", got == 1 && wc.status == IBV_WC_SUCCESS && !strcmp(words[0], answer));
+    CHECK("3.2", "and not after the timeout of a second", now_ns() - start < 900000000);
+    expect(RDMA_CM_EVENT_ESTABLISHED);
+    REQUIRE(rdma_dereg_mr(to) == 0 && rdma_dereg_mr(from) == 0);
+    drop(id);
+    expect(RDMA_CM_EVENT_DISCONNECTED);
+    drop(new);
+    drop(l);
+}
+
 static void without_queue_pairs(void)
 {
     struct rdma_cm_id *l = listener(RDMA_PS_TCP, "127.0.0.1"), *id = routed(RDMA_PS_TCP, ntohs(rdma_get_src_port(l)));
@@ -316,6 +354,7 @@ int main(void)
     setbuf(stdout, NULL);
     REQUIRE(channel = rdma_create_event_channel());
     connection();
+    a_server_that_speaks_first();
     without_queue_pairs();
     rejections();
     datagrams();

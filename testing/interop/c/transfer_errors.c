@@ -483,6 +483,47 @@ static void nobody_answers(struct node *n)
     n->retries = retries;
 }
 
+// Who sends before its peer takes anything does not wait for a timeout once it does.
+static void a_peer_that_is_ready_later(struct node *n)
+{
+    int timeout = n->timeout;
+    bring_up(n);
+    struct ibv_qp *before = n->qp;
+    n->timeout = 19; // 2.1 s
+    REQUIRE(n->qp = make_qp(n, IBV_QPT_RC));
+    struct card ours = card_of(n), theirs;
+    swap_values(&ours, &theirs, sizeof ours);
+    REQUIRE(to_init(n) == 0);
+    memset(n->buffer, 0x3c, BUFFER);
+    if (!self.active) {
+        REQUIRE(post_receive(before, 2, piece(n->buffer + 4096, 4096, n->mr->lkey)) == 0);
+        REQUIRE(post_receive(n->qp, 3, piece(n->buffer, 4096, n->mr->lkey)) == 0);
+    }
+    meet();
+    struct ibv_wc wc;
+    int64_t start = now_ns();
+    if (self.active) {
+        fill(n->buffer, 32, 9);
+        REQUIRE(to_rtr(n, &theirs) == 0 && to_rts(n, ours.psn) == 0 && post_one(n, 1, SEND, 32, 0, 0) == 0);
+        // What comes behind it by another queue pair shows that it was looked at.
+        REQUIRE(post(before, 2, SEND, piece(n->buffer, 32, n->mr->lkey), 0, 0) == 0);
+        wc = next_completion(n->send_cq);
+        REQUIRE(wc.status == IBV_WC_SUCCESS && wc.wr_id == 2);
+    } else {
+        wc = next_completion(n->recv_cq);
+        CHECK("7.2", "nothing is received in INIT",
+              wc.status == IBV_WC_SUCCESS && wc.wr_id == 2 && all_bytes(n->buffer, 4096, 0x3c));
+        REQUIRE(to_rtr(n, &theirs) == 0);
+    }
+    wc = next_completion(self.active ? n->send_cq : n->recv_cq);
+    CHECK("7.2", "what was sent to a queue pair in INIT arrives when that is in RTR",
+          wc.status == IBV_WC_SUCCESS && filled(n->buffer, 32, 9));
+    CHECK("7.2", "and not after a timeout", now_ns() - start < 1000000000);
+    meet();
+    REQUIRE(ibv_destroy_qp(before) == 0);
+    n->timeout = timeout;
+}
+
 // The sender counts from another number than the receiver was told.
 static void numbers_that_do_not_agree(struct node *n)
 {
@@ -584,6 +625,7 @@ int main(void)
     receives_that_do_not_fit(&n);
     nothing_to_move_needs_no_key(&n);
     no_receive_is_told_after_timer_and_count(&n);
+    a_peer_that_is_ready_later(&n);
     numbers_that_do_not_agree(&n);
     nobody_answers(&n);
     entering_err_flushes_everything(&n);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nonic_protocol::{Capabilities, Psn, QpNumber, QpType};
-use nonic_roce::PathMtu;
+use nonic_roce::{HostAddress, PathMtu};
 use nonic_wire::{Outgoing, Route, Station, Wire};
 
 use super::Inner;
@@ -17,6 +17,8 @@ use crate::wire_address::WireAddress;
 pub(crate) struct Core {
     pub(crate) inner: Inner,
     pub(crate) wired: Option<Box<Wired>>,
+    /// From where a packet came last that was dropped because it took nothing yet.
+    pub(crate) dropped_from: Option<HostAddress>,
 }
 
 /// The machine, and what carries its packets.
@@ -49,7 +51,7 @@ pub(crate) struct Carrier {
 impl Core {
     /// Of a queue pair in RESET.
     pub(crate) fn new(capabilities: &Capabilities) -> Self {
-        Self { inner: Inner::new(capabilities), wired: None }
+        Self { inner: Inner::new(capabilities), wired: None, dropped_from: None }
     }
 
     /// Whether the peer is on the wire.

@@ -112,6 +112,7 @@ impl Zone {
                 observer: request.observer.clone(),
                 inner: BiasedMutex::new(Core::new(&capabilities)),
                 closed_way: Mutex::default(),
+                turned_away: Mutex::default(),
                 async_events: EventAccount::default(),
                 destroyed: AtomicBool::new(false),
                 skips_own_multicast: AtomicBool::new(false),

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use nonic_protocol::{Capabilities, Connection, Psn, QpAttributes, QpNumber, QpState, QpType};
 use nonic_sys::{BiasedGuard, BiasedMutex};
-use nonic_transport::SlotPlace;
+use nonic_transport::{Link, SlotPlace};
 
 use crate::async_event::{AsyncElement, AsyncEventKind};
 use crate::completion_queue::CompletionQueue;
@@ -98,6 +98,8 @@ pub struct QueuePair {
     inner: BiasedMutex<Core>,
     /// Where the peer was when the port closed.
     closed_way: Mutex<Option<Path>>,
+    /// Who was declined last while it took nothing yet, and over which link.
+    turned_away: Mutex<Option<(Weak<Link>, QpNumber)>>,
     async_events: EventAccount,
     destroyed: AtomicBool,
     /// What it sends to a group it does not receive itself.

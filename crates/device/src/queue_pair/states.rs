@@ -105,6 +105,7 @@ impl QueuePair {
                 inner.responder = Responder::new(Psn(inner.attributes.receive_psn));
                 // Looking for the peer now spares the first message the search; it may well not be there yet.
                 self.find_path(&mut inner);
+                self.calls_back(&mut inner);
             }
             (QpState::ReadyToReceive, QpState::ReadyToSend) => {
                 let attributes = inner.attributes;
@@ -126,6 +127,9 @@ impl QueuePair {
             _ => {}
         }
         self.publish(&inner);
+        if inner.responder.owes_more() {
+            inner.answer(&mut { self });
+        }
         inner.pump(&mut { self });
         Ok(())
     }

@@ -60,6 +60,23 @@ impl QueuePair {
     /// It has no peer any more.
     pub(super) fn forget_way(&self) {
         lock(&self.closed_way).take();
+        lock(&self.turned_away).take();
+    }
+
+    /// A queue pair of that number was declined, whose requests came over `link`.
+    pub(crate) fn turns_away(&self, link: &Arc<Link>, number: QpNumber) {
+        *lock(&self.turned_away) = Some((Arc::downgrade(link), number));
+    }
+
+    /// Its peer is known from now on; if that was declined before, it is owed the word that it no longer is.
+    pub(super) fn calls_back(&self, inner: &mut Inner) {
+        let Some((link, number)) = lock(&self.turned_away).take() else { return };
+        let Some(path) = inner.path.as_ref().filter(|_| inner.attributes.destination_qp == number) else {
+            return;
+        };
+        if link.upgrade().is_some_and(|link| path.link.leads_where(&link)) {
+            inner.responder.owe_readiness();
+        }
     }
 
     /// Whether an answer that comes over `link` is the peer's to something that was sent before the port closed.

@@ -37,6 +37,9 @@ impl QueuePair {
             inner.answer(&mut { self });
             return;
         }
+        if !inner.state().receives() {
+            self.turns_away(link, base.source);
+        }
         let closed = self.link_before(link);
         if closed.is_some() && inner.responder.owes_data() {
             // It is told when there is room again, or a way.

@@ -26,7 +26,7 @@ impl QueuePair {
         core: &mut Core,
         work: impl FnOnce(&mut Connection<Instant>, &mut Around<'_>),
     ) {
-        let Core { inner, wired: Some(wired) } = core else { return };
+        let Core { inner, wired: Some(wired), .. } = core else { return };
         wired.carrier.is_held = false;
         wired.exchange(inner);
         let Wired { connection, carrier } = &mut **wired;
@@ -71,7 +71,9 @@ impl QueuePair {
     }
 
     fn may_wait(&self, core: &Core) -> bool {
-        let Core { inner: Inner { send, attributes, .. }, wired: Some(wired) } = core else { return false };
+        let Core { inner: Inner { send, attributes, .. }, wired: Some(wired), .. } = core else {
+            return false;
+        };
         let (unsent, Some(last)) = (send.posted - send.started, send.posted.checked_sub(1)) else {
             return false;
         };
@@ -195,9 +197,15 @@ impl QueuePair {
     pub(crate) fn move_on_wire(&self, core: &mut Core, from: QpState, to: QpState) {
         use QpState as S;
         let now = Instant::now();
+        let dropped_from = core.dropped_from.take();
         self.on_wire(core, |connection, around| {
             match (from, to) {
-                (S::Init, S::ReadyToReceive) => connection.begin_to_receive(),
+                (S::Init, S::ReadyToReceive) => {
+                    connection.begin_to_receive();
+                    if dropped_from == Some(around.carrier.route.to) {
+                        connection.ask_again();
+                    }
+                }
                 (S::ReadyToReceive | S::SendQueueError, S::ReadyToSend) => connection.begin_to_send(),
                 (S::ReadyToSend, S::SendQueueDrain) => connection.begin_to_drain(),
                 (S::SendQueueDrain, S::ReadyToSend) => connection.go_on_sending(),
@@ -223,8 +231,12 @@ impl QueuePair {
             self.take_wire_datagram(&mut core, arrival, datagram);
             return false;
         }
-        let Core { inner, wired: Some(wired) } = &mut *core else {
+        if !core.state().receives() {
+            core.dropped_from = Some(arrival.source);
+        }
+        let Core { inner, wired: Some(wired), .. } = &mut *core else {
             // Nobody on the wire is its peer.
+            self.witness.sees(Happening::Dropped);
             return false;
         };
         let carrier = &wired.carrier;

@@ -128,6 +128,17 @@ impl<P, T> Connection<P, T> {
         Refused::WaitForReceive(rnr_wait(timer))
     }
 
+    /// The peer takes what it declined: whether that is repeated now. Only once until something is answered, whatever the peer says.
+    pub(super) fn take_readiness(&mut self) -> bool {
+        let waits = matches!(self.requester.wait, Some((_, WaitReason::NoAnswer))) && self.is_sending();
+        let repeats = waits && !core::mem::replace(&mut self.requester.heard_ready, true);
+        if repeats {
+            self.take_back();
+            self.requester.restart();
+        }
+        repeats
+    }
+
     /// Nothing from the refused message on was done: all of it is repeated, or fails.
     fn give_up_attempt(&mut self) {
         self.take_back();
@@ -191,6 +202,12 @@ impl<P, T: Moment> Connection<P, T> {
                 true
             }
             Answer::Refuse(refusal) => self.take_refused(around, base, refusal),
+            Answer::Ready => {
+                if self.take_readiness() {
+                    around.sees(Happening::Repeated);
+                }
+                true
+            }
             Answer::ReadResponse(extent) => self.take_response(
                 around,
                 base,

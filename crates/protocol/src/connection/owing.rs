@@ -92,6 +92,12 @@ impl<P, T: Moment> Connection<P, T> {
 
     /// Sends the acknowledgement or refusal that is owed; whether there was room for it.
     fn push_verdict<S: Surroundings<P, T>>(&mut self, around: &mut S, path: &P) -> bool {
+        if self.responder.owes_readiness() {
+            if !self.push_answer(around, path, self.responder.expected(), 0, Answer::Ready) {
+                return false;
+            }
+            self.responder.has_said_ready();
+        }
         if let Some(psn) = self.responder.acknowledge() {
             if !self.push_answer(around, path, psn, 0, Answer::Acknowledge) {
                 return false;

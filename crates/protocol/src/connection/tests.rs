@@ -211,6 +211,29 @@ fn silence_is_waited_out_as_often_as_was_agreed_on_and_answers_give_all_retries_
 }
 
 #[test]
+fn a_peer_that_is_ready_is_sent_again_what_it_declined_once_until_it_answers() {
+    let mut pair = sent(&[SEND, SEND]);
+    assert!(!pair.take_readiness(), "nothing waits");
+    let wait = |pair: &mut Pair, reason| {
+        pair.requester.wait(Duration::ZERO, Duration::from_secs(1), reason);
+    };
+    wait(&mut pair, WaitReason::NotReady);
+    assert!(!pair.take_readiness(), "a receive is another matter");
+    let retries = pair.requester.retries;
+    wait(&mut pair, WaitReason::NoAnswer);
+    assert!(pair.take_readiness() && pair.has_next() && pair.requester.wait.is_none());
+    assert_eq!((pair.requester.next, pair.requester.retries), (FIRST, retries));
+    while pair.has_next() {
+        pair.has_sent();
+    }
+    wait(&mut pair, WaitReason::NoAnswer);
+    assert!(!pair.take_readiness() && pair.requester.wait.is_some(), "a peer that only says so");
+    assert_eq!(finish_before(&mut pair, number(1)), 1);
+    wait(&mut pair, WaitReason::NoAnswer);
+    assert!(pair.take_readiness());
+}
+
+#[test]
 fn a_judgement_fails_the_request_it_names_and_only_that() {
     let cases = [
         (Refusal::InvalidRequest, Status::RemoteInvalidRequest),

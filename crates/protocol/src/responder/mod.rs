@@ -49,6 +49,8 @@ pub struct Responder<T> {
     responses: VecDeque<Response>,
     acknowledge: Option<Psn>,
     refuse: Option<OwedRefusal>,
+    /// The peer was declined before, and is to be told that it no longer is.
+    owes_readiness: bool,
     /// What was refused last: later messages of the same attempt are dropped without a word.
     refused: Option<(Psn, u8)>,
     held_since: Option<T>,
@@ -67,11 +69,12 @@ impl<T> Responder<T> {
     pub fn new(expected: Psn) -> Self {
         Self {
             expected,
+            has_begun: false,
             inbound: None,
             responses: VecDeque::new(),
-            has_begun: false,
             acknowledge: None,
             refuse: None,
+            owes_readiness: false,
             refused: None,
             held_since: None,
             queue: QueueName::NONE,
@@ -110,14 +113,14 @@ impl<T> Responder<T> {
                 }
                 false
             }
-            _ => {
-                // A repetition of what was done: say so again.
-                if self.responses.is_empty() {
             // Both sides were told of different numbers: nobody waits for one that never comes.
             _ if !self.has_begun => {
                 self.refuse(base, Refusal::OutOfSequence);
                 false
             }
+            _ => {
+                // A repetition of what was done: say so again.
+                if self.responses.is_empty() {
                     self.acknowledge = Some(self.expected.before());
                 }
                 false
@@ -254,6 +257,21 @@ impl<T> Responder<T> {
 
     // What is owed.
 
+    /// The peer, which was declined while the queue pair took nothing, is owed the word that it takes its requests.
+    pub fn owe_readiness(&mut self) {
+        self.owes_readiness = true;
+    }
+
+    /// Whether that is owed.
+    pub(crate) fn owes_readiness(&self) -> bool {
+        self.owes_readiness
+    }
+
+    /// It was said.
+    pub(crate) fn has_said_ready(&mut self) {
+        self.owes_readiness = false;
+    }
+
     /// An answer with data is owed, behind those that are owed already.
     pub(crate) fn owe(&mut self, response: Response) {
         self.responses.push_back(response);
@@ -303,10 +321,10 @@ impl<T> Responder<T> {
         self.refuse = None;
     }
 
-    /// Whether data or a refusal is owed to the peer.
+    /// Whether data, a refusal or another word that is waited for is owed to the peer.
     #[inline]
     pub fn owes_more(&self) -> bool {
-        self.refuse.is_some() || !self.responses.is_empty()
+        self.refuse.is_some() || self.owes_readiness || !self.responses.is_empty()
     }
 
     /// Whether answers with data are owed to the peer.

@@ -27,6 +27,7 @@ mod waiting;
 use nonic_protocol::{Capabilities, Psn, QpAttributes, QpState, QpType, ReceiveQueue, SendQueue};
 
 use crate::congestion::{Congestion, CongestionCounts};
+use crate::packet::{Nak, Syndrome};
 use crate::path_mtu::PathMtu;
 use requester::Requester;
 use responder::Responder;
@@ -79,6 +80,14 @@ impl<T> Connection<T> {
         self.responder = Responder::new(Psn(self.attributes.receive_psn));
         self.established = false;
         self.silence.forget();
+    }
+
+    /// The peer has sent before it received: it is asked to begin again, as after a gap in its numbers, which spares it a timeout.
+    pub fn ask_again(&mut self) {
+        if self.is_reliable() {
+            self.responder.complained = true;
+            self.responder.refuse(self.responder.expected, Syndrome::Refuse(Nak::Sequence));
+        }
     }
 
     /// It goes from RTR to RTS: what is posted is sent from the attributes' first number on.

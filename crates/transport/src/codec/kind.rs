@@ -19,6 +19,7 @@ pub(crate) enum Kind {
     ReadResponse = 11,
     AtomicResponse = 12,
     SendInvalidate = 13,
+    Ready = 14,
 }
 
 impl Kind {
@@ -38,6 +39,7 @@ impl Kind {
             11 => Self::ReadResponse,
             12 => Self::AtomicResponse,
             13 => Self::SendInvalidate,
+            14 => Self::Ready,
             _ => return None,
         })
     }
@@ -48,6 +50,7 @@ impl Kind {
             Body::Request(request) => Self::of_request(request),
             Body::Answer(Answer::Acknowledge) => Self::Acknowledge,
             Body::Answer(Answer::Refuse(_)) => Self::Refuse,
+            Body::Answer(Answer::Ready) => Self::Ready,
             Body::Answer(Answer::ReadResponse(_)) => Self::ReadResponse,
             Body::Answer(Answer::AtomicResponse { .. }) => Self::AtomicResponse,
             Body::Datagram(_) => Self::Datagram,
@@ -76,7 +79,7 @@ impl Kind {
     /// Words that follow the three every header has.
     pub(super) const fn extension_words(self, whole: bool) -> usize {
         match self {
-            Self::Padding | Self::Acknowledge | Self::Refuse => 0,
+            Self::Padding | Self::Acknowledge | Self::Refuse | Self::Ready => 0,
             // The payload's length says it.
             Self::Send => !whole as usize,
             Self::Pull

@@ -128,7 +128,7 @@ pub(crate) fn emit(message: &Message, stamp: u16, payload: u32, mut store: impl 
     let (mut second, mut flags) = (0, 0);
     match &message.body {
         Body::Request(request) => (second, flags) = emit_request(request, payload, &mut store),
-        Body::Answer(Answer::Acknowledge) => {}
+        Body::Answer(Answer::Acknowledge | Answer::Ready) => {}
         Body::Answer(Answer::Refuse(refusal)) => (second, flags) = (number_of(*refusal), IMMEDIATE),
         Body::Answer(Answer::ReadResponse(response)) => store(3, pair(response.total, response.offset)),
         Body::Answer(Answer::AtomicResponse { old }) => store(3, *old),
@@ -279,6 +279,7 @@ pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> 
             solicited,
         }),
         Kind::Acknowledge => Body::Answer(Answer::Acknowledge),
+        Kind::Ready => Body::Answer(Answer::Ready),
         Kind::Refuse => Body::Answer(Answer::Refuse(refusal_of(immediate?)?)),
         Kind::ReadResponse => Body::Answer(Answer::ReadResponse(fragment(words[3])?)),
         Kind::AtomicResponse => Body::Answer(Answer::AtomicResponse { old: words[3] }),

@@ -96,7 +96,11 @@ fn only_requests_are_for_a_shared_receive_queue_and_its_number_has_24_bits() {
         words[3] = wrong;
         assert!(parse(&words).is_none(), "{wrong:#x}");
     }
-    for body in [Body::Answer(Answer::Acknowledge), Body::Answer(Answer::AtomicResponse { old: 1 })] {
+    for body in [
+        Body::Answer(Answer::Acknowledge),
+        Body::Answer(Answer::Ready),
+        Body::Answer(Answer::AtomicResponse { old: 1 }),
+    ] {
         let mut words = emitted(body, 0);
         words[0] |= EXTENDED << 24;
         assert!(parse(&words).is_none(), "{body:?}");
@@ -120,7 +124,7 @@ fn message() -> impl Strategy<Value = (Message, u32)> {
         (0u32..1 << 24).prop_map(|psn| (None, Some(Psn(psn)))),
     ];
     let immediate = prop::option::of(any::<u32>());
-    let requests = (extent, remote, second, immediate, any::<bool>(), any::<u64>(), any::<u64>(), 0u8..14);
+    let requests = (extent, remote, second, immediate, any::<bool>(), any::<u64>(), any::<u64>(), 0u8..15);
     let body = requests.prop_map(
         |((extent, payload), remote, (said, acknowledges), immediate, solicited, one, two, kind)| {
             let total = extent.total;
@@ -150,6 +154,7 @@ fn message() -> impl Strategy<Value = (Message, u32)> {
                 10 => (Body::Answer(Answer::Refuse(Refusal::NotReady { timer: one as u8 & 31 })), 0),
                 11 => (Body::Answer(Answer::ReadResponse(extent)), payload),
                 12 => (Body::Answer(Answer::AtomicResponse { old: one }), 0),
+                13 => (Body::Answer(Answer::Ready), 0),
                 _ => {
                     let (q_key, source_lid) = (remote.key.0, one as u16);
                     let global_header = two & 1 != 0;
