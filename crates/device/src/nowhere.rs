@@ -16,7 +16,7 @@ pub(crate) fn leads_to_no_host(route: &GlobalRoute) {
         tracing::warn!(
             index, %to, unsaid,
             "no process of this host has the GID that a queue pair is connected to, and the one at this index leads to no other host: \
-             both sides have to use the index of an address (ibv_devinfo -v lists them)"
+             both sides have to use the index of an address (ibv_devinfo -v lists them); with --wire roce programs choose one by themselves"
         );
     }
 }
