@@ -88,6 +88,13 @@ pub(crate) struct DeviceOptions {
     #[arg(long, value_name = "WHEN")]
     wire: Option<Wire>,
 
+    /// Bytes of a message that a packet to another host carries at most [NONIC_MTU, default 4096]
+    ///
+    /// The path MTU, as the port says it: less where the interface carries less. For ways that carry less than the interfaces at their
+    /// ends, and for both ends.
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<Mtu>,
+
     /// Seconds after which a connected peer on another host is gone that says nothing [NONIC_WIRE_SILENCE, default 20]
     ///
     /// Who only receives does not miss a peer that was killed. So a queue pair of a reliable connection that hears nothing asks its peer
@@ -130,6 +137,21 @@ pub(crate) struct DeviceOptions {
     /// whole of any file or shared memory of which it registers a part.
     #[arg(long, value_name = "USERS", value_parser = parse_users)]
     trust: Option<String>,
+}
+
+/// Path MTUs (IBTA vol. 1, 9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mtu {
+    #[value(name = "256")]
+    Bytes256,
+    #[value(name = "512")]
+    Bytes512,
+    #[value(name = "1024")]
+    Bytes1024,
+    #[value(name = "2048")]
+    Bytes2048,
+    #[value(name = "4096")]
+    Bytes4096,
 }
 
 /// Link layers of a port.
@@ -200,6 +222,7 @@ impl DeviceOptions {
         set("NONIC_FORK_COPY", self.fork_copy.map(|bytes| bytes.to_string()));
         set("NONIC_REST", self.rest.map(word));
         set("NONIC_WIRE", self.wire.map(word));
+        set("NONIC_MTU", self.mtu.map(word));
         set("NONIC_WIRE_SILENCE", self.wire_silence.map(|seconds| seconds.to_string()));
         set("NONIC_MEET", self.meet.as_ref().map(|path| path.display().to_string()));
         let faults = self.faults.as_ref().map(|path| path.display().to_string());
@@ -226,6 +249,7 @@ pub(crate) fn complaint_about(name: &str, value: &str) -> Option<String> {
         "NONIC_ADOPT" => complaint_about_choice::<When>(value),
         "NONIC_REST" => complaint_about_choice::<When>(value),
         "NONIC_WIRE" => complaint_about_choice::<Wire>(value),
+        "NONIC_MTU" => complaint_about_choice::<Mtu>(value),
         "NONIC_WIRE_SILENCE" => match value.parse() {
             Ok(0..=SILENCE_MAX) => None,
             _ => Some(format!("must be a number of seconds from 0 to {SILENCE_MAX}")),

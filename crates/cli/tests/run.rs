@@ -84,6 +84,7 @@ fn each_device_flag_sets_its_variable_and_no_other() {
         (&["--fork-copy", "100G"], "NONIC_FORK_COPY=107374182400"),
         (&["--rest", "never"], "NONIC_REST=never"),
         (&["--wire", "roce"], "NONIC_WIRE=roce"),
+        (&["--mtu", "1024"], "NONIC_MTU=1024"),
         (&["--wire-silence", "0"], "NONIC_WIRE_SILENCE=0"),
         (&["--log", "debug"], "NONIC_LOG=debug"),
         (&["--allow-ptrace"], "NONIC_PTRACE=any"),
@@ -163,6 +164,7 @@ fn bad_values_are_refused_and_named() {
         ("--device-memory", "65G"),
         ("--device-memory", "-1"),
         ("--tier", "fast"),
+        ("--mtu", "1500"),
         ("--log", "loud"),
     ];
     for (flag, value) in flags {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nonic_memory::AdoptionPolicy;
+use nonic_roce::PathMtu;
 use nonic_transport::{Tier, TrustedUsers};
 
 /// Devices at most.
@@ -81,6 +82,9 @@ pub struct Config {
     /// `NONIC_WIRE`: whether queue pairs may have peers on other hosts, by RoCEv2: `off`, `auto` (default), or `roce`, where queue
     /// pairs of datagrams listen from the beginning and the port is an Ethernet port unless `NONIC_LINK_LAYER` says otherwise.
     pub wire: WirePolicy,
+    /// `NONIC_MTU`: how many bytes of a message a packet to another host carries at most, and what the port says it does: 256, 512, 1024,
+    /// 2048 or 4096 (default). Less where the interface carries less.
+    pub mtu: PathMtu,
     /// `NONIC_WIRE_SILENCE`: after how many seconds a connected peer on another host counts as gone that says nothing, though it is asked,
     /// and a process of this host that has a number and does not introduce itself to who connects to that, unless it is stopped; default 20,
     /// a day at most, 0 (`None`): never.
@@ -109,6 +113,7 @@ impl Default for Config {
             cache_seed: 0,
             rest: RestPolicy::Auto,
             wire: WirePolicy::Auto,
+            mtu: PathMtu::Bytes4096,
             wire_silence: Some(WIRE_SILENCE),
             meet: None,
             faults: None,
@@ -150,6 +155,11 @@ impl Config {
                 _ => return None,
             };
             config.ethernet = config.wire == WirePolicy::Roce;
+            Some(())
+        });
+        take("NONIC_MTU", &mut |value| {
+            let bytes = value.parse().ok()?;
+            config.mtu = (1..=5).filter_map(PathMtu::from_number).find(|mtu| mtu.bytes() == bytes)?;
             Some(())
         });
         take("NONIC_WIRE_SILENCE", &mut |value| {
@@ -287,6 +297,7 @@ mod tests {
             ("NONIC_CACHE_SEED", "18446744073709551615"),
             ("NONIC_REST", "Always"),
             ("NONIC_WIRE", "Off"),
+            ("NONIC_MTU", "1024"),
             ("NONIC_WIRE_SILENCE", "86400"),
             ("NONIC_MEET", "/tmp/meet"),
             ("NONIC_FAULTS", "/tmp/faults"),
@@ -306,6 +317,7 @@ mod tests {
             cache_seed: u64::MAX,
             rest: RestPolicy::Always,
             wire: WirePolicy::Off,
+            mtu: PathMtu::Bytes1024,
             wire_silence: Some(Duration::from_secs(86_400)),
             meet: Some(PathBuf::from("/tmp/meet")),
             faults: Some(PathBuf::from("/tmp/faults")),
@@ -347,6 +359,7 @@ mod tests {
             ("NONIC_CACHE_SEED", "random"),
             ("NONIC_REST", "often"),
             ("NONIC_WIRE", "tcp"),
+            ("NONIC_MTU", "1500"),
             ("NONIC_WIRE_SILENCE", "86401"),
             ("NONIC_WIRE_SILENCE", "never"),
             ("NONIC_MEET", "here"),

@@ -10,6 +10,7 @@
 #[cfg(test)]
 extern crate self as nonic_device;
 
+mod active_mtu;
 mod agent;
 mod async_event;
 mod completion_channel;

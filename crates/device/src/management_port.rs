@@ -58,7 +58,7 @@ impl ManagementPort {
     pub fn path_mtu(&self, index: u32, to: [u8; 16]) -> Result<Option<u8>, ManagementError> {
         let (_, station) = self.station(index)?;
         let route = Route { to: HostAddress::of_gid(to), traffic_class: 0, hop_limit: 0 };
-        let found = route.path_mtu(&station);
+        let found = self.context.engine_owner().path_mtu(&route, &station);
         let found = found.map_err(|error| ManagementError::NotOpen { reason: error.to_string() })?;
         Ok(found.map(|mtu| mtu as u8))
     }

@@ -8,7 +8,8 @@ use nonic_meeting::{Namespace, Place};
 use nonic_protocol::{AddressVector, GlobalRoute, MESSAGE_MAX, QpAttributes};
 use nonic_sys::{InterfaceAddress, host_number, interface_addresses, stable_number};
 
-use crate::config::{Config, WirePolicy};
+use crate::active_mtu::active_mtu;
+use crate::config::Config;
 use crate::gid_table::{GIDS, GidEntry, GidTable, address_gid, is_left_out, own_gid};
 use crate::port_state::{Changed, PKEYS, PortState};
 
@@ -75,14 +76,6 @@ pub(crate) fn gids_for_others(devices: u32) -> Vec<[u8; 16]> {
     own.chain(addresses.map(|address| address_gid(address.address))).collect()
 }
 
-/// The MTU that a port says it has: where datagrams are to go to other hosts unasked, what all interfaces carry that lead there. A program
-/// makes them as long as that, and there is no shorter way for one of them.
-fn active_mtu(wire: WirePolicy, addresses: &[InterfaceAddress]) -> u32 {
-    let leads_out = |address: &&InterfaceAddress| wire == WirePolicy::Roce && !address.loopback;
-    let mtus = addresses.iter().filter(leads_out).filter_map(|address| nonic_wire::largest_mtu(address.mtu));
-    mtus.map(|mtu| mtu as u32).min().unwrap_or(MTU_4096)
-}
-
 impl Port {
     pub(crate) fn new(config: &Config, device: u32, state: &Arc<PortState>) -> Self {
         Self::with_addresses(config, device, &interface_addresses(), state)
@@ -101,7 +94,7 @@ impl Port {
         Self {
             ethernet: config.ethernet,
             lid,
-            active_mtu: active_mtu(config.wire, addresses),
+            active_mtu: active_mtu(config, addresses) as u32,
             state: Arc::clone(state),
             devices: config.devices,
             meeting: config.meet.as_ref().and_then(|_| nonic_meeting::place()),
@@ -320,19 +313,6 @@ mod tests {
             hop_limit: 1,
             traffic_class: 0,
         })
-    }
-
-    #[test]
-    fn a_port_for_other_hosts_has_the_mtu_that_all_interfaces_carry_that_lead_there() {
-        let carries = |mtu, loopback| InterfaceAddress { mtu, ..address("10.1.2.3", 2, loopback) };
-        let all = [carries(9000, false), carries(100, true), carries(1500, false), carries(70, false)];
-        let mtu = |wire, addresses: &[InterfaceAddress]| {
-            let config = Config { wire, ..Config::default() };
-            Port::with_addresses(&config, 0, addresses, &Arc::default()).attributes().active_mtu
-        };
-        // 1024; where nothing leads out, and where only who is asked for goes by the wire, 4096.
-        assert_eq!((mtu(WirePolicy::Roce, &all), mtu(WirePolicy::Roce, &all[..1])), (3, MTU_4096));
-        assert_eq!((mtu(WirePolicy::Roce, &all[1..2]), mtu(WirePolicy::Auto, &all)), (MTU_4096, MTU_4096));
     }
 
     #[test]

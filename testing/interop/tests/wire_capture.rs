@@ -18,6 +18,10 @@ use nonic_interop::toolbox::{program, scratch};
 
 /// With it a packet carries 1024 bytes.
 const ETHERNET: u32 = 1500;
+/// With it a packet carries 4096 bytes, unless less is asked for.
+const JUMBO: u32 = 9000;
+/// All headers behind that of IP, and the check at the end, have fewer bytes.
+const HEADERS: usize = 64;
 
 /// Opcodes that have to be seen (IBTA vol. 1, 9.2): of reliable connections send (first, middle, last, only), write (first, middle, last,
 /// only), read request, its answer (first, middle, last), acknowledgement, compare and swap, fetch and add, their answer; of datagrams
@@ -40,9 +44,12 @@ fn main() -> ExitCode {
     for family in [4, 6] {
         suite.test(
             format!("Wireshark reads every packet of a conversation by IPv{family} without a complaint"),
-            move || conversation(family),
+            move || conversation(family, ETHERNET, None),
         );
     }
+    suite.test("with --mtu 512 no packet carries more, however much the interface does", || {
+        conversation(4, JUMBO, Some(512))
+    });
     suite.run()
 }
 
@@ -88,24 +95,28 @@ impl Capture {
     }
 }
 
-fn conversation(family: usize) -> Verdict {
+/// A conversation between interfaces that carry `carried` bytes, where the path MTU was to be `asked` at most.
+fn conversation(family: usize, carried: u32, asked: Option<usize>) -> Verdict {
     let tshark = match program("tshark") {
         Ok(tshark) => tshark.display().to_string(),
         Err(_) => return skipped("tshark is not installed"),
     };
-    let [near, far] = Namespace::joined(ETHERNET)?;
+    let [near, far] = Namespace::joined(carried)?;
     // The kernel is to divide runs before they are heard.
     for (namespace, name) in [(&near, "near"), (&far, "far")] {
         namespace.shell(&format!("IP link set dev {name} gso_max_segs 1"))?;
     }
-    let capture = Capture::begin(&near, "near", &format!("capture.v{family}"))?;
-    let place = |namespace| Ok(Place::prepare(AS_IT_COMES)?.inside(namespace));
+    let capture = Capture::begin(&near, "near", &format!("capture.v{family}.{carried}"))?;
+    let place = |namespace| {
+        let place = Place::prepare(AS_IT_COMES)?.inside(namespace);
+        Ok(asked.into_iter().fold(place, |place, mtu| place.variable("NONIC_MTU", &mtu.to_string())))
+    };
     let (server, client) = (place(near)?, place(far)?);
     speak(family, &server, &client)?;
     let Some(near) = server.namespace() else { return failed("the server is in no namespace") };
     let file = capture.end(near)?;
     dissect(&tshark, &file)?;
-    check(&file)
+    check(&file, asked.unwrap_or(1024))
 }
 
 /// All that queue pairs and connection managers have to say.
@@ -121,7 +132,7 @@ fn speak(family: usize, server: &Place, client: &Place) -> Verdict {
     };
     run("ibv_rc_pingpong", &format!("-g {index} -c -s 5000 -n 3"))?;
     run("ibv_rc_pingpong", &format!("-g {index} -c -s 11 -n 3"))?;
-    run("ibv_ud_pingpong", &format!("-g {index} -c -s 1000 -n 3"))?;
+    run("ibv_ud_pingpong", &format!("-g {index} -c -s 500 -n 3"))?;
     run("ib_write_bw", &format!("-F -x {index} -n 10 -s 5000"))?;
     run("ib_write_lat", &format!("-F -x {index} -n 10 -s 7"))?;
     run("ib_read_bw", &format!("-F -x {index} -n 10 -s 5000"))?;
@@ -187,8 +198,9 @@ fn dissect(tshark: &str, file: &Path) -> Verdict {
     Ok(())
 }
 
-/// Looks at the check at the end of each packet (IBTA vol. 1, 7.8.1; annex A17, 17.3.3), which Wireshark only shows.
-fn check(file: &Path) -> Verdict {
+/// Looks at the check at the end of each packet (IBTA vol. 1, 7.8.1; annex A17, 17.3.3), which Wireshark only shows, and whether the
+/// longest carry just `mtu` bytes.
+fn check(file: &Path, mtu: usize) -> Verdict {
     let packets = packets(file)?;
     for (number, packet) in packets.iter().enumerate() {
         let (packet, end) = packet.split_at(packet.len() - 4);
@@ -196,6 +208,12 @@ fn check(file: &Path) -> Verdict {
         if expected.to_le_bytes() != end {
             return failed(format!("packet {number} ends with {end:02x?} and should with {expected:#x}"));
         }
+    }
+    let longest = packets.iter().map(|packet| packet.len() - ip_header(packet)).max().unwrap_or_default();
+    if !(mtu..mtu + HEADERS).contains(&longest) {
+        return failed(format!(
+            "the longest packet has {longest} bytes behind its header of IP, for an MTU of {mtu}"
+        ));
     }
     if packets.len() < 100 { failed(format!("only {} packets were heard", packets.len())) } else { Ok(()) }
 }

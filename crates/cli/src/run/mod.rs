@@ -88,6 +88,7 @@ Environment, each set by the flag that names it, else passed on as it is:
   NONIC_FORK_COPY      adopted bytes a fork copies into the child at most; default 256M
   NONIC_REST           auto, always or never cease to look at rings of silent peers; default auto
   NONIC_WIRE           off, auto or roce: whether queue pairs reach other hosts; default auto
+  NONIC_MTU            bytes of a message in a packet to another host, 256 to 4096; default 4096
   NONIC_WIRE_SILENCE   seconds until a silent peer on another host counts as gone, 0 never; default 20
   NONIC_MEET           a folder in which processes of other network namespaces of this host are met; default none
   NONIC_FAULTS         a file with changes of the device and their times, as nonic ctl makes them; default none

@@ -128,7 +128,7 @@ impl Engine {
             waiter: Waiter::default(),
             tellings: Tellings::default(),
             withheld: Withheld::default(),
-            wires: Wires::new(config.wire, config.wire_silence),
+            wires: Wires::new(config),
             wire_groups: WireGroups::default(),
             meeting: meeting::join(config),
             agent: AgentThread::new(at_work)?,

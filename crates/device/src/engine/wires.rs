@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use nonic_protocol::{AddressVector, QpNumber};
-use nonic_roce::{Body, MANAGEMENT, MANAGEMENT_Q_KEY};
+use nonic_roce::{Body, MANAGEMENT, MANAGEMENT_Q_KEY, PathMtu};
 use nonic_sys::{AddressWatch, AsFd, Seldom, wait_readable};
 use nonic_transport::BLOCK_SIZE;
-use nonic_wire::{Arrival, Location, Losses, MANAGERS_MAX, Share, Station, Taken, Wire};
+use nonic_wire::{Arrival, Location, Losses, MANAGERS_MAX, Route, Share, Station, Taken, Wire};
 
 use super::driver::Driver;
 use super::{Engine, Progress, lock};
 use crate::agent;
-use crate::config::WirePolicy;
+use crate::config::{Config, WirePolicy};
 use crate::management::{ManagementArrival, ManagementError, ManagementObserver};
 use crate::management_datagrams::answer_for_nobody;
 use crate::port::Port;
@@ -24,6 +24,8 @@ use crate::wire_address::{WireAddress, is_loopback, location_of};
 #[derive(Debug)]
 pub(super) struct Wires {
     policy: WirePolicy,
+    /// No packet has more, however much its way carries.
+    mtu: PathMtu,
     /// How long the peer of a connection may be silent, though it is asked.
     silence: Option<Duration>,
     wire: OnceLock<Arc<Wire>>,
@@ -40,10 +42,11 @@ pub(super) struct Wires {
 static NOT_OPEN: Seldom = Seldom::new();
 
 impl Wires {
-    pub(super) fn new(policy: WirePolicy, silence: Option<Duration>) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
-            policy,
-            silence,
+            policy: config.wire,
+            mtu: config.mtu,
+            silence: config.wire_silence,
             wire: OnceLock::new(),
             losses: Arc::default(),
             held: Mutex::default(),
@@ -147,6 +150,11 @@ impl Engine {
         };
         *managed = Some((place, observer));
         Ok(place)
+    }
+
+    /// The largest path MTU on a way from a station: by its interface, or a router that said so, and by what is asked for.
+    pub(crate) fn path_mtu(&self, route: &Route, from: &Station) -> io::Result<Option<PathMtu>> {
+        Ok(route.path_mtu(from)?.map(|mtu| mtu.min(self.wires.mtu)))
     }
 
     /// How long the peer of a connection on the wire may be silent, though it is asked; `None`: for ever.

@@ -38,7 +38,7 @@ impl QueuePair {
             return Some(way.clone());
         }
         let (wire, station) = self.engine().station(address.from)?;
-        let mtu = address.route.path_mtu(&station).ok().flatten()?;
+        let mtu = self.engine().path_mtu(&address.route, &station).ok().flatten()?;
         let way = DatagramWay { address, wire, station, mtu };
         *last = Some(way.clone());
         Some(way)

@@ -143,7 +143,7 @@ impl QueuePair {
             wired.carrier.is_closed = is_closed;
             return wired.turn_to(station, address.route);
         }
-        match address.route.path_mtu(&station) {
+        match self.engine().path_mtu(&address.route, &station) {
             Ok(Some(mtu)) => {
                 // The other side's interface carries as much, or its program would not have it so either.
                 core.attributes.path_mtu = core.attributes.path_mtu.min(mtu as u32);
