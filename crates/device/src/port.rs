@@ -54,7 +54,8 @@ pub(crate) struct Port {
     active_mtu: u32,
     /// What somebody changed since.
     state: Arc<PortState>,
-    devices: u32,
+    /// The own GIDs of all devices, this one's too: to ask for the network namespace again costs as much as a packet.
+    own_gids: Vec<[u8; 16]>,
     /// Where other network namespaces are met.
     meeting: Option<Arc<Place>>,
     pub(crate) qkey_violations: AtomicU32,
@@ -69,11 +70,16 @@ pub(crate) fn guid(device: u32) -> u64 {
     (number & !MULTICAST & !0xff) | LOCALLY_ADMINISTERED | u64::from(device + 1)
 }
 
+/// The GUIDs of a host's devices differ in the last byte alone, in which they are counted.
+fn own_gids(devices: u32) -> impl Iterator<Item = [u8; 16]> {
+    let first = guid(0);
+    (0..devices).map(move |device| own_gid(first + u64::from(device)))
+}
+
 /// The GIDs by which other network namespaces may reach the devices of this one.
 pub(crate) fn gids_for_others(devices: u32) -> Vec<[u8; 16]> {
-    let own = (0..devices.max(1)).map(|device| own_gid(guid(device)));
     let addresses = interface_addresses().into_iter().filter(|address| !address.loopback);
-    own.chain(addresses.map(|address| address_gid(address.address))).collect()
+    own_gids(devices.max(1)).chain(addresses.map(|address| address_gid(address.address))).collect()
 }
 
 impl Port {
@@ -96,7 +102,7 @@ impl Port {
             lid,
             active_mtu: active_mtu(config, addresses) as u32,
             state: Arc::clone(state),
-            devices: config.devices,
+            own_gids: own_gids(config.devices).collect(),
             meeting: config.meet.as_ref().and_then(|_| nonic_meeting::place()),
             qkey_violations: AtomicU32::new(0),
         }
@@ -256,13 +262,12 @@ impl Port {
     fn reaches_as_made(&self, path: &AddressVector) -> bool {
         match &path.global {
             Some(route) => {
-                let other_device = |device| own_gid(guid(device)) == route.destination;
                 let made = self.made_gids();
                 made.iter().any(|entry| entry.gid == route.destination)
                     || is_left_out(&made, route.destination)
-                    || (0..self.devices).any(other_device)
+                    || self.own_gids.contains(&route.destination)
             }
-            None => (1..=self.devices).contains(&u32::from(path.destination_lid)),
+            None => (1..=self.own_gids.len()).contains(&path.destination_lid.into()),
         }
     }
 
@@ -374,7 +379,7 @@ mod tests {
     #[test]
     fn a_guid_is_unicast_local_and_tells_devices_apart() {
         assert_eq!(guid(0), guid(0));
-        assert_ne!(guid(0), guid(1));
+        assert_eq!(own_gids(2).collect::<Vec<_>>(), [own_gid(guid(0)), own_gid(guid(1))]);
         assert_eq!(guid(0) >> 56 & 3, 2);
     }
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nonic_interop::c_program::compile;
+use nonic_interop::c_program::{compile, judge};
 use nonic_interop::environment::{AS_IT_COMES, Place};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::output::{PingpongResult, perftest, pingpong};
@@ -125,6 +125,7 @@ fn main() -> ExitCode {
             move || windows(mtu, options),
         );
     }
+    suite.test("datagrams to another host cost the call that sends them, and ask for no file", datagrams);
     suite.test("four processes of a user share the port, and each gets what is its own", four_processes);
     suite.test("who is killed is missed by the other side, whose request fails", killed);
     suite.test("what is lost is sent again until every byte is there", lossy);
@@ -163,6 +164,12 @@ fn windows(mtu: u32, options: &str) -> Verdict {
         }
     }
     Ok(())
+}
+
+fn datagrams() -> Verdict {
+    let words = [&compile("wire_datagrams")?.display().to_string(), "1", Namespace::FAR_ADDRESSES[0]];
+    let cable = Cable::lay(ETHERNET)?;
+    judge(&cable.server.nonic_run(words)?.run()?).map(drop)
 }
 
 fn four_processes() -> Verdict {
