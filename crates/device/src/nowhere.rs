@@ -4,20 +4,30 @@ use std::net::Ipv6Addr;
 
 use nonic_protocol::{AddressVector, GlobalRoute, QpNumber};
 use nonic_sys::Seldom;
+use nonic_wire::Location;
+
+use crate::wire_address::ip_address;
 
 static NO_HOST: Seldom = Seldom::new();
 static NOBODY: Seldom = Seldom::new();
 
-/// A queue pair is connected to a GID that nobody here has, from one that leads to no other host.
+/// A queue pair is connected to a GID that nobody here has, from one that leads to no other host, or from an address of the other version
+/// of IP, which is `own` then.
 #[cold]
-pub(crate) fn leads_to_no_host(route: &GlobalRoute) {
-    if let Some(unsaid) = NO_HOST.turn() {
-        let (index, to) = (route.source_index, Ipv6Addr::from(route.destination));
-        tracing::warn!(
+pub(crate) fn leads_to_no_host(route: &GlobalRoute, own: Option<Location>) {
+    let Some(unsaid) = NO_HOST.turn() else { return };
+    let (index, to) = (route.source_index, Ipv6Addr::from(route.destination).to_canonical());
+    match own.map(|own| ip_address(own.address)) {
+        Some(from) => tracing::warn!(
+            index, %from, %to, unsaid,
+            "the GID that a queue pair is connected to is an address of the other version of IP than the one at this index: both sides have \
+             to use the index of an address of the same (ibv_devinfo -v lists them)"
+        ),
+        None => tracing::warn!(
             index, %to, unsaid,
             "no process of this host has the GID that a queue pair is connected to, and the one at this index leads to no other host: \
              both sides have to use the index of an address (ibv_devinfo -v lists them); with --wire roce programs choose one by themselves"
-        );
+        ),
     }
 }
 

@@ -134,10 +134,13 @@ fn main() -> ExitCode {
     suite.test("a second user is told who has the port, and the first goes on", two_users);
     suite.test("with --wire off nothing is opened, and the request fails", forbidden);
     suite.test("who is sent to another host by LID is told what leads there", || {
-        astray("", "by LID, which leads to")
+        astray(["", ""], "by LID, which leads to")
     });
     suite.test("who is sent there by the port's own GID is told so", || {
-        astray("-g 0", "the index of an address")
+        astray(["-g 0"; 2], "the index of an address")
+    });
+    suite.test("who is sent there by an address of the other version of IP is told so", || {
+        astray(["-g 1", "-g 2"], "of the other version of IP")
     });
     suite.test(
         "an address that leads to other hosts is said to be of RoCE v2, and the port what it is",
@@ -346,14 +349,18 @@ fn forbidden() -> Verdict {
 }
 
 /// What a client says whose address leads to nobody.
-fn astray(options: &str, wanted: &str) -> Verdict {
+fn astray(options: [&str; 2], wanted: &str) -> Verdict {
     let cable = Cable::lay(ETHERNET)?;
     let port = TcpPort::claim()?.number();
-    let line = format!("{} -p {port} -n 10 {options}", program("ibv_rc_pingpong")?.display());
-    let words = || line.split_whitespace().map(String::from);
-    let mut server = cable.server.nonic_run(words())?.start()?;
+    let line = format!("{} -p {port} -n 10", program("ibv_rc_pingpong")?.display());
+    let words = |side: usize| {
+        let line = format!("{line} {}", options[side]);
+        line.split_whitespace().map(String::from).collect::<Vec<_>>()
+    };
+    let mut server = cable.server.nonic_run(words(0))?.start()?;
     server.listens_on(port)?;
-    let client = cable.client.nonic_run(words().chain([Namespace::ADDRESSES[0].into()]))?.run()?;
+    let client =
+        cable.client.nonic_run(words(1).into_iter().chain([Namespace::ADDRESSES[0].into()]))?.run()?;
     let pair = Pair { server: server.kill(), client };
     if pair.client.succeeded() || !pair.client.stderr.contains(wanted) {
         return pair.wrong(format!("the client failed without `{wanted}`"));

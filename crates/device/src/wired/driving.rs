@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use nonic_protocol::{AttributeMask, Happening, QpAttributes, QpState, QpType};
-use nonic_roce::Connection;
+use nonic_roce::{Connection, HostAddress};
 use nonic_wire::Arrival;
 
 use super::surroundings::Around;
 use crate::error::ModifyError;
 use crate::nowhere;
 use crate::queue_pair::{Core, Inner, QueuePair, Wired};
-use crate::wire_address::WireAddress;
+use crate::wire_address::{WireAddress, is_of_family, location_of};
 
 /// When to look again for room in the kernel.
 const ROOM_AGAIN: Duration = Duration::from_micros(50);
@@ -133,7 +133,9 @@ impl QueuePair {
         }
         let Some(address) = WireAddress::of(port, &vector) else {
             if let Some(route) = &vector.global {
-                nowhere::leads_to_no_host(route);
+                let to = HostAddress::of_gid(route.destination);
+                let own = port.gid_entry(route.source_index.into()).and_then(|entry| location_of(&entry));
+                nowhere::leads_to_no_host(route, own.filter(|own| !is_of_family(own, to)));
             }
             return;
         };
