@@ -5,16 +5,11 @@
 // processes, files and namespaces. It allows process_vm on kernels since 4.8, so that has a name of its own.
 
 #define _GNU_SOURCE
+#include "filter.h"
+
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -33,13 +28,12 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    struct sock_filter program[128];
-    unsigned short length = 0;
+    int calls[FILTERED_MAX];
+    size_t count = 0;
     if (argc < 3) {
         fprintf(stderr, "usage: deny CALL[,CALL...] PROGRAM [ARGS...]\n");
         return 2;
     }
-    program[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (char *name = strtok(argv[1], ","); name; name = strtok(NULL, ",")) {
         size_t k = 0;
         while (k < sizeof known / sizeof *known && strcmp(known[k].name, name) != 0)
@@ -49,13 +43,14 @@ int main(int argc, char **argv)
             return 2;
         }
         for (int i = 0; i < known[k].count; i++) {
-            program[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, known[k].calls[i], 0, 1);
-            program[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+            if (count == FILTERED_MAX) {
+                fprintf(stderr, "deny: more than %d calls\n", FILTERED_MAX);
+                return 2;
+            }
+            calls[count++] = known[k].calls[i];
         }
     }
-    program[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    struct sock_fprog filter = {.len = length, .filter = program};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) {
+    if (filter_calls(calls, count, SECCOMP_RET_ERRNO | EPERM, 0)) {
         perror("deny: seccomp");
         return 2;
     }
