@@ -4,15 +4,13 @@ reads it, adds to a word of it and sends.
 Arguments: passive or active, the folder where they meet, the address of this host.
 """
 
-import ctypes
 import ipaddress
-import mmap
 import sys
 import time
 
 import ibverbs
 
-from meeting import pattern, tell, wait_for
+from meeting import memory, pattern, tell, wait_for
 
 LENGTH = 4 << 20
 WORD = 8
@@ -28,8 +26,7 @@ other = "active" if role == "passive" else "passive"
 context = ibverbs.get_device_list()[0].open()
 zone = context.alloc_pd()
 completions = context.create_cq(16)
-buffer = mmap.mmap(-1, LENGTH)
-address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+buffer, address = memory(LENGTH)
 region = zone.reg_mr(address, LENGTH, ALL)
 pair = zone.create_qp(ibverbs.QPInitAttr(send_cq=completions, recv_cq=completions, qp_type=ibverbs.QPType.RC))
 

@@ -1,5 +1,7 @@
-"""How the two processes of a test find each other: files in a folder that both are given."""
+"""What the two processes of a test share: files in a folder that both are given, and bytes."""
 
+import ctypes
+import mmap
 import os
 import sys
 import time
@@ -28,3 +30,9 @@ def wait_for(folder, name):
 def pattern(seed, length):
     """Bytes that tell one transfer from the other."""
     return bytes((seed + 7 * place) & 0xFF for place in range(256)) * (length // 256)
+
+
+def memory(length):
+    """Bytes, and the address where they are."""
+    buffer = mmap.mmap(-1, length)
+    return buffer, ctypes.addressof(ctypes.c_char.from_buffer(buffer))

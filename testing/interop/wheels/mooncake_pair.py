@@ -3,14 +3,12 @@
 Arguments: passive or active, the folder where they meet, the address of this host.
 """
 
-import ctypes
-import mmap
 import os
 import sys
 
 from mooncake.engine import TransferEngine
 
-from meeting import pattern, tell, wait_for
+from meeting import memory, pattern, tell, wait_for
 
 LENGTH = 4 << 20
 
@@ -18,8 +16,7 @@ role, folder, host = sys.argv[1:]
 engine = TransferEngine()
 if engine.initialize(host, "P2PHANDSHAKE", "rdma", "") != 0:
     sys.exit("the engine finds no device")
-buffer = mmap.mmap(-1, LENGTH)
-address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+buffer, address = memory(LENGTH)
 if engine.register_memory(address, LENGTH) != 0:
     sys.exit("memory cannot be registered")
 
