@@ -34,25 +34,6 @@ pub(crate) fn check(library: &Path, without: &'static str) -> Result<(), Preload
     Ok(())
 }
 
-/// Where a library is put among those that are loaded before a program's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stands {
-    /// Nothing is asked before it.
-    InFront,
-    /// What the user preloads may be a tool that stands before its functions.
-    Behind,
-}
-
-impl Stands {
-    /// The value of the variable with the library there.
-    pub(crate) fn put(self, library: &Path, before: Option<&OsStr>) -> OsString {
-        match self {
-            Self::InFront => in_front(library, before),
-            Self::Behind => behind(library, before),
-        }
-    }
-}
-
 /// The variable's value: the library in front of those that were there already, where it stands once.
 pub(crate) fn in_front(library: &Path, before: Option<&OsStr>) -> OsString {
     let mut value = library.as_os_str().to_owned();
@@ -63,8 +44,8 @@ pub(crate) fn in_front(library: &Path, before: Option<&OsStr>) -> OsString {
     value
 }
 
-/// The variable's value: the library behind those that were there already, so that one of them may stand before its functions.
-fn behind(library: &Path, before: Option<&OsStr>) -> OsString {
+/// The variable's value: the library behind those that were there already, where it stands once.
+pub(crate) fn behind(library: &Path, before: Option<&OsStr>) -> OsString {
     let mut value = without(before, library).unwrap_or_default();
     if !value.is_empty() {
         value.push(":");

@@ -1,12 +1,12 @@
 //! What is loaded before a program's libraries unasked: the one that shows it the files of its devices, and verbs.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 
 use crate::library::LibraryFolder;
-use crate::preload::Stands;
+use crate::preload;
 
 /// The variable that the library reads, too.
 const VARIABLE: &str = "NONIC_VIEW";
@@ -51,18 +51,41 @@ impl ViewOptions {
         }
     }
 
-    /// The libraries to load, and whether each stands in front of those that the user named, or behind them.
-    pub(crate) fn libraries(&self, folder: &LibraryFolder) -> Vec<(PathBuf, Stands)> {
-        if self.no_preload {
-            return Vec::new();
-        }
-        let view = self.is_on().then(|| (folder.view_library(), Stands::InFront));
-        [(folder.verbs_library(), Stands::Behind)].into_iter().chain(view).collect()
+    /// Whether verbs are loaded before a program's own libraries.
+    pub(crate) fn loads_verbs(&self) -> bool {
+        !self.no_preload
     }
 
-    /// All that may be among them.
-    pub(crate) fn all_libraries(folder: &LibraryFolder) -> [PathBuf; 2] {
-        [folder.verbs_library(), folder.view_library()]
+    /// The loader's variable with the libraries that are loaded unasked, each once; one that cannot be is told of, with `without`, how
+    /// to do without.
+    pub(crate) fn put_in(
+        &self,
+        folder: &LibraryFolder,
+        before: Option<OsString>,
+        without: &'static str,
+    ) -> Option<OsString> {
+        let mut value = before;
+        if self.no_preload {
+            return value;
+        }
+        let mut put = |library: &Path, put: fn(&Path, Option<&OsStr>) -> OsString| match preload::check(
+            library, without,
+        ) {
+            Ok(()) => value = Some(put(library, value.as_deref())),
+            Err(error) => eprintln!("nonic: not loaded before programs' own libraries: {error}"),
+        };
+        // What the user preloads may be a tool that stands before the functions of verbs.
+        put(&folder.verbs_library(), preload::behind);
+        if self.is_on() {
+            put(&folder.view_library(), preload::in_front);
+        }
+        value
+    }
+
+    /// The variable without any of them.
+    pub(crate) fn taken_from(folder: &LibraryFolder, value: Option<&OsStr>) -> Option<OsString> {
+        let left = preload::without(value, &folder.verbs_library());
+        preload::without(left.as_deref(), &folder.view_library())
     }
 }
 

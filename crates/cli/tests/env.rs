@@ -124,6 +124,7 @@ fn the_library_for_sockets_is_loaded_in_front_when_asked_for_and_stays_until_all
     let script = "
         eval \"$($NONIC env --sockets)\"; echo \"$LD_PRELOAD $ASAN_OPTIONS\"
         eval \"$($NONIC env --sockets)\"; echo \"$LD_PRELOAD\"
+        eval \"$($NONIC env --view off)\"; echo \"$LD_PRELOAD $ASAN_OPTIONS\"
         eval \"$($NONIC env --no-preload)\"; echo \"$LD_PRELOAD $ASAN_OPTIONS\"
         export NONIC_SOCKETS=connect
         eval \"$($NONIC env --off)\"; echo \"${LD_PRELOAD-unset} $ASAN_OPTIONS ${NONIC_SOCKETS-unset}\"";
@@ -134,7 +135,7 @@ fn the_library_for_sockets_is_loaded_in_front_when_asked_for_and_stays_until_all
     let verbs = format!(":{}", folder.join("libibverbs.so.1").display());
     let loose = "a=1:verify_asan_link_order=0";
     let expected = format!(
-        "{view}:{sockets}:libc.so.6{verbs} {loose}\n{view}:{sockets}:libc.so.6{verbs}\n{sockets}:libc.so.6 {loose}\n\
+        "{view}:{sockets}:libc.so.6{verbs} {loose}\n{view}:{sockets}:libc.so.6{verbs}\n{sockets}:libc.so.6{verbs} {loose}\n{sockets}:libc.so.6 {loose}\n\
          libc.so.6 a=1 unset\n"
     );
     assert_eq!(outcome.output, expected);

@@ -29,15 +29,14 @@ pub(super) fn examine() -> (Vec<Line>, bool) {
     let mut lines = Vec::new();
     let mut loads = false;
     let found = LibraryFolder::find();
-    let folder = found.as_ref().ok().cloned();
-    match found {
+    match &found {
         Ok(folder) => {
             lines.push(Line::ok("library folder", folder.path().display().to_string()));
-            let found = loaded(&folder);
-            loads = found.is_ok();
-            lines.extend(found.unwrap_or_else(|problem| vec![problem]));
+            let seen = loaded(folder);
+            loads = seen.is_ok();
+            lines.extend(seen.unwrap_or_else(|problem| vec![problem]));
             if loads {
-                lines.push(view::examine(&folder));
+                lines.push(view::examine(folder));
             }
         }
         Err(error) => lines.push(Line::problem(
@@ -46,7 +45,7 @@ pub(super) fn examine() -> (Vec<Line>, bool) {
             "cargo build --release, or NONIC_LIB_DIR=FOLDER",
         )),
     }
-    lines.push(preloaded(folder.as_ref()));
+    lines.push(preloaded(found.as_ref().ok()));
     lines.extend(variables());
     (lines, loads)
 }
@@ -99,9 +98,9 @@ fn preloaded(folder: Option<&LibraryFolder>) -> Line {
     const NAME: &str = "LD_PRELOAD";
     let value = std::env::var(NAME).unwrap_or_default();
     let is_ours = |name: &&str| folder.is_some_and(|folder| Path::new(name).parent() == Some(folder.path()));
-    let others = value.split([':', ' ']).filter(|name| !is_ours(name));
+    let mut others = value.split([':', ' ']).filter(|name| !is_ours(name));
     let rivals = ["ibverbs", "rdmacm", "rspreload"];
-    if others.into_iter().any(|name| rivals.iter().any(|rival| name.contains(rival))) {
+    if others.any(|name| rivals.iter().any(|rival| name.contains(rival))) {
         Line::note(NAME, format!("{value} comes before nonic's library")).fix("unset LD_PRELOAD")
     } else if value.is_empty() {
         Line::ok(NAME, "nothing in the way")

@@ -133,20 +133,16 @@ fn preloading(
         preload::check(&sockets, "nonic env without --sockets").map_err(|error| error.to_string())?;
         value = Some(preload::in_front(&sockets, value.as_deref()));
     }
-    for library in ViewOptions::all_libraries(folder) {
-        value = preload::without(value.as_deref(), &library);
-    }
-    let mut is_ours = preload::without(value.as_deref(), &sockets) != value;
-    for (library, stands) in arguments.view.libraries(folder) {
-        match preload::check(&library, "nonic env --no-preload") {
-            Ok(()) => {
-                value = Some(stands.put(&library, value.as_deref()));
-                is_ours = true;
-            }
-            Err(error) => eprintln!("nonic: not in front of programs' libraries: {error}"),
-        }
-    }
+    value = ViewOptions::taken_from(folder, value.as_deref());
+    value = arguments.view.put_in(folder, value, "nonic env --no-preload");
+    let is_ours = without_ours(folder, value.as_deref()) != value;
     Ok(loading(value, is_ours, now))
+}
+
+/// What is loaded first without the libraries of ours.
+fn without_ours(folder: &LibraryFolder, value: Option<&OsStr>) -> Option<OsString> {
+    let left = ViewOptions::taken_from(folder, value);
+    preload::without(left.as_deref(), &folder.sockets_library())
 }
 
 /// The changes that have the loader put this in front, with what AddressSanitizer must be told if a library of ours is among it.
@@ -188,10 +184,7 @@ fn taking_back(folder: &LibraryFolder, now: &BTreeMap<OsString, OsString>) -> Ve
         });
     }
     let preloads = now.get(OsStr::new(preload::VARIABLE)).map(OsString::as_os_str);
-    let mut left = preload::without(preloads, &folder.sockets_library());
-    for library in ViewOptions::all_libraries(folder) {
-        left = preload::without(left.as_deref(), &library);
-    }
+    let left = without_ours(folder, preloads);
     changes.extend(loading(left, false, now));
     let own = folder.path().join("dat.conf");
     if now.get(OsStr::new(DAT_OVERRIDE)).is_some_and(|value| Path::new(value) == own) {

@@ -14,7 +14,7 @@ use crate::EXIT_REFUSED;
 use crate::dat_options::DatOptions;
 use crate::device_options::DeviceOptions;
 use crate::library::{FindError, LibraryFolder};
-use crate::preload::{self, Stands};
+use crate::preload;
 use crate::scif_options::ScifOptions;
 use crate::view_options::ViewOptions;
 use program::LookupError;
@@ -198,27 +198,20 @@ pub(crate) fn main(arguments: &RunArguments) -> ExitCode {
     refuse(&format!("{}: cannot be executed: {error}", checked.file.display()), EXIT_NOT_EXECUTABLE)
 }
 
-/// What the loader is to put in front, if anything: what was asked for has to be there, what is shown unasked need not.
+/// What the loader is to load first, if it is another than what the user named: what was asked for has to be there, what comes unasked
+/// need not.
 fn preloads(arguments: &RunArguments, checked: &Checked) -> Result<Option<OsString>, preload::PreloadError> {
-    let mut value = None;
-    let mut put = |library: &Path, stands: Stands| {
-        let before = value.take().or_else(|| std::env::var_os(preload::VARIABLE));
-        value = Some(stands.put(library, before.as_deref()));
-    };
+    let before = std::env::var_os(preload::VARIABLE);
+    let mut value = before.clone();
     if arguments.sockets {
         let library = checked.libraries.sockets_library();
         preload::check(&library, "without --sockets")?;
-        put(&library, Stands::InFront);
+        value = Some(preload::in_front(&library, value.as_deref()));
     }
     if checked.takes_preloads {
-        for (library, stands) in arguments.view.libraries(&checked.libraries) {
-            match preload::check(&library, "with --no-preload") {
-                Ok(()) => put(&library, stands),
-                Err(error) => eprintln!("nonic: not in front of the program's libraries: {error}"),
-            }
-        }
+        value = arguments.view.put_in(&checked.libraries, value, "with --no-preload");
     }
-    Ok(value)
+    Ok(value.filter(|value| Some(value) != before.as_ref()))
 }
 
 /// Whether a program would use the libraries, without running it; the error is a sentence.
@@ -230,8 +223,7 @@ fn examine(name: &OsStr, view: &ViewOptions) -> Result<Checked, CheckError> {
     let path = std::env::var_os("PATH");
     let file = program::find(name, path.as_deref())?;
     let folder = LibraryFolder::find()?;
-    let first: Vec<_> = view.libraries(&folder).into_iter().map(|(library, _)| library).collect();
-    let findings = program::inspect(&file, &folder, &first, path.as_deref());
+    let findings = program::inspect(&file, &folder, view.loads_verbs(), path.as_deref());
     Ok(Checked {
         search_path: folder.search_path(std::env::var_os("LD_LIBRARY_PATH").as_deref()),
         takes_preloads: findings.takes_preloads,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::StatVfsMountFlags;
 
 use super::elf::{Elf, MAGIC};
-use crate::library::LibraryFolder;
+use crate::library::{LibraryFolder, VERBS_LIBRARY};
 
 /// How many scripts the kernel follows from one to the next.
 const SCRIPTS_MAX: usize = 5;
@@ -106,12 +106,12 @@ fn executable(file: &Path) -> Result<(), Option<String>> {
         .map_err(|error| Some(format!("cannot be executed: {}", std::io::Error::from(error))))
 }
 
-/// Finds out whether the loader would give the program at `file` the libraries of `folder`, of which those of `in_front` are loaded
-/// first if the program takes that.
+/// Finds out whether the loader would give the program at `file` the libraries of `folder`, of which verbs are loaded first if that is
+/// wanted and the program takes it.
 pub(super) fn inspect(
     file: &Path,
     folder: &LibraryFolder,
-    in_front: &[PathBuf],
+    verbs_first: bool,
     path: Option<&OsStr>,
 ) -> Findings {
     let mut findings =
@@ -121,7 +121,7 @@ pub(super) fn inspect(
         let mut start = [0; FIRST_LINE_MAX];
         let length = opened.read_at(&mut start, 0).unwrap_or(0);
         if start[..length].starts_with(MAGIC) {
-            judge(&opened, folder, in_front, &mut findings);
+            judge(&opened, folder, verbs_first, &mut findings);
             return findings;
         }
         // A text without "#!" is given to the shell, by execvp as by shells.
@@ -156,7 +156,7 @@ fn interpreter(start: &[u8]) -> Option<PathBuf> {
     Some(name.map_or(program, |name| PathBuf::from(OsString::from_vec(name.to_vec()))))
 }
 
-fn judge(opened: &File, folder: &LibraryFolder, in_front: &[PathBuf], findings: &mut Findings) {
+fn judge(opened: &File, folder: &LibraryFolder, verbs_first: bool, findings: &mut Findings) {
     let metadata = opened.metadata().ok();
     match Elf::read(opened) {
         Ok(Elf::Foreign(words)) => findings.unsuitable = Some(Unsuitable::Foreign(words)),
@@ -173,8 +173,7 @@ fn judge(opened: &File, folder: &LibraryFolder, in_front: &[PathBuf], findings: 
             let origin = findings.loaded.parent().unwrap_or(Path::new("."));
             let rpath = rpath.as_deref().unwrap_or_default();
             let mut names = folder.library_names();
-            let is_first = |name: &OsString| in_front.iter().any(|library| library.file_name() == Some(name));
-            names.retain(|name| !(findings.takes_preloads && is_first(name)));
+            names.retain(|name| !(verbs_first && findings.takes_preloads && name == VERBS_LIBRARY));
             findings.warnings.extend(rpath_warning(rpath, origin, &names, folder.path()));
         }
         Err(error) => findings.warnings.push(format!("cannot make out what kind of program it is: {error}")),
