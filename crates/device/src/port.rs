@@ -344,9 +344,9 @@ mod tests {
 
     #[test]
     fn an_ethernet_port_has_no_lid_and_wants_a_gid() {
-        let config = Config { ethernet: true, ..Config::default() };
+        let config = Config { ethernet: true, mtu: nonic_roce::PathMtu::Bytes1024, ..Config::default() };
         let port = Port::with_addresses(&config, 0, &[], &Arc::default());
-        assert_eq!(port.attributes().lid, 0);
+        assert_eq!((port.attributes().lid, port.attributes().active_mtu), (0, 3));
         let without = AddressVector { global: None, ..path([0; 16]) };
         assert!(port.accepts(&without).is_err());
         assert!(port.accepts(&path([0; 16])).is_ok());
@@ -379,6 +379,7 @@ mod tests {
     #[test]
     fn a_guid_is_unicast_local_and_tells_devices_apart() {
         assert_eq!(guid(0), guid(0));
+        assert_ne!(guid(0), guid(1));
         assert_eq!(own_gids(2).collect::<Vec<_>>(), [own_gid(guid(0)), own_gid(guid(1))]);
         assert_eq!(guid(0) >> 56 & 3, 2);
     }

@@ -130,6 +130,18 @@ fn acknowledgement(end: &End, psn: Psn) -> Packet {
     Packet { base: Base::new(end.pair.number(), psn), body: Body::Answer(Answer::Acknowledge(aeth)) }
 }
 
+/// Has `far` say something, and waits until it was seen and dropped.
+fn says_in_vain(far: &Far, packet: &Packet, context: &Context) {
+    let dropped = || context.counters().unwrap().get(Counter::Refused);
+    let before = dropped();
+    far.say(packet, &[1; 8]);
+    let limit = Instant::now() + LONG;
+    while dropped() == before {
+        assert!(Instant::now() < limit, "it was not seen");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_packet_counts_only_from_the_address_of_the_peer() {
     if !is_inside("a_packet_counts_only_from_the_address_of_the_peer") {
@@ -140,12 +152,7 @@ fn a_packet_counts_only_from_the_address_of_the_peer() {
     end.post_receive(1);
     let dropped = || context.counters().unwrap().get(Counter::Refused);
     let before = dropped();
-    stranger.say(&message(&end, 0), &[1; 8]);
-    let limit = Instant::now() + LONG;
-    while dropped() == before {
-        assert!(Instant::now() < limit, "it was not seen");
-        std::thread::yield_now();
-    }
+    says_in_vain(&stranger, &message(&end, 0), &context);
     peer.say(&message(&end, 0), &[2; 8]);
     assert_eq!((end.completion().id, end.completions.poll(|_| (), 1)), (1, Ok(0)));
     assert_eq!(end.buffer[..9], [2, 2, 2, 2, 2, 2, 2, 2, 0]);
@@ -164,14 +171,7 @@ fn a_peer_that_sent_too_early_is_asked_for_it_again() {
     let _other = end(&context);
     for (early, is_asked) in [(&peer, true), (&stranger, false)] {
         let late = lone(Arc::clone(&context));
-        let dropped = || context.counters().unwrap().get(Counter::Refused);
-        let before = dropped();
-        early.say(&message(&late, 0), &[1; 8]);
-        let limit = Instant::now() + LONG;
-        while dropped() == before {
-            assert!(Instant::now() < limit, "it was not seen");
-            std::thread::yield_now();
-        }
+        says_in_vain(early, &message(&late, 0), &context);
         late.connect_between(HERE.gid(), PEER.gid(), NUMBER);
         late.post_receive(1);
         if is_asked {

@@ -112,15 +112,15 @@ fn conversation(family: usize, carried: u32, asked: Option<usize>) -> Verdict {
         Ok(asked.into_iter().fold(place, |place, mtu| place.variable("NONIC_MTU", &mtu.to_string())))
     };
     let (server, client) = (place(near)?, place(far)?);
-    speak(family, &server, &client)?;
+    speak(family, asked.unwrap_or(1000), &server, &client)?;
     let Some(near) = server.namespace() else { return failed("the server is in no namespace") };
     let file = capture.end(near)?;
     dissect(&tshark, &file)?;
     check(&file, asked.unwrap_or(1024))
 }
 
-/// All that queue pairs and connection managers have to say.
-fn speak(family: usize, server: &Place, client: &Place) -> Verdict {
+/// All that queue pairs and connection managers have to say; datagrams of `datagram` bytes.
+fn speak(family: usize, datagram: usize, server: &Place, client: &Place) -> Verdict {
     let (index, address) = match family {
         4 => ("1", Namespace::ADDRESSES[0]),
         _ => ("2", Namespace::ADDRESSES[1]),
@@ -132,7 +132,7 @@ fn speak(family: usize, server: &Place, client: &Place) -> Verdict {
     };
     run("ibv_rc_pingpong", &format!("-g {index} -c -s 5000 -n 3"))?;
     run("ibv_rc_pingpong", &format!("-g {index} -c -s 11 -n 3"))?;
-    run("ibv_ud_pingpong", &format!("-g {index} -c -s 500 -n 3"))?;
+    run("ibv_ud_pingpong", &format!("-g {index} -c -s {datagram} -n 3"))?;
     run("ib_write_bw", &format!("-F -x {index} -n 10 -s 5000"))?;
     run("ib_write_lat", &format!("-F -x {index} -n 10 -s 7"))?;
     run("ib_read_bw", &format!("-F -x {index} -n 10 -s 5000"))?;

@@ -90,7 +90,7 @@ impl<P, T: Moment> Connection<P, T> {
         }
     }
 
-    /// Sends the acknowledgement or refusal that is owed; whether there was room for it.
+    /// Sends the word that requests are taken, the acknowledgement and the refusal, if they are owed; whether there was room for them.
     fn push_verdict<S: Surroundings<P, T>>(&mut self, around: &mut S, path: &P) -> bool {
         if self.responder.owes_readiness() {
             if !self.push_answer(around, path, self.responder.expected(), 0, Answer::Ready) {
