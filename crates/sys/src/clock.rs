@@ -10,9 +10,19 @@ pub fn wall_clock_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// Nanoseconds for which the threads of this process have run, those that have ended with them.
+pub(crate) fn process_cpu_ns() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Nanoseconds for which the calling thread has run.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is writable; both clocks are always there, so the call cannot fail.
+    // SAFETY: the place is writable; these clocks are always there, so the call cannot fail.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -73,6 +73,7 @@ mod userfault;
 mod virtual_memory;
 mod wire_group;
 mod wire_socket;
+mod yielder;
 
 pub use address_file::{AddressFile, Reserve, Rights, Sharing, sparse_data};
 pub use area_flags::{AreaAdvice, area_advice, grows_down, is_locked, lock_pages, refuses_new_code};
@@ -194,3 +195,4 @@ pub use wire_socket::{
     DATAGRAM_RUN_MAX, DATAGRAM_SEGMENTS_MAX, DatagramBatch, DatagramHeader, DatagramRoute, RunSent,
     WireSocket,
 };
+pub use yielder::Yielder;

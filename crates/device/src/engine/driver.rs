@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use nonic_protocol::QpNumber;
-use nonic_sys::BiasedMutex;
+use nonic_sys::{BiasedMutex, Yielder};
 
 use super::resting::{Resting, Watched};
 use super::stream::Stream;
@@ -31,6 +31,8 @@ pub(super) struct Driving {
     pub(super) armed: AtomicUsize,
     /// Arrivals whose order was asked for.
     pub(super) arrivals: AtomicU64,
+    /// For who polls in vain.
+    pub(super) yielder: Yielder,
 }
 
 impl Driving {
@@ -45,6 +47,7 @@ impl Driving {
             recent_poll: AtomicBool::new(false),
             armed: AtomicUsize::new(0),
             arrivals: AtomicU64::new(1),
+            yielder: Yielder::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nonic_protocol::{Delivery, QpNumber};
-use nonic_sys::{BiasedGuard, Seldom, yield_now};
+use nonic_sys::{BiasedGuard, Seldom};
 use nonic_transport::{Consumer, Link, RingCorrupt, Sleeper};
 
 use super::Engine;
@@ -146,7 +146,7 @@ impl Engine {
     fn rest(&self, yields: bool) {
         self.of_watched(Link::set_polled);
         if yields {
-            yield_now();
+            self.driving.yielder.give_way();
         }
     }
 
