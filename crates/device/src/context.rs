@@ -66,7 +66,7 @@ impl Context {
             number,
             origin: OnceLock::new(),
             names: AtomicU32::new(1),
-            events: asked("a descriptor (eventfd)", EventQueue::new())?,
+            events: asked("descriptors (eventfd, epoll)", EventQueue::new())?,
             ignored: AtomicBool::new(false),
             owner,
         });

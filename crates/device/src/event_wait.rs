@@ -82,11 +82,7 @@ impl ChannelWait {
             }
         }
         self.stage = Stage::Reads;
-        Ok(Step::Sleep(self.read()))
-    }
-
-    fn read(&self) -> Sleep {
-        Sleep::Read(self.channel.events.descriptor().as_raw_fd())
+        Ok(Step::Sleep(self.channel.events.read()))
     }
 
     fn drive(&mut self, slept: io::Result<()>) -> io::Result<Step<Arc<CompletionQueue>>> {
@@ -110,7 +106,7 @@ impl ChannelWait {
         match outcome {
             Drive::Found(queue) => Ok(Step::Found(queue)),
             Drive::Failed(error) => Err(error),
-            Drive::Left | Drive::TimedOut => Ok(Step::Sleep(self.read())),
+            Drive::Left | Drive::TimedOut => Ok(Step::Sleep(self.channel.events.read())),
         }
     }
 }
@@ -125,7 +121,10 @@ impl EventWait for ChannelWait {
             Stage::Reads => {
                 slept?;
                 let event = self.channel.events.after_read(deliver);
-                Ok(event.map_or_else(|| Step::Sleep(self.read()), |(queue, ())| Step::Found(queue)))
+                Ok(event.map_or_else(
+                    || Step::Sleep(self.channel.events.read()),
+                    |(queue, ())| Step::Found(queue),
+                ))
             }
         }
     }
@@ -167,7 +166,7 @@ impl EventWait for AsyncWait {
         {
             return Ok(Step::Found(event));
         }
-        Ok(Step::Sleep(Sleep::Read(self.context.async_fd().as_raw_fd())))
+        Ok(Step::Sleep(self.context.events.read()))
     }
 
     fn abandon(self, has_read: bool) {

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use nonic_sys::{AsFd, BorrowedFd, EventFd, EventKind};
+use nonic_sys::{AsFd, AsRawFd, BorrowedFd, ShownEvent, Sleep};
 
 /// Events behind a descriptor that is readable while any wait. The program may set `O_NONBLOCK` on it and hand it to
 /// poll, select and epoll, level or edge triggered: every event is one write to it.
 #[derive(Debug)]
 pub struct EventQueue<T> {
-    descriptor: EventFd,
+    descriptor: ShownEvent,
     inner: Mutex<Inner<T>>,
 }
 
@@ -42,15 +42,21 @@ impl<T> Inner<T> {
 }
 
 impl<T> EventQueue<T> {
-    /// No events yet. Fails if the kernel gives no descriptor.
+    /// No events yet. Fails if the kernel gives no descriptors: it takes two.
     pub fn new() -> io::Result<Self> {
         let inner = Inner { events: VecDeque::new(), unwritten: 0, waiter: Waiter::None };
-        Ok(Self { descriptor: EventFd::new(EventKind::One, false)?, inner: Mutex::new(inner) })
+        Ok(Self { descriptor: ShownEvent::new()?, inner: Mutex::new(inner) })
     }
 
-    /// Readable while events wait.
+    /// Readable while events wait, never writable. For the program, which must not read it.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+
+    /// The read that waits for an event: as long as there is none, unless the program made the descriptor non-blocking.
+    /// [`EventQueue::after_read`] is what comes then.
+    pub fn read(&self) -> Sleep {
+        Sleep::Read(self.descriptor.to_read().as_raw_fd())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {
@@ -200,7 +206,7 @@ mod tests {
     use std::time::Duration;
 
     fn next<T: Copy>(queue: &EventQueue<T>) -> T {
-        queue.descriptor.take().unwrap();
+        queue.read().here().unwrap();
         queue.after_read(|event| *event).expect("nobody else takes any").1
     }
 
@@ -214,7 +220,7 @@ mod tests {
             let queue = &queue;
             for _ in 0..2 {
                 scope.spawn(|| {
-                    while let Ok(1) = queue.descriptor.take() {
+                    while queue.read().here().is_ok() {
                         match queue.after_read(|event| *event) {
                             Some((0, _)) => return,
                             Some(_) => drop(taken.fetch_add(1, Ordering::Relaxed)),
@@ -251,7 +257,7 @@ mod tests {
         assert_eq!(next(), 3);
         // Who has read and goes leaves the event to another.
         queue.push(4);
-        queue.descriptor.take().unwrap();
+        queue.read().here().unwrap();
         assert!(!readable());
         queue.undo_read();
         assert_eq!(next(), 4);

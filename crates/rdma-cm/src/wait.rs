@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 
 use nonic_device::{EventWait, Step};
-use nonic_sys::{AsRawFd, Sleep};
 
 use crate::channel::{deliver, shown};
 use crate::{Event, EventChannel};
@@ -32,7 +31,7 @@ impl EventWait for EventChannelWait {
         {
             return Ok(Step::Found(shown(waiting, delivered)));
         }
-        Ok(Step::Sleep(Sleep::Read(self.channel.fd().as_raw_fd())))
+        Ok(Step::Sleep(self.channel.queue.read()))
     }
 
     fn abandon(self, has_read: bool) {

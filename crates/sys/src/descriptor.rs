@@ -70,9 +70,10 @@ impl EventFd {
         wait_readable(self.fd.as_fd(), Some(Duration::ZERO)) && self.take().is_ok()
     }
 
-    /// Whether the program made it non-blocking.
-    pub fn is_nonblocking(&self) -> bool {
-        rustix::fs::fcntl_getfl(&self.fd).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::NONBLOCK))
+    /// Sets or clears its `O_NONBLOCK`.
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) {
+        // Of a descriptor of ours it cannot fail.
+        let _ = rustix::io::ioctl_fionbio(&self.fd, nonblocking);
     }
 }
 

@@ -55,6 +55,7 @@ mod seldom;
 mod shared_memory;
 #[cfg(not(loom))]
 mod shared_words;
+mod shown_event;
 mod shown_record;
 mod signals;
 mod socket;
@@ -159,6 +160,7 @@ pub use seldom::{SILENCE, Seldom};
 pub use shared_memory::SharedMemory;
 #[cfg(not(loom))]
 pub use shared_words::{SharedBlock, SharedWords};
+pub use shown_event::ShownEvent;
 pub use shown_record::{word_of_copy, words_of_shown_record, write_shown_record};
 pub use signals::SignalsHeld;
 pub use socket::{

@@ -1,18 +1,21 @@
 // Completion channels, solicited events, asynchronous events, the shared receive queue, and what a datagram's
 // receiver is told, between two processes.
 //
-// proves: verbs-abi 4 (descriptors obey O_NONBLOCK, poll and epoll), 6 (notification, overrun), 7.4 (UD's 40 bytes),
-//         7.5 (shared receive queues), 7.6 (asynchronous events)
+// proves: verbs-abi 4 (descriptors obey O_NONBLOCK, poll and epoll, and are never writable), 6 (notification, overrun),
+//         7.4 (UD's 40 bytes), 7.5 (shared receive queues), 7.6 (asynchronous events)
 
 #include "common.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>
 
+// Never is it writable, as a program may ask (libuv's UV_READABLE | UV_WRITABLE): it would not sleep then.
 static bool readable(int fd, int wait_ms)
 {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    return poll(&p, 1, wait_ms) == 1 && (p.revents & POLLIN);
+    struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT};
+    int ready = poll(&p, 1, wait_ms);
+    REQUIRE(ready == 0 || (ready == 1 && p.revents == POLLIN));
+    return ready == 1;
 }
 
 static void set_nonblocking(int fd, bool on)
