@@ -6,6 +6,9 @@ use crate::number::QpNumber;
 use crate::state::{AttributeMask, QpState};
 use crate::work_request::AddressVector;
 
+/// The bits of an RNR timer code.
+const RNR_TIMER_BITS: u8 = 0x1f;
+
 /// Sizes of a queue pair's queues (`ibv_qp_cap`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Capabilities {
@@ -52,7 +55,7 @@ pub struct QpAttributes {
     pub max_rd_atomic: u8,
     /// Reads and atomics outstanding as responder.
     pub max_dest_rd_atomic: u8,
-    /// RNR timer code, 0 to 31.
+    /// RNR timer code, 0 to 31: of what a program sets the lowest five bits, as Mellanox cards take it.
     pub min_rnr_timer: u8,
     /// Port, 1 based; 0 before INIT.
     pub port: u8,
@@ -132,7 +135,7 @@ impl QpAttributes {
             self.max_rd_atomic = new.max_rd_atomic;
         }
         if has(A::MIN_RNR_TIMER) {
-            self.min_rnr_timer = new.min_rnr_timer;
+            self.min_rnr_timer = new.min_rnr_timer & RNR_TIMER_BITS;
         }
         if has(A::SQ_PSN) {
             self.send_psn = new.send_psn & QpNumber::MASK;

@@ -195,7 +195,7 @@ static bool values_are_legal(const struct ibv_qp_attr *a, int mask, int from)
            !(mask & IBV_QP_PORT && a->port_num != 1) && !(mask & IBV_QP_PKEY_INDEX && a->pkey_index != 0) &&
            !(mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096)) &&
            !(mask & IBV_QP_TIMEOUT && a->timeout > 31) && !(mask & IBV_QP_RETRY_CNT && a->retry_cnt > 7) &&
-           !(mask & IBV_QP_RNR_RETRY && a->rnr_retry > 7) && !(mask & IBV_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31) &&
+           !(mask & IBV_QP_RNR_RETRY && a->rnr_retry > 7) &&
            !(mask & IBV_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > 16) &&
            !(mask & IBV_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > 16) && !(mask & IBV_QP_ALT_PATH) &&
            !(mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED) &&

@@ -220,7 +220,6 @@ static void values_out_of_range_are_refused(struct node *n)
     BAD_VALUE("more incoming reads than the device holds", INIT, RTR, attr.max_dest_rd_atomic = 255);
     BAD_VALUE("a source GID that does not exist", INIT, RTR, attr.ah_attr.grh.sgid_index = 255);
     BAD_VALUE("a path from a port that does not exist", INIT, RTR, attr.ah_attr.port_num = 9);
-    BAD_VALUE("an RNR timer of more than 5 bits", INIT, RTR, attr.min_rnr_timer = 32);
     BAD_VALUE("a retry count above 7", RTR, RTS, attr.retry_cnt = 8);
     BAD_VALUE("an RNR retry count above 7", RTR, RTS, attr.rnr_retry = 8);
     BAD_VALUE("a timeout of more than 5 bits", RTR, RTS, attr.timeout = 32);
@@ -290,6 +289,7 @@ static void what_was_set_can_be_read(struct node *n)
     attr = good_values(n, INIT, RTR);
     attr.rq_psn = 0xff123456;      // masked to 24 bits
     attr.dest_qp_num = 0xfe000007; // likewise
+    attr.min_rnr_timer = 0xe0 | 12; // masked to 5 bits
     REQUIRE(ibv_modify_qp(n->qp, &attr, IBV_QP_STATE | find(MOVES(rc), INIT, RTR)->required) == 0);
     attr = good_values(n, RTR, RTS);
     attr.timeout = 11;
@@ -305,7 +305,7 @@ static void what_was_set_can_be_read(struct node *n)
     CHECK_EQ("7.2", "timeout", attr.timeout, 11);
     CHECK_EQ("7.2", "retry count", attr.retry_cnt, 3);
     CHECK_EQ("7.2", "RNR retry count", attr.rnr_retry, 2);
-    CHECK_EQ("7.2", "RNR timer", attr.min_rnr_timer, 12);
+    CHECK_EQ("7.2", "RNR timer, masked to 5 bits", attr.min_rnr_timer, 12);
     CHECK_EQ("7.2", "access flags", attr.qp_access_flags, n->qp_access);
     CHECK_EQ("7.2", "port", attr.port_num, PORT);
     CHECK_EQ("7.2", "outgoing reads", attr.max_rd_atomic, 4);

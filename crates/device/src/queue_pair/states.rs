@@ -145,7 +145,6 @@ impl QueuePair {
         check(A::TIMEOUT, "timeout", new.timeout.into(), new.timeout <= 31)?;
         check(A::RETRY_COUNT, "retry count", new.retry_count.into(), new.retry_count <= 7)?;
         check(A::RNR_RETRY, "RNR retry count", new.rnr_retry.into(), new.rnr_retry <= 7)?;
-        check(A::MIN_RNR_TIMER, "RNR timer", new.min_rnr_timer.into(), new.min_rnr_timer <= 31)?;
         check(
             A::MAX_RD_ATOMIC,
             "reads as requester",

@@ -187,7 +187,7 @@ pub(crate) fn all() -> Vec<Rule> {
             an_unreliable_queue_pair_makes_exactly_the_moves_of_the_table,
             a_datagram_queue_pair_makes_exactly_the_moves_of_the_table,
             a_value_out_of_range_is_refused_and_changes_nothing,
-            packet_and_queue_pair_numbers_have_24_bits,
+            packet_and_queue_pair_numbers_have_24_bits_and_rnr_timers_five,
             a_path_without_a_gid_is_refused_on_ethernet,
             a_queue_pair_reset_and_connected_again_works_like_a_new_one,
         }

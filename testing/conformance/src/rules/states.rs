@@ -324,7 +324,6 @@ pub(crate) fn a_value_out_of_range_is_refused_and_changes_nothing(pair: &mut Pai
         refused(pair, &end, receive, |a| a.path_mtu = path_mtu);
     }
     refused(pair, &end, receive, |a| a.max_dest_rd_atomic = 17);
-    refused(pair, &end, receive, |a| a.min_rnr_timer = 32);
     refused(pair, &end, receive, |a| a.address_vector = None);
     refused(pair, &end, receive, |a| {
         a.address_vector = Some(nonic_device::AddressVector { port: 2, ..path })
@@ -340,15 +339,16 @@ pub(crate) fn a_value_out_of_range_is_refused_and_changes_nothing(pair: &mut Pai
     pair.client.modify(end.pair, send);
 }
 
-pub(crate) fn packet_and_queue_pair_numbers_have_24_bits(pair: &mut Pair) {
+pub(crate) fn packet_and_queue_pair_numbers_have_24_bits_and_rnr_timers_five(pair: &mut Pair) {
     let end = pair.client.end(&RELIABLE);
     let path = pair.client.path();
     pair.client.modify(end.pair, to_init(&RELIABLE));
     let (mut attributes, mask) = to_receive(&RELIABLE, nonic_device::QpNumber(0xab12_3456), path);
     attributes.receive_psn = 0xfe00_0001;
+    attributes.min_rnr_timer = 0xe0 | 12;
     pair.client.modify(end.pair, (attributes, mask));
     let seen = pair.client.attributes(end.pair);
-    assert_eq!((seen.destination_qp.0, seen.receive_psn), (0x12_3456, 1));
+    assert_eq!((seen.destination_qp.0, seen.receive_psn, seen.min_rnr_timer), (0x12_3456, 1, 12));
 }
 
 pub(crate) fn a_path_without_a_gid_is_refused_on_ethernet(pair: &mut Pair) {
