@@ -1,6 +1,6 @@
-//! Packages of Python as they are in its registry: two that move memory for machine learning, Mooncake's transfer engine, which looks for
-//! the machine's libibverbs, and NIXL, which brings one of its own and a UCX over it; and ibverbs, which looks its calls up by name.
-//! `ci/install` gets them.
+//! Packages of Python as they are in its registry: four that move memory for machine learning, Mooncake's transfer engine, DLSlime and
+//! InfiniStore, which use the machine's libibverbs, and NIXL, which brings one of its own and a UCX over it; and ibverbs, which looks its
+//! calls up by name. `ci/install` gets them.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -32,11 +32,14 @@ struct Wheel {
 
 const MOONCAKE: Wheel = Wheel { name: "Mooncake", folder: "mooncake", script: "mooncake_pair.py" };
 const IBVERBS: Wheel = Wheel { name: "ibverbs", folder: "ibverbs", script: "ibverbs_pair.py" };
+const DLSLIME: Wheel = Wheel { name: "DLSlime", folder: "dlslime", script: "dlslime_pair.py" };
+const INFINISTORE: Wheel =
+    Wheel { name: "InfiniStore", folder: "infinistore", script: "infinistore_pair.py" };
 const NIXL: Wheel = Wheel { name: "NIXL", folder: "nixl", script: "nixl_pair.py" };
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
-    for wheel in [MOONCAKE, NIXL, IBVERBS] {
+    for wheel in [MOONCAKE, DLSLIME, INFINISTORE, NIXL, IBVERBS] {
         let name = wheel.name;
         for (number, environment) in ways().into_iter().chain([ONE_CPU]).enumerate() {
             suite.test(
@@ -87,7 +90,9 @@ fn moves(wheel: Wheel, places: &[Place; 2], addresses: [&str; 2], options: &[&st
     let mut reports = Vec::new();
     for (role, side) in ["passive", "active"].into_iter().zip(ended) {
         let side = side?;
-        if !(side.succeeded() && side.stdout.contains(&format!("{role}: 4194304 bytes each way"))) {
+        let moved = side.succeeded() && side.stdout.contains(&format!("{role}: 4194304 bytes each way"));
+        // InfiniStore waits for its channel to be readable or writable, and complains when it has no event then.
+        if !moved || side.stdout.contains("Failed to get CQ event") {
             reports.push(side.report());
         }
     }
