@@ -189,7 +189,7 @@ static bool values_are_legal(const struct ibv_qp_attr *a, int mask, int from)
     unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
         IBV_ACCESS_REMOTE_ATOMIC |
                      IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
-                     IBV_ACCESS_OPTIONAL_RANGE;
+                     1u << 8 | 1u << 9 /* FLUSH, of newer headers */ | IBV_ACCESS_OPTIONAL_RANGE;
     return !(mask & IBV_QP_STATE && (a->qp_state < 0 || a->qp_state > IBV_QPS_ERR)) &&
            !(mask & IBV_QP_CUR_STATE && (int)a->cur_qp_state != from) &&
            !(mask & IBV_QP_PORT && a->port_num != 1) && !(mask & IBV_QP_PKEY_INDEX && a->pkey_index != 0) &&

@@ -3,9 +3,9 @@
 use nonic_device::Access;
 
 use crate::abi::{
-    IBV_ACCESS_HUGETLB, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND,
-    IBV_ACCESS_OPTIONAL_RANGE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE,
-    IBV_ACCESS_ZERO_BASED,
+    IBV_ACCESS_FLUSH_GLOBAL, IBV_ACCESS_FLUSH_PERSISTENT, IBV_ACCESS_HUGETLB, IBV_ACCESS_LOCAL_WRITE,
+    IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND, IBV_ACCESS_OPTIONAL_RANGE, IBV_ACCESS_REMOTE_ATOMIC,
+    IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_ZERO_BASED,
 };
 use crate::errno::Errno;
 
@@ -67,11 +67,12 @@ pub(crate) fn window_rights(bits: u32) -> Result<Rights, Errno> {
     rights(bits & !IBV_ACCESS_LOCAL_WRITE, remote | IBV_ACCESS_ZERO_BASED)
 }
 
-/// `qp_access_flags`: what a peer may do through a queue pair. The flags that only concern regions are let
-/// through and dropped, as by the kernel; unknown ones are `EINVAL`.
+/// `qp_access_flags`: what a peer may do through a queue pair. The flags that only concern regions, and those of an operation that the
+/// device does not have, are let through and dropped, as by the kernel; unknown ones are `EINVAL`.
 pub(crate) fn queue_pair_access(bits: u32) -> Result<Access, Errno> {
     let regions_only = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
-    Ok(rights(bits, RIGHTS | regions_only)?.access)
+    let flush = IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
+    Ok(rights(bits, RIGHTS | regions_only | flush)?.access)
 }
 
 #[cfg(test)]
@@ -87,6 +88,13 @@ mod tests {
         assert_eq!(region_rights(1 | IBV_ACCESS_HUGETLB), Ok(plain));
         let paged = region_rights(1 | IBV_ACCESS_ON_DEMAND);
         assert_eq!(paged, Ok(Rights { on_demand: true, ..plain }));
+    }
+
+    #[test]
+    fn a_queue_pair_takes_flags_that_mean_nothing_to_it_and_no_unknown_ones() {
+        let meaningless = IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT | IBV_ACCESS_ZERO_BASED;
+        assert_eq!(queue_pair_access(IBV_ACCESS_REMOTE_READ | meaningless), Ok(Access::REMOTE_READ));
+        assert_eq!(queue_pair_access(IBV_ACCESS_REMOTE_READ | 1 << 10), Err(Errno::EINVAL));
     }
 
     #[test]
