@@ -132,13 +132,13 @@ pub unsafe extern "C" fn nonic_ibv_get_device_name(device: *mut ibv_device) -> *
 }
 
 /// `ibv_get_device_index(3)`: the kernel's number for a device. There is no kernel behind this one: our own
-/// number, from 1 as the kernel counts, or -1 for a pointer that is no device.
+/// number, from 0 as the kernel counts and as `rdma dev` says, or -1 for a pointer that is no device.
 ///
 /// # Safety
 /// None beyond the signature's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nonic_ibv_get_device_index(device: *mut ibv_device) -> c_int {
-    guard::or_minus_one(|| Ok(crate::convert::int(device_of(device)?.index() + 1)))
+    guard::or_minus_one(|| Ok(crate::convert::int(device_of(device)?.index())))
 }
 
 /// `ibv_get_device_guid(3)`: the node GUID in network byte order; 0 with `EINVAL` for a pointer that is no
