@@ -4,6 +4,7 @@
 // Usage: view FOLDER, where FOLDER is an empty folder that may be written to.
 
 #include "harness.h"
+#include "netlink.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -356,6 +357,7 @@ int main(int count, char **words)
     naming();
     listing();
     truth();
+    asking_by_netlink();
     threads();
     outside(words[1]);
     children();

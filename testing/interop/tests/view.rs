@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         shows("lstopo-no-graphics", &["--of", "console"], &["OpenFabrics \"nonic0\""])
     });
     suite.test("ls, find and Python list it", listed);
+    suite.test("rdma lists the device, its port and how the subsystem works", asked_by_netlink);
     suite.run()
 }
 
@@ -140,12 +141,40 @@ fn switched_off() -> Verdict {
         "test ! -e /sys/class/infiniband && test ! -e /dev/infiniband/uverbs0 && echo the kernel answers";
     says(&script(&place()?, &["--view", "off"], look)?, &["the kernel answers"])?;
     says(&script(&place()?.variable("NONIC_VIEW", "off"), &[], look)?, &["the kernel answers"])?;
+    let asked = format!("! {} link | grep nonic0 && echo the kernel answers", program("rdma")?.display());
+    says(&script(&place()?, &["--view", "off"], &asked)?, &["the kernel answers"])?;
     let back = script(
         &place()?.variable("NONIC_VIEW", "off"),
         &["--view", "on"],
         "cat /sys/class/infiniband/nonic0/node_type",
     )?;
     says(&back, &["1: CA"])
+}
+
+fn asked_by_netlink() -> Verdict {
+    let lies = |link, words: &[&str], wanted: &[&str]| {
+        let place = Place::prepare(Environment { link: Some(link), ..AS_IT_COMES })?;
+        let mut command = vec![program("rdma")?.display().to_string()];
+        command.extend(words.iter().map(|word| word.to_string()));
+        says(&place.nonic_run(command)?.run()?, wanted)
+    };
+    let file = place()?.nonic_run(["/bin/cat", "/sys/class/infiniband/nonic0/node_guid"])?.run()?;
+    let guid = format!("node_guid {}", file.stdout.trim());
+    let device = ["nonic0: node_type ca", &guid];
+    lies(Link::InfiniBand, &["dev"], &device)?;
+    lies(Link::InfiniBand, &["dev", "show", "nonic0"], &device)?;
+    lies(
+        Link::InfiniBand,
+        &["link"],
+        &["link nonic0/1 subnet_prefix fe80:", "state ACTIVE", "physical_state LINK_UP"],
+    )?;
+    lies(Link::Ethernet, &["link", "show", "nonic0/1", "-j"], &["\"ifname\":\"nonic0\"", "\"netdev\":"])?;
+    lies(Link::InfiniBand, &["system"], &["netns shared"])?;
+    // As many as there can be.
+    let many = place()?
+        .nonic_run_with(&["--devices", "16"], [&program("rdma")?.display().to_string(), "dev"])?
+        .run()?;
+    says(&many, &["0: nonic0: ", "15: nonic15: "])
 }
 
 fn shell() -> Verdict {

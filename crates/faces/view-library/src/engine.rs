@@ -12,8 +12,13 @@ use crate::calls::{TABLE_VERSION, ViewTable};
 static ENGINE: Engine<ViewTable> = Engine::absent(&ABSENT);
 
 /// Without an engine there is no tree.
-static ABSENT: ViewTable =
-    ViewTable { version: TABLE_VERSION, root: no_root, counter: no_counter, leave: nothing };
+static ABSENT: ViewTable = ViewTable {
+    version: TABLE_VERSION,
+    root: no_root,
+    counter: no_counter,
+    netlink: no_answer,
+    leave: nothing,
+};
 
 unsafe extern "C" fn no_root(_: *mut c_char, _: usize) -> c_int {
     -libc::ENOENT
@@ -21,6 +26,10 @@ unsafe extern "C" fn no_root(_: *mut c_char, _: usize) -> c_int {
 
 unsafe extern "C" fn no_counter(_: *const c_char) -> c_int {
     -libc::ENOENT
+}
+
+unsafe extern "C" fn no_answer(_: c_int, _: *const u8, _: usize) -> c_int {
+    -libc::ECONNREFUSED
 }
 
 unsafe extern "C" fn nothing() {}

@@ -6,6 +6,8 @@
 //! the engine, in `libnonic.so` beside it, has put up (`place`), so that the kernel answers. The engine is loaded by the first such
 //! path.
 //!
+//! Beside them it has those that make and send by sockets, for what programs ask the kernel of RDMA devices by netlink (`netlink`).
+//!
 //! A path that is NULL is the C library's to refuse. Any other is read here, so that one which cannot be read ends the program, as
 //! it does in the C library's own functions that look at a path before the kernel does.
 
@@ -18,6 +20,7 @@ mod engine;
 mod listing;
 mod looking;
 mod naming;
+mod netlink;
 mod opening;
 mod path;
 mod place;

@@ -12,6 +12,11 @@ use crate::real;
 /// Whether the view is switched off (`NONIC_VIEW=off`).
 static OFF: AtomicBool = AtomicBool::new(false);
 
+/// Whether the call is the kernel's whatever it names: the view is switched off, or the engine calls.
+pub(crate) fn is_none_of_ours() -> bool {
+    OFF.load(Ordering::Relaxed) || is_inside()
+}
+
 /// A place in the tree.
 pub(crate) struct Place {
     /// The path as programs know it.
@@ -63,7 +68,7 @@ pub(crate) unsafe fn lead<T>(
     path: *const c_char,
     work: impl FnOnce(&Place) -> T,
 ) -> Option<T> {
-    if OFF.load(Ordering::Relaxed) || is_inside() {
+    if is_none_of_ours() {
         return None;
     }
     let before = errno();

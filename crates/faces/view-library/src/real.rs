@@ -2,7 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
-use libc::{DIR, FILE, dirent, dirent64, glob_t, mode_t, ssize_t};
+use libc::{DIR, FILE, dirent, dirent64, glob_t, mode_t, msghdr, sockaddr, socklen_t, ssize_t};
 
 /// The C library's structures whose functions have the same names.
 pub(crate) type Stat = libc::stat;
@@ -95,6 +95,12 @@ nonic_neighbour::next! {
     fchownat(folder: c_int, path: *const c_char, user: c_uint, group: c_uint, flags: c_int) -> c_int;
     utimensat(folder: c_int, path: *const c_char, times: *const c_void, flags: c_int) -> c_int;
     mknod(path: *const c_char, mode: mode_t, device: u64) -> c_int;
+    socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    send(number: c_int, buffer: *const c_void, count: usize, flags: c_int) -> ssize_t;
+    sendto(
+        number: c_int, buffer: *const c_void, count: usize, flags: c_int, address: *const sockaddr, length: socklen_t
+    ) -> ssize_t;
+    sendmsg(number: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
 }
 
 /// The next `_exit`.

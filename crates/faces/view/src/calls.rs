@@ -15,12 +15,15 @@ pub struct ViewTable {
     /// A descriptor from which the present value of the counter at `path` can be read; a negative errno, `-ENOENT` if no counter
     /// stands there.
     pub counter: unsafe extern "C" fn(path: *const c_char) -> c_int,
+    /// Answers a request of `length` bytes which the program sends by a socket of its own that stands for one of `NETLINK_RDMA`: the answer
+    /// waits at the socket when this returns 0; else a negative errno.
+    pub netlink: unsafe extern "C" fn(socket: c_int, request: *const u8, length: usize) -> c_int,
     /// This process is about to end: the tree is taken away if nobody else has it.
     pub leave: unsafe extern "C" fn(),
 }
 
 /// Both sides have to come from one build.
-pub const TABLE_VERSION: usize = 1;
+pub const TABLE_VERSION: usize = 2;
 
 /// Begins the name of the folder that holds a user's trees; the user's number follows. A tree is a folder in it.
 pub const FOLDER: &str = "nonic-view.";

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use std::io::{Seek, Write};
-use std::os::fd::{IntoRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -14,12 +14,13 @@ use crate::calls::{TABLE_VERSION, ViewTable};
 use crate::facts::{DeviceFacts, HostFacts};
 use crate::folder::Standing;
 use crate::numbers::counter_text;
+use crate::responding::respond;
 use crate::tree::tree;
 
 /// The calls of this build.
 #[allow(non_upper_case_globals)] // Named as other symbols of libraries are.
 #[unsafe(no_mangle)]
-pub static nonic_view_table: ViewTable = ViewTable { version: TABLE_VERSION, root, counter, leave };
+pub static nonic_view_table: ViewTable = ViewTable { version: TABLE_VERSION, root, counter, netlink, leave };
 
 /// A tree, and how often the devices had been changed when it was made.
 struct Shown {
@@ -95,6 +96,18 @@ unsafe extern "C" fn counter(path: *const c_char) -> c_int {
             Ok(file) => file.into_raw_fd(),
             Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
         }
+    })
+}
+
+unsafe extern "C" fn netlink(socket: c_int, request: *const u8, length: usize) -> c_int {
+    // SAFETY: the caller gives a request of that length, which nobody else has.
+    let request = unsafe { std::slice::from_raw_parts(request, length) };
+    // SAFETY: open, for as long as the caller sends by it.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    guarded(|| {
+        let devices: Vec<_> = nonic_device::devices().iter().map(DeviceFacts::now).collect();
+        let answered = respond(socket, request, &devices);
+        answered.map_or_else(|error| -error.raw_os_error().unwrap_or(libc::EIO), |()| 0)
     })
 }
 
