@@ -92,6 +92,20 @@ pub fn compile_mpich(name: &str) -> Verdict<PathBuf> {
     remember(&program("mpicc.mpich")?, &source, &options, &[])
 }
 
+/// Compiles `c/<name>.c` against the MPI in a folder, with the headers of one that has the same binary interface.
+pub fn compile_against_mpi(name: &str, folder: &Path, headers: &Path) -> Verdict<PathBuf> {
+    let source = package().join("c").join(format!("{name}.c"));
+    let library = folder.join("lib").display().to_string();
+    let options = [
+        "-std=gnu11".into(),
+        "-Wno-stringop-overflow".into(),
+        format!("-I{}", headers.join("include").display()),
+        format!("-L{library}"),
+        format!("-Wl,-rpath,{library}"),
+    ];
+    remember(&program("gcc")?, &source, &options, &["-lmpi"])
+}
+
 /// Compiles `c/rpma.c` against the distribution's librpma.
 pub fn compile_rpma() -> Verdict<PathBuf> {
     let source = package().join("c/rpma.c");

@@ -1,16 +1,18 @@
-//! Open MPI and MPICH of the distribution, three ranks on this host: over UCX's transports, and over Open MPI's own for verbs. The
-//! program checks every byte.
+//! Open MPI and MPICH of the distribution, three ranks on this host: over UCX's transports, and over Open MPI's own for verbs. And newer ones
+//! as packages of Python bring them, with a UCX and a libfabric of their own; Intel's is over the distribution's libfabric. The program checks
+//! every byte.
 #![forbid(unsafe_code)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nonic_interop::c_program::{compile_mpi, compile_mpich};
+use nonic_interop::c_program::{compile_against_mpi, compile_mpi, compile_mpich};
 use nonic_interop::environment::{AS_IT_COMES, Environment, Link, Place};
 use nonic_interop::program::Finished;
-use nonic_interop::suite::{Suite, Verdict, everything, failed};
+use nonic_interop::suite::{Suite, Verdict, everything, failed, skipped};
 use nonic_interop::toolbox::{program, scratch};
 
 /// What it goes over, by options of `mpirun`. `openib` finds its peers on InfiniBand ports only, as the distribution builds it.
@@ -53,6 +55,30 @@ const WAYS: [(&str, Link, bool, &str); 6] = [
     ),
 ];
 
+/// Where `ci/install` puts the packages, each in a folder of its name.
+const PACKAGES: &str = "/usr/local/lib/nonic-tests/wheels/mpi";
+
+/// A packaged MPI, the folder with its headers, and what it goes over, by options of its launcher and by variables.
+type Packaged = (&'static str, &'static str, &'static str, &'static str, &'static str);
+const PACKAGED: [Packaged; 7] = [
+    // UCX 1.20 makes its strong fence, where a transport knows no remote flush, by reading with a key that it calls invalid itself.
+    ("openmpi", "openmpi", "UCX's rc", OPEN_MPI_OVER_UCX, "UCX_TLS=rc_v,self UCX_FENCE_MODE=weak"),
+    ("openmpi", "openmpi", "UCX's ud", OPEN_MPI_OVER_UCX, "UCX_TLS=ud_v,self"),
+    (
+        "openmpi",
+        "openmpi",
+        "libfabric's verbs",
+        "--oversubscribe --mca pml cm --mca mtl ofi --mca osc rdma",
+        LIBFABRIC,
+    ),
+    ("mpich", "mpich", "UCX's rc", "", "UCX_TLS=rc_v,self"),
+    ("mpich", "mpich", "UCX's ud", "", "UCX_TLS=ud_v,self"),
+    ("mpich", "mpich", "libfabric's verbs", "", LIBFABRIC),
+    ("impi_rt", "mpich", "libfabric's verbs", "", "I_MPI_FABRICS=ofi FI_PROVIDER=verbs"),
+];
+const OPEN_MPI_OVER_UCX: &str = "--oversubscribe --mca pml ucx --mca osc ucx";
+const LIBFABRIC: &str = "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=verbs;ofi_rxm";
+
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     for (name, link, always, options) in WAYS {
@@ -62,6 +88,12 @@ fn main() -> ExitCode {
     }
     for transport in ["rc_v", "ud_v"] {
         suite.test(format!("three ranks of MPICH over UCX's {transport}"), move || ranks_of_mpich(transport));
+    }
+    for packaged in PACKAGED {
+        let (name, _, way, ..) = packaged;
+        suite.test(format!("three ranks of the package {name} over {way}"), move || {
+            ranks_of_package(packaged)
+        });
     }
     suite.run()
 }
@@ -98,6 +130,28 @@ fn ranks_of_mpich(transport: &str) -> Verdict {
     let launcher = program("mpiexec.mpich")?.display().to_string();
     let file = compile_mpich("mpi")?.display().to_string();
     judge(&place.nonic_run([&launcher, "-n", "3", &file, "two-sided"])?.run()?)
+}
+
+fn ranks_of_package((name, headers, _, options, variables): Packaged) -> Verdict {
+    let folder = Path::new(PACKAGES).join(name);
+    if !folder.is_dir() {
+        return skipped(format!(
+            "{name} is not in {PACKAGES}: ci/install puts it there, where a registry is reached"
+        ));
+    }
+    let own = self::folder()?;
+    let mut place = Place::prepare(Environment { link: Some(Link::InfiniBand), ..AS_IT_COMES })?
+        .variable("HOME", &own)
+        .variable("TMPDIR", &own)
+        .variable("UCX_NET_DEVICES", "nonic0:1");
+    for (variable, value) in variables.split(' ').filter_map(|word| word.split_once('=')) {
+        place = place.variable(variable, value);
+    }
+    let file = compile_against_mpi("mpi", &folder, &Path::new(PACKAGES).join(headers))?;
+    let mut words = vec![folder.join("bin/mpirun").display().to_string()];
+    words.extend(options.split(' ').filter(|word| !word.is_empty()).map(String::from));
+    words.extend(["-n".into(), "3".into(), file.display().to_string()]);
+    judge(&place.nonic_run(words)?.run()?)
 }
 
 fn judge(finished: &Finished) -> Verdict {
