@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use nonic_interop::environment::{AS_IT_COMES, Environment, Place};
 use nonic_interop::pair::Pair;
 use nonic_interop::port::TcpPort;
-use nonic_interop::program::Running;
+use nonic_interop::program::{Finished, Running};
 use nonic_interop::suite::{Suite, Verdict, failed, skipped};
 use nonic_interop::toolbox::{program, scratch};
 
@@ -35,8 +35,34 @@ fn meet(server: Running, place: &Place, client: Vec<String>) -> Verdict<Pair> {
     Ok(Pair { server, client })
 }
 
-/// libfabric takes no loopback interface, so this is for hosts that have another.
+/// What libfabric says of a send in its own list when it hears of a connection's end before it has looked for the send's completion, which
+/// is there: a side that gets no CPU at that moment counts its last message as lost. Both sides have their figures by then.
+const HEARD_OF_THE_END_FIRST: &str = "cq_readerr: work request flushed";
+
+fn has_measured(side: &Finished) -> bool {
+    side.stdout.lines().any(|line| line.starts_with("1k") && line.contains("=100"))
+}
+
+/// Once more where libfabric loses its own last message, which is seldom.
 fn libfabric(kind: &str) -> Verdict {
+    for _ in 0..2 {
+        let pair = one_measurement(kind)?;
+        let sides = [&pair.client, &pair.server];
+        let is_late = |side: &&Finished| side.stderr.contains(HEARD_OF_THE_END_FIRST);
+        if !(sides.iter().all(|side| has_measured(side)) && sides.iter().any(is_late)) {
+            return judge(&pair);
+        }
+    }
+    judge(&one_measurement(kind)?)
+}
+
+fn judge(pair: &Pair) -> Verdict {
+    pair.is_clean()?;
+    if has_measured(&pair.client) { Ok(()) } else { pair.wrong("the client measured nothing") }
+}
+
+/// libfabric takes no loopback interface, so this is for hosts that have another.
+fn one_measurement(kind: &str) -> Verdict<Pair> {
     let address = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         // Nothing is sent: the kernel says from where it would be.
         socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr())
@@ -50,12 +76,7 @@ fn libfabric(kind: &str) -> Verdict {
     let mut server = place.nonic_run(listen)?.start()?;
     server.listens_on(port.number())?;
     words.extend(["-P".into(), port.number().to_string(), address.ip().to_string()]);
-    let pair = meet(server, &place, words)?;
-    pair.is_clean()?;
-    if !pair.client.stdout.lines().any(|line| line.starts_with("1k") && line.contains("=100")) {
-        return pair.wrong("the client measured nothing");
-    }
-    Ok(())
+    meet(server, &place, words)
 }
 
 fn dapl() -> Verdict {
