@@ -53,9 +53,9 @@ impl CompletionChannel {
         Arc::ptr_eq(&self.context, context)
     }
 
-    /// Whether a thread that wants an event may drive the device for it.
-    pub(crate) fn blocks(&self) -> bool {
-        self.context.is_current() && self.events.is_empty() && !self.events.is_nonblocking()
+    /// Whether a thread that waits for an event may drive the device for it.
+    pub(crate) fn may_be_driven_for(&self) -> bool {
+        self.context.is_current() && self.events.is_empty()
     }
 
     /// Gives the channel back; refused while completion queues use it.

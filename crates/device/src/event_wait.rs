@@ -74,7 +74,8 @@ fn deliver(queue: &Arc<CompletionQueue>) {
 impl ChannelWait {
     fn begin(&mut self) -> io::Result<Step<Arc<CompletionQueue>>> {
         let channel = &*self.channel;
-        if channel.blocks() {
+        let (read, blocks) = channel.events.read_as_set();
+        if blocks && channel.may_be_driven_for() {
             let mut awaited = ChannelEvent { events: &channel.events, deliver };
             if let Some(turn) = channel.engine().begin_driving(&mut awaited) {
                 self.stage = Stage::Drives(turn);
@@ -82,7 +83,7 @@ impl ChannelWait {
             }
         }
         self.stage = Stage::Reads;
-        Ok(Step::Sleep(self.channel.events.read()))
+        Ok(Step::Sleep(read))
     }
 
     fn drive(&mut self, slept: io::Result<()>) -> io::Result<Step<Arc<CompletionQueue>>> {

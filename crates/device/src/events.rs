@@ -56,7 +56,13 @@ impl<T> EventQueue<T> {
     /// The read that waits for an event: as long as there is none, unless the program made the descriptor non-blocking.
     /// [`EventQueue::after_read`] is what comes then.
     pub fn read(&self) -> Sleep {
-        Sleep::Read(self.descriptor.to_read().as_raw_fd())
+        self.read_as_set().0
+    }
+
+    /// The same, and whether it blocks.
+    pub(crate) fn read_as_set(&self) -> (Sleep, bool) {
+        let (counter, blocks) = self.descriptor.to_read();
+        (Sleep::Read(counter.as_raw_fd()), blocks)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {
@@ -74,10 +80,6 @@ impl<T> EventQueue<T> {
         // Under the lock: a waiter that sees the event finds it on the descriptor too, or another thread has it.
         self.descriptor.signal();
         false
-    }
-
-    pub(crate) fn is_nonblocking(&self) -> bool {
-        self.descriptor.is_nonblocking()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{AsFd, BorrowedFd, Epoll, EventFd, EventKind};
+use crate::{AsFd, AsRawFd, BorrowedFd, Epoll, EventFd, EventKind, is_nonblocking};
 
 /// An event counter that is shown as a descriptor which behaves like the kernel's event files of verbs: readable while the counter is
 /// not zero, and never writable. An eventfd is always writable, so who waits for both, as libuv can, would never sleep: what is shown is an
@@ -34,18 +34,13 @@ impl ShownEvent {
         self.counter.take_if_ready()
     }
 
-    /// What takes one when it is read, and blocks while there is none, unless the program made what is shown non-blocking.
-    pub fn to_read(&self) -> BorrowedFd<'_> {
-        let wanted = self.is_nonblocking();
-        if self.nonblocking.swap(wanted, Ordering::Relaxed) != wanted {
-            self.counter.set_nonblocking(wanted);
+    /// What takes one when it is read, and whether it blocks while there is none: unless the program made what is shown non-blocking.
+    pub fn to_read(&self) -> (BorrowedFd<'_>, bool) {
+        let nonblocking = is_nonblocking(self.shown.as_fd().as_raw_fd()).unwrap_or(false);
+        if self.nonblocking.swap(nonblocking, Ordering::Relaxed) != nonblocking {
+            self.counter.set_nonblocking(nonblocking);
         }
-        self.counter.as_fd()
-    }
-
-    /// Whether the program made it non-blocking.
-    pub fn is_nonblocking(&self) -> bool {
-        rustix::fs::fcntl_getfl(&self.shown).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::NONBLOCK))
+        (self.counter.as_fd(), !nonblocking)
     }
 }
 
@@ -59,7 +54,6 @@ impl AsFd for ShownEvent {
 #[cfg(test)]
 mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::fd::AsRawFd;
 
     use super::*;
     use crate::Sleep;
@@ -81,7 +75,7 @@ mod tests {
         for taken_by_reading in [true, false] {
             assert_eq!(polled(&event), PollFlags::IN | PollFlags::RDNORM);
             if taken_by_reading {
-                Sleep::Read(event.to_read().as_raw_fd()).here().unwrap();
+                Sleep::Read(event.to_read().0.as_raw_fd()).here().unwrap();
             } else {
                 assert!(event.take_if_ready());
             }
@@ -95,8 +89,9 @@ mod tests {
         let event = ShownEvent::new().unwrap();
         for nonblocking in [true, false, true] {
             rustix::io::ioctl_fionbio(&event, nonblocking).unwrap();
-            assert_eq!(event.is_nonblocking(), nonblocking);
-            let number = event.to_read().as_raw_fd();
+            let (counter, blocks) = event.to_read();
+            assert_eq!(blocks, !nonblocking);
+            let number = counter.as_raw_fd();
             if nonblocking {
                 let nothing = Sleep::Read(number).here().unwrap_err();
                 assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);

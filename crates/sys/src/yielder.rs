@@ -52,18 +52,16 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
+    use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+
     use super::*;
     use crate::cpu_relax;
 
     /// Makes the calling thread, and those that it starts, run on one CPU.
     fn stay_on_one_cpu() {
-        // SAFETY: the set is plain data, given with its size; the calls write nothing else.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            let first = usize::try_from(libc::sched_getcpu()).expect("a CPU runs this");
-            libc::CPU_SET(first, &mut set);
-            assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
-        }
+        let mut one = CpuSet::new();
+        one.set(sched_getcpu());
+        sched_setaffinity(None, &one).unwrap();
     }
 
     #[test]

@@ -77,8 +77,7 @@ fn is_one_of_them(number: c_int) -> bool {
 /// As in C.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    const NETLINK_RDMA: c_int = 20;
-    if domain == libc::AF_NETLINK && protocol == NETLINK_RDMA && !is_none_of_ours() {
+    if domain == libc::AF_NETLINK && protocol == libc::NETLINK_RDMA && !is_none_of_ours() {
         // SAFETY: as in C.
         let number = unsafe { real::socket(domain, kind, libc::NETLINK_USERSOCK) };
         if number >= 0 {
@@ -108,10 +107,10 @@ unsafe fn ask(socket: c_int, pieces: *const iovec, count: usize) -> ssize_t {
         // SAFETY: one of those that there are.
         let piece = unsafe { pieces.add(number).read() };
         let Some(room) = request[length..].get_mut(..piece.iov_len) else {
-            return fail::<c_int>(libc::EMSGSIZE) as ssize_t;
+            return fail(libc::EMSGSIZE);
         };
         if piece.iov_base.is_null() && piece.iov_len > 0 {
-            return fail::<c_int>(libc::EFAULT) as ssize_t;
+            return fail(libc::EFAULT);
         }
         // SAFETY: the piece can be read, and is as long as the room.
         unsafe { ptr::copy_nonoverlapping(piece.iov_base.cast(), room.as_mut_ptr(), room.len()) };
@@ -120,7 +119,7 @@ unsafe fn ask(socket: c_int, pieces: *const iovec, count: usize) -> ssize_t {
     // SAFETY: a request of that length.
     match inside(|table| unsafe { (table.netlink)(socket, request.as_ptr(), length) }) {
         0 => length as ssize_t,
-        failed => fail::<c_int>(-failed) as ssize_t,
+        failed => fail(-failed),
     }
 }
 

@@ -12,13 +12,13 @@ use crate::facts::DeviceFacts;
 /// `struct nlmsghdr`: length, type, flags, sequence number, port.
 const HEADER: usize = 16;
 /// Kinds of messages that every subsystem has, the first of its own, and flags (`linux/netlink.h`).
-const FIRST: u16 = 16;
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
-const FLAG_REQUEST: u16 = 1;
-const FLAG_MULTI: u16 = 2;
-const FLAG_ACK: u16 = 4;
-const FLAG_DUMP: u16 = 0x300;
+const FIRST: u16 = libc::NLMSG_MIN_TYPE as u16;
+const ERROR: u16 = libc::NLMSG_ERROR as u16;
+const DONE: u16 = libc::NLMSG_DONE as u16;
+const FLAG_REQUEST: u16 = libc::NLM_F_REQUEST as u16;
+const FLAG_MULTI: u16 = libc::NLM_F_MULTI as u16;
+const FLAG_ACK: u16 = libc::NLM_F_ACK as u16;
+const FLAG_DUMP: u16 = libc::NLM_F_DUMP as u16;
 
 /// `RDMA_NL_NLDEV`, and its commands `RDMA_NLDEV_CMD_GET`, `_PORT_GET`, `_SYS_GET`.
 const CLIENT: u16 = 5 << 10;
@@ -117,17 +117,22 @@ fn next_request(bytes: &[u8]) -> Option<(Request<'_>, &[u8])> {
 }
 
 impl Request<'_> {
-    /// The number that an attribute gives.
-    fn number(&self, wanted: u16) -> Option<u32> {
+    /// The value of an attribute.
+    fn value(&self, wanted: u16) -> Option<&[u8]> {
         let mut left = self.attributes;
         loop {
-            let (length, kind) = (usize::from(half(left, 0)?), half(left, 2)?);
-            let attribute = left.get(..length.max(4))?;
+            let (length, kind) = (usize::from(half(left, 0)?).max(4), half(left, 2)?);
+            let attribute = left.get(..length)?;
             if kind == wanted {
-                return word(attribute, 4);
+                return Some(&attribute[4..]);
             }
-            left = left.get(length.max(4).next_multiple_of(4)..)?;
+            left = left.get(length.next_multiple_of(4)..)?;
         }
+    }
+
+    /// The number that an attribute gives.
+    fn number(&self, wanted: u16) -> Option<u32> {
+        word(self.value(wanted)?, 0)
     }
 }
 
@@ -307,14 +312,7 @@ mod tests {
     /// The bytes of an attribute of the first message.
     fn value(answer: &[u8], wanted: u16) -> Option<Vec<u8>> {
         let (message, _) = next_request(answer)?;
-        let mut left = message.attributes;
-        loop {
-            let (length, kind) = (usize::from(half(left, 0)?), half(left, 2)?);
-            if kind == wanted {
-                return Some(left[4..length].to_vec());
-            }
-            left = left.get(length.next_multiple_of(4)..)?;
-        }
+        message.value(wanted).map(<[u8]>::to_vec)
     }
 
     #[test]

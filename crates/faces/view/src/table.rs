@@ -45,6 +45,11 @@ fn guarded(work: impl FnOnce() -> c_int) -> c_int {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(-libc::EIO)
 }
 
+/// What all devices say of themselves.
+fn facts() -> Vec<DeviceFacts> {
+    nonic_device::devices().iter().map(DeviceFacts::now).collect()
+}
+
 fn found() -> Option<&'static Standing> {
     let before = standing();
     let changes = nonic_device::changes_made();
@@ -52,8 +57,7 @@ fn found() -> Option<&'static Standing> {
     if let Some(shown) = before.filter(is_true) {
         return Some(&shown.standing);
     }
-    let facts: Vec<_> = nonic_device::devices().iter().map(DeviceFacts::now).collect();
-    match Standing::put_up(&tree(&HostFacts::now(), &facts)) {
+    match Standing::put_up(&tree(&HostFacts::now(), &facts())) {
         Ok(new) => {
             let new: &'static Shown = Box::leak(Box::new(Shown { standing: new, changes }));
             STANDING.store(ptr::from_ref(new).cast_mut(), Ordering::Release);
@@ -105,8 +109,7 @@ unsafe extern "C" fn netlink(socket: c_int, request: *const u8, length: usize) -
     // SAFETY: open, for as long as the caller sends by it.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     guarded(|| {
-        let devices: Vec<_> = nonic_device::devices().iter().map(DeviceFacts::now).collect();
-        let answered = respond(socket, request, &devices);
+        let answered = respond(socket, request, &facts());
         answered.map_or_else(|error| -error.raw_os_error().unwrap_or(libc::EIO), |()| 0)
     })
 }
