@@ -81,10 +81,13 @@ const FURTHER_WAYS: &[Environment] = &[
     way("on the ring tier with no memory adopted", "ring", Some(Pages::Plain)),
 ];
 
+/// Whoever waits by looking keeps the CPU from what it waits for.
+pub const ONE_CPU: Environment = Environment { name: "with both on one CPU", one_cpu: true, ..AS_IT_COMES };
+
 /// Other places. A new one is one line here.
 const PLACES: &[Environment] = &[
     Environment { name: "in a network with only lo", only_lo: true, ..AS_IT_COMES },
-    Environment { name: "with both on one CPU", one_cpu: true, ..AS_IT_COMES },
+    ONE_CPU,
     Environment { name: "on an Ethernet port", link: Some(Link::Ethernet), ..AS_IT_COMES },
     Environment { name: "on an InfiniBand port", link: Some(Link::InfiniBand), ..AS_IT_COMES },
 ];

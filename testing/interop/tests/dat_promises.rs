@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use nonic_interop::c_program::{compile_dat, judge};
-use nonic_interop::environment::{AS_IT_COMES, Environment, Place, ways};
+use nonic_interop::environment::{AS_IT_COMES, Environment, ONE_CPU, Place, ways};
 use nonic_interop::suite::{Suite, Verdict, everything};
 
 /// What the three reference pages promise, and the file of `c/dat` that proves it.
@@ -30,8 +30,6 @@ const CALLS: &[(&str, &str)] = &[
 
 /// What is between processes and not within one.
 const SHARING: (&str, &str) = ("a cookie names one memory for all processes of a user", "cookies");
-
-const ONE_CPU: Environment = Environment { name: "with both ends on one CPU", one_cpu: true, ..AS_IT_COMES };
 
 /// Whether incoming writes are to be invisible until they are synchronized.
 #[derive(Clone, Copy, PartialEq)]

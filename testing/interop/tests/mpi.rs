@@ -58,23 +58,17 @@ const WAYS: [(&str, Link, bool, &str); 6] = [
 /// Where `ci/install` puts the packages, each in a folder of its name.
 const PACKAGES: &str = "/usr/local/lib/nonic-tests/wheels/mpi";
 
-/// A packaged MPI, the folder with its headers, and what it goes over, by options of its launcher and by variables.
-type Packaged = (&'static str, &'static str, &'static str, &'static str, &'static str);
+/// A packaged MPI, and what it goes over, by options of its launcher and by variables.
+type Packaged = (&'static str, &'static str, &'static str, &'static str);
 const PACKAGED: [Packaged; 7] = [
     // UCX 1.20 makes its strong fence, where a transport knows no remote flush, by reading with a key that it calls invalid itself.
-    ("openmpi", "openmpi", "UCX's rc", OPEN_MPI_OVER_UCX, "UCX_TLS=rc_v,self UCX_FENCE_MODE=weak"),
-    ("openmpi", "openmpi", "UCX's ud", OPEN_MPI_OVER_UCX, "UCX_TLS=ud_v,self"),
-    (
-        "openmpi",
-        "openmpi",
-        "libfabric's verbs",
-        "--oversubscribe --mca pml cm --mca mtl ofi --mca osc rdma",
-        LIBFABRIC,
-    ),
-    ("mpich", "mpich", "UCX's rc", "", "UCX_TLS=rc_v,self"),
-    ("mpich", "mpich", "UCX's ud", "", "UCX_TLS=ud_v,self"),
-    ("mpich", "mpich", "libfabric's verbs", "", LIBFABRIC),
-    ("impi_rt", "mpich", "libfabric's verbs", "", "I_MPI_FABRICS=ofi FI_PROVIDER=verbs"),
+    ("openmpi", "UCX's rc", OPEN_MPI_OVER_UCX, "UCX_TLS=rc_v,self UCX_FENCE_MODE=weak"),
+    ("openmpi", "UCX's ud", OPEN_MPI_OVER_UCX, "UCX_TLS=ud_v,self"),
+    ("openmpi", "libfabric's verbs", "--oversubscribe --mca pml cm --mca mtl ofi --mca osc rdma", LIBFABRIC),
+    ("mpich", "UCX's rc", "", "UCX_TLS=rc_v,self"),
+    ("mpich", "UCX's ud", "", "UCX_TLS=ud_v,self"),
+    ("mpich", "libfabric's verbs", "", LIBFABRIC),
+    ("impi_rt", "libfabric's verbs", "", "I_MPI_FABRICS=ofi FI_PROVIDER=verbs"),
 ];
 const OPEN_MPI_OVER_UCX: &str = "--oversubscribe --mca pml ucx --mca osc ucx";
 const LIBFABRIC: &str = "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=verbs;ofi_rxm";
@@ -90,7 +84,7 @@ fn main() -> ExitCode {
         suite.test(format!("three ranks of MPICH over UCX's {transport}"), move || ranks_of_mpich(transport));
     }
     for packaged in PACKAGED {
-        let (name, _, way, ..) = packaged;
+        let (name, way, ..) = packaged;
         suite.test(format!("three ranks of the package {name} over {way}"), move || {
             ranks_of_package(packaged)
         });
@@ -132,26 +126,33 @@ fn ranks_of_mpich(transport: &str) -> Verdict {
     judge(&place.nonic_run([&launcher, "-n", "3", &file, "two-sided"])?.run()?)
 }
 
-fn ranks_of_package((name, headers, _, options, variables): Packaged) -> Verdict {
-    let folder = Path::new(PACKAGES).join(name);
-    if !folder.is_dir() {
+fn ranks_of_package((name, _, options, variables): Packaged) -> Verdict {
+    let package = Path::new(PACKAGES).join(name);
+    if !package.is_dir() {
         return skipped(format!(
             "{name} is not in {PACKAGES}: ci/install puts it there, where a registry is reached"
         ));
     }
-    let own = self::folder()?;
+    let folder = folder()?;
     let mut place = Place::prepare(Environment { link: Some(Link::InfiniBand), ..AS_IT_COMES })?
-        .variable("HOME", &own)
-        .variable("TMPDIR", &own)
+        .variable("HOME", &folder)
+        .variable("TMPDIR", &folder)
         .variable("UCX_NET_DEVICES", "nonic0:1");
     for (variable, value) in variables.split(' ').filter_map(|word| word.split_once('=')) {
         place = place.variable(variable, value);
     }
-    let file = compile_against_mpi("mpi", &folder, &Path::new(PACKAGES).join(headers))?;
-    let mut words = vec![folder.join("bin/mpirun").display().to_string()];
+    // Intel's package has no headers: its binary interface is MPICH's.
+    let with_headers = if package.join("include").is_dir() { name } else { "mpich" };
+    let file = compile_against_mpi("mpi", &package, &Path::new(PACKAGES).join(with_headers))?;
+    let mut words = vec![package.join("bin/mpirun").display().to_string()];
     words.extend(options.split(' ').filter(|word| !word.is_empty()).map(String::from));
     words.extend(["-n".into(), "3".into(), file.display().to_string()]);
-    judge(&place.nonic_run(words)?.run()?)
+    let finished = place.nonic_run(words)?.run()?;
+    // UCX asks the kernel's RDMA subsystem, which is not there, and would say so.
+    match finished.printed().contains("UCX  ERROR") {
+        true => failed(format!("UCX is not content\n{}", finished.report())),
+        false => judge(&finished),
+    }
 }
 
 fn judge(finished: &Finished) -> Verdict {

@@ -152,7 +152,7 @@ fn switched_off() -> Verdict {
 }
 
 fn asked_by_netlink() -> Verdict {
-    let lies = |link, words: &[&str], wanted: &[&str]| {
+    let lists = |link, words: &[&str], wanted: &[&str]| {
         let place = Place::prepare(Environment { link: Some(link), ..AS_IT_COMES })?;
         let mut command = vec![program("rdma")?.display().to_string()];
         command.extend(words.iter().map(|word| word.to_string()));
@@ -161,15 +161,15 @@ fn asked_by_netlink() -> Verdict {
     let file = place()?.nonic_run(["/bin/cat", "/sys/class/infiniband/nonic0/node_guid"])?.run()?;
     let guid = format!("node_guid {}", file.stdout.trim());
     let device = ["nonic0: node_type ca", &guid];
-    lies(Link::InfiniBand, &["dev"], &device)?;
-    lies(Link::InfiniBand, &["dev", "show", "nonic0"], &device)?;
-    lies(
+    lists(Link::InfiniBand, &["dev"], &device)?;
+    lists(Link::InfiniBand, &["dev", "show", "nonic0"], &device)?;
+    lists(
         Link::InfiniBand,
         &["link"],
         &["link nonic0/1 subnet_prefix fe80:", "state ACTIVE", "physical_state LINK_UP"],
     )?;
-    lies(Link::Ethernet, &["link", "show", "nonic0/1", "-j"], &["\"ifname\":\"nonic0\"", "\"netdev\":"])?;
-    lies(Link::InfiniBand, &["system"], &["netns shared"])?;
+    lists(Link::Ethernet, &["link", "show", "nonic0/1", "-j"], &["\"ifname\":\"nonic0\"", "\"netdev\":"])?;
+    lists(Link::InfiniBand, &["system"], &["netns shared"])?;
     // As many as there can be.
     let many = place()?
         .nonic_run_with(&["--devices", "16"], [&program("rdma")?.display().to_string(), "dev"])?

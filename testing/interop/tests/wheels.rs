@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use nonic_interop::c_program::package;
-use nonic_interop::environment::{AS_IT_COMES, Environment, Place, ways};
+use nonic_interop::environment::{AS_IT_COMES, ONE_CPU, Place, ways};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::suite::{Suite, Verdict, failed, skipped};
 use nonic_interop::toolbox::{program, shared_folder};
@@ -17,8 +17,6 @@ use nonic_interop::toolbox::{program, shared_folder};
 /// Where `ci/install` puts them.
 const FOLDER: &str = "/usr/local/lib/nonic-tests/wheels";
 const LOOPBACK: [&str; 2] = ["127.0.0.1"; 2];
-/// NIXL and UCX poll under a spin lock: what spins for it must get it where it shares the poller's CPU.
-const ONE_CPU: Environment = Environment { name: "with both on one CPU", one_cpu: true, ..AS_IT_COMES };
 /// What Ethernet carries.
 const ETHERNET: u32 = 1500;
 
@@ -41,6 +39,7 @@ fn main() -> ExitCode {
     let mut suite = Suite::new();
     for wheel in [MOONCAKE, DLSLIME, INFINISTORE, NIXL, IBVERBS] {
         let name = wheel.name;
+        // NIXL and UCX poll under a spin lock: what spins for it must get it where it shares the poller's CPU.
         for (number, environment) in ways().into_iter().chain([ONE_CPU]).enumerate() {
             suite.test(
                 format!("{name} writes and reads another process's memory, {}", environment.name),

@@ -6,7 +6,6 @@ Arguments: passive or active, the folder where they meet, ignored.
 import json
 import sys
 
-# It brings a module of the name logging, in a folder that must not be searched for others.
 from dlslime import RDMAEndpoint, available_nic
 
 from meeting import memory, pattern, tell, wait_for

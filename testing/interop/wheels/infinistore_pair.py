@@ -11,7 +11,7 @@ import sys
 import infinistore
 import uvloop
 
-from meeting import memory, pattern, tell, wait_for
+from meeting import has_left, memory, pattern, tell, wait_for
 
 LENGTH = 4 << 20
 BLOCK = 256 << 10
@@ -28,7 +28,7 @@ def free_port():
 
 async def until(word):
     """Serves as long as the other has not left it."""
-    while not os.path.exists(os.path.join(folder, word)):
+    while not has_left(folder, word):
         await asyncio.sleep(0.02)
 
 
@@ -56,8 +56,8 @@ else:
     connection.connect()
     written, source = memory(LENGTH)
     read, target = memory(LENGTH)
-    for address in source, target:
-        connection.register_mr(address, LENGTH)
+    for place in source, target:
+        connection.register_mr(place, LENGTH)
     for seed in range(1, 9):
         written[:] = pattern(seed, LENGTH)
         asyncio.run(there_and_back(connection, source, target, seed))

@@ -15,11 +15,16 @@ def tell(folder, name, what=b""):
     os.rename(place + ".new", place)
 
 
+def has_left(folder, name):
+    """Whether the other has left it."""
+    return os.path.exists(os.path.join(folder, name))
+
+
 def wait_for(folder, name):
     """What the other left; ends the program where that does not come."""
     place = os.path.join(folder, name)
     deadline = time.monotonic() + 60
-    while not os.path.exists(place):
+    while not has_left(folder, name):
         if time.monotonic() > deadline:
             sys.exit(f"nobody has left {name} in {folder}")
         time.sleep(0.005)
