@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use common::{End, NoObserver};
 use nonic_device::{
-    Config, Context, Counter, EngineHandle, ManagementArrival, ManagementObserver, Operation, QpNumber,
-    QpState, Status,
+    AttributeMask, Config, Context, Counter, EngineHandle, ManagementArrival, ManagementObserver, Operation,
+    OwnThread, QpAttributes, QpNumber, QpState, QueuePair, Status,
 };
 use nonic_protocol::Psn;
 use nonic_roce::{
@@ -135,9 +135,14 @@ fn says_in_vain(far: &Far, packet: &Packet, context: &Context) {
     let dropped = || context.counters().unwrap().get(Counter::Refused);
     let before = dropped();
     far.say(packet, &[1; 8]);
+    until("it was not seen", || dropped() != before);
+}
+
+/// Waits until something is so; what it says if it never is.
+fn until(otherwise: &str, is_so: impl Fn() -> bool) {
     let limit = Instant::now() + LONG;
-    while dropped() == before {
-        assert!(Instant::now() < limit, "it was not seen");
+    while !is_so() {
+        assert!(Instant::now() < limit, "{otherwise}");
         std::thread::yield_now();
     }
 }
@@ -282,6 +287,45 @@ fn who_only_receives_asks_its_peer_and_misses_it_when_it_is_gone() {
     assert_eq!(end.pair.state(), QpState::Error);
     let number = end.pair.number();
     assert_eq!(*told.0.lock().unwrap(), [("connected", number), ("silent", number)]);
+}
+
+/// Waits, in the middle of what has come, until a queue pair is given back or reset.
+struct Between(Arc<QueuePair>);
+
+impl ManagementObserver for Between {
+    fn received(&self, _: &ManagementArrival<'_>) {
+        until("it is still there", || self.0.state() == QpState::Reset);
+    }
+}
+
+#[test]
+fn what_was_received_is_acknowledged_though_the_queue_pair_goes_before_it_is_said() {
+    if !is_inside("what_was_received_is_acknowledged_though_the_queue_pair_goes_before_it_is_said") {
+        return;
+    }
+    let reset = |pair: &QueuePair| {
+        let attributes = QpAttributes { state: QpState::Reset, ..QpAttributes::default() };
+        pair.modify(&attributes, AttributeMask::STATE).unwrap();
+    };
+    let destroy = |pair: &QueuePair| pair.destroy().unwrap();
+    for go in [&reset as &dyn Fn(&QueuePair), &destroy] {
+        let (peer, context) = (Far::at(PEER), context(None));
+        let end = end(&context);
+        let between = Arc::new(Between(Arc::clone(&end.pair)));
+        let observer: Weak<dyn ManagementObserver> = Arc::downgrade(&between) as _;
+        let _management = context.open_management(observer).unwrap();
+        end.post_receive(1);
+        // Both are there when the agent looks, which waits between them.
+        OwnThread::count().work(|| {
+            peer.say(&message(&end, 0), &[2; 8]);
+            peer.say(&ManagementDatagram::packet(Psn(0)), &[0; ManagementDatagram::LENGTH]);
+        });
+        until("nothing was received", || end.completions.waiting() > 0);
+        go(&end.pair);
+        let (said, _) = peer.hears();
+        assert!(matches!(said.body, Body::Answer(Answer::Acknowledge(_))) && said.base.psn == Psn(0));
+        assert!(peer.hear().is_empty(), "it is said once");
+    }
 }
 
 #[test]

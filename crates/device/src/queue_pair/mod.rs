@@ -239,18 +239,7 @@ impl QueuePair {
         if !self.context().is_current() {
             return true;
         }
-        {
-            let mut inner = self.lock();
-            inner.answer(&mut { self });
-            self.send_held(&mut inner);
-            self.withdraw();
-            self.give_up_all(&inner);
-            if inner.responder.stop().is_some() {
-                self.receive_is_over();
-            }
-            *inner = Core::new(&self.capabilities);
-            self.forget_way();
-        }
+        self.begin_anew(&mut self.lock());
         self.engine().party().segment.retire(self.witness.counters());
         self.engine().forget_groups(self.number);
         self.engine().remove_pair(self.number);

@@ -193,8 +193,19 @@ impl QueuePair {
     }
 
     pub(super) fn reset(&self, inner: &mut Core) {
-        // What was received was received: its sender is told first.
-        inner.answer(&mut { self });
+        self.begin_anew(inner);
+        self.engine().credits(self.account).store(0, Ordering::Release);
+        self.forget_completions();
+    }
+
+    /// As it was made. What was received was received: its sender is told first, by whoever is here. A thread that took it from the
+    /// wire and has not come to saying so finds nothing to say any more.
+    pub(super) fn begin_anew(&self, inner: &mut Core) {
+        if inner.is_wired() {
+            self.pump_wire(inner);
+        } else {
+            inner.answer(&mut { self });
+        }
         self.withdraw();
         self.give_up_all(inner);
         if inner.responder.stop().is_some() {
@@ -202,8 +213,6 @@ impl QueuePair {
         }
         *inner = Core::new(&self.capabilities);
         self.forget_way();
-        self.engine().credits(self.account).store(0, Ordering::Release);
-        self.forget_completions();
     }
 
     pub(super) fn forget_completions(&self) {

@@ -92,14 +92,7 @@ impl QueuePair {
         }
     }
 
-    /// Sends what is held back, because nobody will look any more.
-    pub(crate) fn send_held(&self, core: &mut Core) {
-        if core.wired.as_ref().is_some_and(|wired| wired.carrier.is_held) {
-            self.pump_wire(core);
-        }
-    }
-
-    /// Goes on after that, or after packets were taken.
+    /// Goes on with what was held back, or after packets were taken.
     pub(crate) fn answer_on_wire(&self) {
         self.pump_wire(&mut self.lock());
     }
