@@ -114,6 +114,9 @@ pub enum RegisterError {
     /// On-demand paging where the kernel does not copy for this process.
     #[error("a sandbox forbids process_vm_readv or process_vm_writev, which on-demand paging needs")]
     NoPaging,
+    /// The right to have what was written made durable.
+    #[error("the memory is not known to be persistent, so a flush to persistence cannot be let through")]
+    NotPersistent,
     /// A shadow of a shadow.
     #[error("the region is a shadow itself")]
     AlreadyShadow,

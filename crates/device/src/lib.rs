@@ -101,9 +101,9 @@ pub use multicast::GroupError;
 pub use nonic_memory::*;
 pub use nonic_protocol::{
     AddressVector, AttributeMask, Capabilities, Completion, CompletionOpcode, DatagramDestination,
-    Destination, GlobalRoute, Operation, PostError, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest,
-    RemoteRange, ScatterGather, SendFlags, SendRequest, SrqNumber, Status, TransitionError, WindowId,
-    check_transition,
+    Destination, FlushRequest, GlobalRoute, Operation, Placement, PostError, QpAttributes, QpNumber, QpState,
+    QpType, ReceiveRequest, RemoteRange, ScatterGather, Selectivity, SendFlags, SendRequest, SrqNumber,
+    Status, TransitionError, WindowId, check_transition,
 };
 pub use nonic_transport::{Change, Counter, Counters, NoChange, Tier, Wanted};
 pub use origin::Command;

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use nonic_memory::{Access, Key, SharedSlice};
 use nonic_protocol::{
-    Arrived, AtomicChange, BaseHeader, Direct, Event, Extent, Happening, LocalTurn, Message, NotChanged,
-    Operation, Outcome, QpAttributes, QpNumber, QpType, QueueName, ReadPushed, Receive, RemoteRange,
-    SendPull, Slot, SrqNumber, Status, Step, Surroundings,
+    Arrived, AtomicChange, BaseHeader, Direct, Event, Extent, FlushRequest, Happening, LocalTurn, Message,
+    NotChanged, Operation, Outcome, QpAttributes, QpNumber, QpType, QueueName, ReadPushed, Receive,
+    RemoteRange, SendPull, Slot, SrqNumber, Status, Step, Surroundings,
 };
 use nonic_transport::FRAGMENT;
 
@@ -223,6 +223,10 @@ impl Surroundings<Path, Instant> for &QueuePair {
 
     fn may_be_read(&mut self, remote: RemoteRange, total: u32) -> bool {
         self.may_read(remote, total)
+    }
+
+    fn may_be_flushed(&mut self, flush: &FlushRequest) -> bool {
+        self.may_flush(flush)
     }
 
     fn change(&mut self, remote: RemoteRange, change: AtomicChange) -> Result<u64, NotChanged> {

@@ -8,6 +8,8 @@ mod adopted_pages;
 mod adoption;
 #[cfg(not(loom))]
 mod arena;
+#[cfg(not(loom))]
+mod flushing;
 mod foreign;
 mod gate;
 mod key_table;

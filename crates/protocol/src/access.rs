@@ -20,7 +20,11 @@ impl Access {
     pub const REMOTE_ATOMIC: Self = Self(1 << 3);
     /// Memory windows may be bound to the region.
     pub const WINDOW_BIND: Self = Self(1 << 4);
-    /// Every right a peer can be given.
+    /// A peer may have what it wrote made visible to everybody (annex A19.4.1).
+    pub const FLUSH_GLOBAL: Self = Self(1 << 5);
+    /// A peer may have what it wrote made durable. No memory gives it: none is known to be persistent.
+    pub const FLUSH_PERSISTENT: Self = Self(1 << 6);
+    /// Every right by which a peer reaches bytes.
     pub const REMOTE: Self = Self(0b1110);
 
     /// The set as bits, as it stands in the shared key table.
@@ -30,7 +34,7 @@ impl Access {
 
     /// The set from bits; `None` if a bit has no meaning.
     pub const fn from_bits(bits: u32) -> Option<Self> {
-        if bits & !0b1_1111 == 0 { Some(Self(bits)) } else { None }
+        if bits & !0b111_1111 == 0 { Some(Self(bits)) } else { None }
     }
 
     /// Whether every right in `wanted` is in this set.
@@ -79,6 +83,8 @@ impl fmt::Display for Access {
             (Self::REMOTE_READ, "remote read"),
             (Self::REMOTE_ATOMIC, "remote atomic"),
             (Self::WINDOW_BIND, "window bind"),
+            (Self::FLUSH_GLOBAL, "flush to visibility"),
+            (Self::FLUSH_PERSISTENT, "flush to persistence"),
         ];
         f.write_str("local read")?;
         for (right, name) in names {
@@ -105,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_bit_without_meaning_is_not_a_right() {
-        assert_eq!(Access::from_bits(1 << 5), None);
+        assert_eq!(Access::from_bits(1 << 7), None);
         assert_eq!(Access::from_bits(0b11), Some(Access::LOCAL_WRITE | Access::REMOTE_WRITE));
     }
 

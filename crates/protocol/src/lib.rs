@@ -15,6 +15,7 @@ mod access;
 mod attributes;
 mod completion;
 mod connection;
+mod flush;
 mod happening;
 mod key;
 mod message;
@@ -34,6 +35,7 @@ pub use access::Access;
 pub use attributes::{Capabilities, QpAttributes};
 pub use completion::{Completion, Status};
 pub use connection::{Connection, fail_receive};
+pub use flush::{FlushRequest, Placement, Selectivity};
 pub use happening::Happening;
 pub use key::{Key, ZoneId};
 pub use message::{

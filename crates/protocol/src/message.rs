@@ -5,6 +5,7 @@
 
 use core::mem::Discriminant;
 
+use crate::flush::FlushRequest;
 use crate::key::Key;
 use crate::number::{Psn, QpNumber, QueueName, RemoteRange};
 use crate::refusal::Refusal;
@@ -135,6 +136,8 @@ pub enum Request {
     Read(ReadRequest),
     /// An atomic the target executes.
     Atomic(AtomicRequest),
+    /// A flush the target answers as a read of nothing (annex A19.4.1).
+    Flush(FlushRequest),
 }
 
 impl Request {
@@ -149,6 +152,7 @@ impl Request {
             | Self::WriteNotify(WriteNotify { total, .. })
             | Self::Read(ReadRequest { total, .. }) => *total,
             Self::Atomic(_) => AtomicRequest::LENGTH,
+            Self::Flush(_) => 0,
         }
     }
 
@@ -159,7 +163,7 @@ impl Request {
             Self::Send(SendFragment { extent, .. })
             | Self::SendInvalidate(InvalidateFragment { extent, .. })
             | Self::Write(WriteFragment { extent, .. }) => extent.offset,
-            Self::Pull(_) | Self::WriteNotify(_) | Self::Read(_) | Self::Atomic(_) => 0,
+            Self::Pull(_) | Self::WriteNotify(_) | Self::Read(_) | Self::Atomic(_) | Self::Flush(_) => 0,
         }
     }
 
@@ -178,7 +182,7 @@ impl Request {
             | Self::Write(WriteFragment { extent, .. }) => {
                 u64::from(extent.offset) + u64::from(payload) >= u64::from(extent.total)
             }
-            Self::Pull(_) | Self::WriteNotify(_) | Self::Read(_) | Self::Atomic(_) => true,
+            Self::Pull(_) | Self::WriteNotify(_) | Self::Read(_) | Self::Atomic(_) | Self::Flush(_) => true,
         }
     }
 
@@ -209,7 +213,7 @@ impl Request {
     /// Whether its answer carries data, which then says that it is done.
     #[inline]
     pub fn is_answered_with_data(&self) -> bool {
-        matches!(self, Self::Read(_) | Self::Atomic(_))
+        matches!(self, Self::Read(_) | Self::Atomic(_) | Self::Flush(_))
     }
 }
 

@@ -31,7 +31,7 @@ impl Slot {
     /// Whether it ends with an answer that carries data, and not with an acknowledgement.
     #[inline]
     pub fn awaits_data(&self) -> bool {
-        self.operation.writes_locally()
+        self.operation.is_answered_with_data()
     }
 }
 
@@ -111,6 +111,9 @@ impl SendQueue {
         let pieces = request.pieces.len();
         if pieces > capabilities.send_pieces as usize {
             return Err(PostError::TooManyPieces { pieces, limit: capabilities.send_pieces });
+        }
+        if pieces > 0 && matches!(request.operation, Operation::Flush { .. }) {
+            return Err(PostError::TooManyPieces { pieces, limit: 0 });
         }
         if request.flags.inline && request.operation.writes_locally() {
             return Err(PostError::InlineResult);

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::completion::Status;
 use crate::connection::Connection;
+use crate::flush::FlushRequest;
 use crate::happening::Happening;
 use crate::key::Key;
 use crate::message::{AtomicChange, BaseHeader, Extent, Message, SendPull};
@@ -159,6 +160,8 @@ pub trait Surroundings<P, T: Moment>: Sized {
     fn write(&mut self, remote: RemoteRange, extent: Extent, arrival: Self::Arrival<'_>) -> bool;
     /// Whether a peer may read this.
     fn may_be_read(&mut self, remote: RemoteRange, total: u32) -> bool;
+    /// Whether a peer may flush this; then what it wrote before is where it wants it. The key is looked at whatever the length is.
+    fn may_be_flushed(&mut self, flush: &FlushRequest) -> bool;
     /// Carries an atomic of a peer's out; what the word held before.
     fn change(&mut self, remote: RemoteRange, change: AtomicChange) -> Result<u64, NotChanged>;
     /// Whether a peer may take this key out of use.

@@ -1,6 +1,7 @@
 //! What a program asks a queue pair to do.
 
 use crate::access::Access;
+use crate::flush::FlushRequest;
 use crate::key::Key;
 use crate::number::{QpNumber, RemoteRange, SrqNumber};
 
@@ -57,6 +58,11 @@ pub enum Operation {
         /// The word.
         remote: RemoteRange,
     },
+    /// A flush of what was written before (annex A19.4.1). It has no bytes of this side's.
+    Flush {
+        /// What, and how far.
+        flush: FlushRequest,
+    },
     /// A send that takes a key of the receiver's out of use: that of a type 2 window bound through the receiving queue pair.
     SendInvalidate {
         /// The key.
@@ -100,6 +106,7 @@ impl Operation {
             Self::Write { .. } | Self::AtomicWrite { .. } => Some(Access::REMOTE_WRITE),
             Self::Read { .. } => Some(Access::REMOTE_READ),
             Self::CompareSwap { .. } | Self::FetchAdd { .. } => Some(Access::REMOTE_ATOMIC),
+            Self::Flush { flush } => Some(flush.placement.access()),
         }
     }
 
@@ -113,7 +120,8 @@ impl Operation {
             | Self::AtomicWrite { remote }
             | Self::Read { remote }
             | Self::CompareSwap { remote, .. }
-            | Self::FetchAdd { remote, .. } => Some(remote),
+            | Self::FetchAdd { remote, .. }
+            | Self::Flush { flush: FlushRequest { remote, .. } } => Some(remote),
         }
     }
 
@@ -122,9 +130,24 @@ impl Operation {
         matches!(self, Self::Read { .. } | Self::CompareSwap { .. } | Self::FetchAdd { .. })
     }
 
+    /// Whether it is answered with data, and not with an acknowledgement: a flush with those of a read of nothing (annex A19.4.1).
+    pub fn is_answered_with_data(&self) -> bool {
+        self.writes_locally() || matches!(self, Self::Flush { .. })
+    }
+
+    /// Whether it is answered as a read is.
+    pub fn is_answered_as_read(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::Flush { .. })
+    }
+
     /// Whether nothing of it happens at the peer.
     pub fn is_local(&self) -> bool {
         matches!(self, Self::Bind { .. } | Self::Invalidate { .. })
+    }
+
+    /// Whether memory of this side is concerned, be it of no bytes.
+    pub fn has_bytes(&self) -> bool {
+        !self.is_local() && !matches!(self, Self::Flush { .. })
     }
 
     /// What the completion of this request says it was.
@@ -137,6 +160,7 @@ impl Operation {
             Self::CompareSwap { .. } => CompletionOpcode::CompareSwap,
             Self::FetchAdd { .. } => CompletionOpcode::FetchAdd,
             Self::AtomicWrite { .. } => CompletionOpcode::AtomicWrite,
+            Self::Flush { .. } => CompletionOpcode::Flush,
             Self::Bind { .. } => CompletionOpcode::Bind,
             Self::Invalidate { .. } => CompletionOpcode::Invalidate,
         }
@@ -161,6 +185,8 @@ pub enum CompletionOpcode {
     Bind = 5,
     /// A key taken out of use by its owner.
     Invalidate = 6,
+    /// A flush.
+    Flush = 8,
     /// An atomic write.
     AtomicWrite = 9,
     /// A receive filled by a send.

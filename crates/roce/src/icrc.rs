@@ -92,42 +92,36 @@ impl Envelope {
     }
 }
 
-/// The check of one packet, as its bytes come.
-#[derive(Clone, Debug)]
-pub struct Icrc(Hasher);
+/// The check of a packet that lies in one piece, from its base transport header to its padding, as it stands behind it.
+///
+/// # Panics
+/// If it is shorter than a base transport header.
+pub(crate) fn icrc(envelope: &Envelope, packet: &[u8]) -> [u8; ICRC_LENGTH] {
+    finish(begin(envelope, packet))
+}
 
-impl Icrc {
-    /// Begins with the headers of a packet (all of them, up to the payload); `length` bytes has the whole packet, from its base
-    /// transport header to its padding.
-    ///
-    /// # Panics
-    /// If `headers` are shorter than a base transport header.
-    pub fn begin(envelope: &Envelope, length: usize, headers: &[u8]) -> Self {
-        let (prefix, count) = envelope.prefix(length + ICRC_LENGTH);
-        let mut hasher = Hasher::new();
-        hasher.update(&prefix[..count]);
-        let mut head = [0xff; HEAD];
-        head[..VARIANT].copy_from_slice(&headers[..VARIANT]);
-        hasher.update(&head);
-        hasher.update(&headers[HEAD..]);
-        Self(hasher)
-    }
+/// The check that the Linux kernel's device makes and expects of a flush: all of the packet counts once more, as if it were its own
+/// payload, with nothing in it masked (rxe, seen with Linux 6.12).
+///
+/// # Panics
+/// If it is shorter than a base transport header.
+pub(crate) fn icrc_twice(envelope: &Envelope, packet: &[u8]) -> [u8; ICRC_LENGTH] {
+    let mut hasher = begin(envelope, packet);
+    hasher.update(packet);
+    finish(hasher)
+}
 
-    /// Goes on with bytes that follow.
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
+fn begin(envelope: &Envelope, packet: &[u8]) -> Hasher {
+    let (prefix, count) = envelope.prefix(packet.len() + ICRC_LENGTH);
+    let mut hasher = Hasher::new();
+    hasher.update(&prefix[..count]);
+    let mut head = [0xff; HEAD];
+    head[..VARIANT].copy_from_slice(&packet[..VARIANT]);
+    hasher.update(&head);
+    hasher.update(&packet[HEAD..]);
+    hasher
+}
 
-    /// The check, as it stands behind the packet.
-    pub fn finish(self) -> [u8; ICRC_LENGTH] {
-        self.0.finalize().to_le_bytes()
-    }
-
-    /// The check of a packet that lies in one piece, from its base transport header to its padding.
-    ///
-    /// # Panics
-    /// If it is shorter than a base transport header.
-    pub fn of(envelope: &Envelope, packet: &[u8]) -> [u8; ICRC_LENGTH] {
-        Self::begin(envelope, packet.len(), packet).finish()
-    }
+fn finish(hasher: Hasher) -> [u8; ICRC_LENGTH] {
+    hasher.finalize().to_le_bytes()
 }

@@ -5,8 +5,8 @@
 //! can have been. A packet that is wrong then passes if its difference is that of any identification: of 32 bits 16 are left to
 //! find errors. Whoever knows the identification had better say it.
 
-use crate::icrc::{Envelope, ICRC_LENGTH, Icrc, Route};
-use crate::packet::Base;
+use crate::icrc::{Envelope, ICRC_LENGTH, Route, icrc, icrc_twice};
+use crate::packet::{Base, is_flush};
 
 /// The polynomial of CRC-32, the lowest power first.
 const POLYNOMIAL: u32 = 0xedb8_8320;
@@ -66,16 +66,29 @@ impl Envelope {
         if packet.len() < Base::LENGTH || packet.len() > usize::from(u16::MAX) - HEADERS_FROM_IDENTIFICATION {
             return None;
         }
+        // A flush may count twice in its check.
+        let twice = || is_flush(packet).then(|| self.identify_by(packet, *found, icrc_twice, 2)).flatten();
+        self.identify_by(packet, *found, icrc, 1).or_else(twice)
+    }
+
+    /// The same where the check is made like this, in which the packet counts so often.
+    fn identify_by(
+        &self,
+        packet: &[u8],
+        found: [u8; ICRC_LENGTH],
+        check: impl FnOnce(&Self, &[u8]) -> [u8; ICRC_LENGTH],
+        times: usize,
+    ) -> Option<Self> {
         let mut envelope = *self;
         if let Route::V4 { identification, .. } = &mut envelope.route {
             *identification = 0;
         }
-        let of_none = u32::from_le_bytes(Icrc::of(&envelope, packet));
-        let mut difference = of_none ^ u32::from_le_bytes(*found);
+        let of_none = u32::from_le_bytes(check(&envelope, packet));
+        let mut difference = of_none ^ u32::from_le_bytes(found);
         let Route::V4 { identification, .. } = &mut envelope.route else {
             return (difference == 0).then_some(envelope);
         };
-        let behind = HEADERS_FROM_IDENTIFICATION + packet.len();
+        let behind = HEADERS_FROM_IDENTIFICATION + times * packet.len();
         for (index, back) in BACK.iter().enumerate() {
             if behind >> index & 1 != 0 {
                 difference = multiply(difference, *back);
@@ -109,7 +122,7 @@ mod tests {
             packet in prop::collection::vec(any::<u8>(), 12..4200),
             flipped in any::<prop::sample::Index>(),
         ) {
-            let check = Icrc::of(&envelope(identification), &packet);
+            let check = icrc(&envelope(identification), &packet);
             let mut datagram: Vec<u8> = [packet.as_slice(), &check].concat();
             prop_assert_eq!(envelope(7).identify(&datagram), Some(envelope(identification)));
             // With one wrong bit it is another one, or none.
@@ -121,11 +134,30 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn that_of_a_flush_is_found_however_its_check_is_made(
+            identification in any::<u16>(),
+            mut packet in prop::collection::vec(any::<u8>(), 12..44),
+        ) {
+            packet[0] = 0x1c;
+            for check in [icrc, icrc_twice] {
+                let check = check(&envelope(identification), &packet);
+                let found = envelope(7).identify(&[packet.as_slice(), &check].concat()).expect("there is one");
+                // Of 65,536 one is taken for one whose packet counts once, and has another number.
+                prop_assert!(found == envelope(identification) || check == icrc(&found, &packet));
+            }
+            packet[0] = 0x1b;
+            let check = icrc_twice(&envelope(identification), &packet);
+            prop_assert_ne!(envelope(7).identify(&[packet.as_slice(), &check].concat()), Some(envelope(identification)));
+        }
+    }
+
     #[test]
     fn by_ipv6_there_is_nothing_to_find() {
         let route = Route::V6 { source: [1; 16], destination: [2; 16] };
         let envelope = Envelope { route, source_port: 9 };
-        let mut datagram = [[7; 12].as_slice(), &Icrc::of(&envelope, &[7; 12])].concat();
+        let mut datagram = [[7; 12].as_slice(), &icrc(&envelope, &[7; 12])].concat();
         assert_eq!(envelope.identify(&datagram), Some(envelope));
         datagram[0] ^= 1;
         assert_eq!(envelope.identify(&datagram), None);

@@ -26,7 +26,7 @@ pub use address::{GLOBAL_HEADER, GROUP, HostAddress, flow_label_of_pairs, flow_l
 pub use congestion::CongestionCounts;
 pub use connection::Connection;
 pub use datagram::{DatagramEnd, datagram_room};
-pub use icrc::{Envelope, ICRC_LENGTH, Icrc, PORT, Route};
+pub use icrc::{Envelope, ICRC_LENGTH, PORT, Route};
 pub use malformed::Malformed;
 pub use management::{
     AddressHeader, Answered, ConnectReply, ConnectRequest, Delay, DisconnectRequest, Ids, MANAGEMENT,
@@ -38,8 +38,8 @@ pub use manager::{
     ManagerSettings, Outgoing, Service, ServiceAnswer, Side, behind_header,
 };
 pub use packet::{
-    Aeth, Answer, Base, Body, Credits, DEFAULT_P_KEY, Datagram, FiveBits, HEADERS_MAX, Headers, Msn, Nak,
-    Packet, Part, ReadPart, Request, Reth, Syndrome, Tail, UnreliableRequest,
+    Aeth, Answer, Base, Body, Credits, DEFAULT_P_KEY, Datagram, FiveBits, Flush, FlushCheck, HEADERS_MAX,
+    Headers, Msn, Nak, Packet, Part, ReadPart, Request, Reth, Syndrome, Tail, UnreliableRequest,
 };
 pub use path_mtu::PathMtu;
 pub use surroundings::{Payload, Sent, Surroundings};

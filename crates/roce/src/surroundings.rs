@@ -1,8 +1,8 @@
 //! What a connection needs of whoever drives it.
 
 use nonic_protocol::{
-    Arrived, AtomicChange, Event, Extent, Happening, Key, LocalTurn, NotChanged, Operation, Receive,
-    ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
+    Arrived, AtomicChange, Event, Extent, FlushRequest, Happening, Key, LocalTurn, NotChanged, Operation,
+    Receive, ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
 };
 
 use crate::packet::Packet;
@@ -40,6 +40,8 @@ pub trait Surroundings {
     fn write(&mut self, remote: RemoteRange, extent: Extent, bytes: &[u8]) -> bool;
     /// Whether a peer may read this.
     fn may_be_read(&mut self, remote: RemoteRange, length: u32) -> bool;
+    /// Whether a peer may flush this; then what it wrote before is where it wants it. The key is looked at whatever the length is.
+    fn may_be_flushed(&mut self, flush: &FlushRequest) -> bool;
     /// Carries an atomic of a peer's out; what the word held before.
     fn change(&mut self, remote: RemoteRange, change: AtomicChange) -> Result<u64, NotChanged>;
     /// Whether a peer may take this key out of use.

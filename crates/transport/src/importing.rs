@@ -154,7 +154,7 @@ mod tests {
             "device 1",
             "zone 99999999999",
             "memory 1 2 3 4",
-            "memory 1 2 3 4 32",
+            "memory 1 2 3 4 128",
             "memory 1 2 18446744073709551615 2 1",
             "nothing at all",
         ] {

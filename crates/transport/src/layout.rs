@@ -5,7 +5,7 @@ use nonic_memory::{KeyTableView, OperationSlots};
 /// First word of every shared memory of this project.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"nonicRDM");
 /// Changes whenever a layout or a message changes; peers of another version are refused, with a message.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 pub(crate) const PAGE: usize = nonic_sys::PAGE;
 

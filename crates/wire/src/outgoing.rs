@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nonic_roce::{ICRC_LENGTH, Icrc, PORT, Packet};
+use nonic_roce::{ICRC_LENGTH, PORT, Packet};
 use nonic_sys::{DATAGRAM_RUN_MAX, DATAGRAM_SEGMENTS_MAX};
 
 use crate::station::{Route, Station, envelope};
@@ -62,9 +62,8 @@ impl Outgoing {
             return Pushed::Gone;
         }
         self.bytes.extend_from_slice(padding);
-        let mut check = Icrc::begin(&envelope, length - ICRC_LENGTH, head);
-        check.update(&self.bytes[start + head.len()..]);
-        self.bytes.extend_from_slice(&check.finish());
+        let check = packet.check(&envelope, &self.bytes[start..]);
+        self.bytes.extend_from_slice(&check);
         if self.count == 0 {
             self.segment = length;
             self.way = Some((Arc::clone(station), *route));

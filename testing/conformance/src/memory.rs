@@ -8,6 +8,13 @@ pub(crate) const EVERYTHING: Access = match Access::from_bits(0b1111) {
     None => Access::LOCAL_READ,
 };
 
+/// The same, and that to flush.
+pub(crate) const FLUSHABLE: Access = match Access::from_bits(EVERYTHING.bits() | Access::FLUSH_GLOBAL.bits())
+{
+    Some(access) => access,
+    None => EVERYTHING,
+};
+
 /// A byte that no pattern of [`pattern`] begins with; untouched memory is full of it.
 pub(crate) const UNTOUCHED: u8 = 0xA5;
 /// Untouched bytes before and after memory that need not begin with a page.

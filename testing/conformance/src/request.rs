@@ -1,6 +1,6 @@
 //! Send-queue requests, as rules write them.
 
-use nonic_device::{Operation, RemoteRange, ScatterGather, SendFlags};
+use nonic_device::{FlushRequest, Operation, Placement, RemoteRange, ScatterGather, Selectivity, SendFlags};
 
 use crate::command::{Destination, Send};
 
@@ -38,6 +38,21 @@ pub(crate) fn fetch_add(piece: ScatterGather, remote: RemoteRange, add: u64) -> 
 
 pub(crate) fn compare_swap(piece: ScatterGather, remote: RemoteRange, compare: u64, swap: u64) -> Send {
     request(Operation::CompareSwap { remote, compare, swap }, &[piece])
+}
+
+/// A flush to visibility.
+pub(crate) fn flush(remote: RemoteRange, length: u64, selectivity: Selectivity) -> Send {
+    flush_to(Placement::GLOBAL, remote, length, selectivity)
+}
+
+pub(crate) fn flush_to(
+    placement: Placement,
+    remote: RemoteRange,
+    length: u64,
+    selectivity: Selectivity,
+) -> Send {
+    let length = u32::try_from(length).expect("it is short");
+    of(Operation::Flush { flush: FlushRequest { remote, length, placement, selectivity } })
 }
 
 impl Send {

@@ -1,9 +1,9 @@
 //! How commands and replies travel to another process: every value as bytes, variants by name.
 
 use nonic_device::{
-    Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionOpcode, GlobalRoute, Key,
-    Operation, QpAttributes, QpNumber, QpState, QpType, RemoteRange, ScatterGather, SendFlags, Status,
-    WindowId, WindowKind,
+    Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionOpcode, FlushRequest,
+    GlobalRoute, Key, Operation, Placement, QpAttributes, QpNumber, QpState, QpType, RemoteRange,
+    ScatterGather, Selectivity, SendFlags, Status, WindowId, WindowKind,
 };
 
 /// A value that can travel.
@@ -255,6 +255,7 @@ wire_values!(CompletionOpcode [
     Self::CompareSwap,
     Self::FetchAdd,
     Self::AtomicWrite,
+    Self::Flush,
     Self::Bind,
     Self::Invalidate,
     Self::Receive,
@@ -264,6 +265,9 @@ wire_values!(CompletionOpcode [
 
 wire_fields!(ScatterGather { address, length, key });
 wire_fields!(RemoteRange { address, key });
+wire_fields!(FlushRequest { remote, length, placement, selectivity });
+wire_values!(Placement [Self::GLOBAL, Self::PERSISTENT]);
+wire_values!(Selectivity [Self::Range, Self::Region]);
 wire_fields!(SendFlags { fence, signaled, solicited, inline });
 wire_fields!(GlobalRoute { destination, source_index, flow_label, hop_limit, traffic_class });
 wire_fields!(AddressVector { destination_lid, service_level, source_path_bits, static_rate, port, global });
@@ -309,6 +313,7 @@ wire_variants!(Operation {
     CompareSwap { remote, compare, swap },
     FetchAdd { remote, add },
     AtomicWrite { remote },
+    Flush { flush },
     SendInvalidate { key },
     Bind { window, key, region, address, length, access, zero_based },
     Invalidate { key },

@@ -5,6 +5,7 @@
 // proves: verbs-abi 5.1
 
 #include "common.h"
+#include "flush.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -343,12 +344,12 @@ static void what_is_announced_is_there(struct node *n)
 {
     struct ibv_device_attr_ex attr;
     REQUIRE(ibv_query_device_ex(n->context, NULL, &attr) == 0);
-    uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV, reliable = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+    uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV, reliable = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_SRQ_RECV | FLUSH_PAGED;
     CHECK_EQ("5.1", "paging is announced", attr.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
-    CHECK_EQ("5.1", "for RC", attr.odp_caps.per_transport_caps.rc_odp_caps, messages | reliable | IBV_ODP_SUPPORT_SRQ_RECV);
+    CHECK_EQ("5.1", "for RC", attr.odp_caps.per_transport_caps.rc_odp_caps, messages | reliable);
     CHECK_EQ("5.1", "for UC", attr.odp_caps.per_transport_caps.uc_odp_caps, messages | IBV_ODP_SUPPORT_WRITE);
     CHECK_EQ("5.1", "for UD", attr.odp_caps.per_transport_caps.ud_odp_caps, messages | IBV_ODP_SUPPORT_SRQ_RECV);
-    CHECK_EQ("5.1", "for XRC", attr.xrc_odp_caps, messages | reliable | IBV_ODP_SUPPORT_SRQ_RECV);
+    CHECK_EQ("5.1", "for XRC", attr.xrc_odp_caps, messages | reliable);
     CHECK_NULL("5.1", "nor more than there can be", ibv_reg_mr(n->pd, hole, SIZE_MAX, PAGED), EINVAL);
     CHECK_NULL("5.1", "nor with rights that contradict each other",
                ibv_reg_mr(n->pd, hole, PAGE, IBV_ACCESS_ON_DEMAND | IBV_ACCESS_REMOTE_WRITE), EINVAL);

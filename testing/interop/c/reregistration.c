@@ -113,7 +113,7 @@ static void a_refusal_changes_nothing(struct node *n)
         {"memory that is not there is refused", IBV_REREG_MR_CHANGE_TRANSLATION, NULL, unmapped, LENGTH, 0, EFAULT, false},
         {"memory beyond the end is refused", IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, SIZE_MAX, 0, EINVAL, false},
         {"rights that are not announced are refused", IBV_REREG_MR_CHANGE_PD, n->pd, NULL, 0, 1, EINVAL, true},
-        {"unknown rights are refused", IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 1 << 8, EINVAL, false},
+        {"unknown rights are refused", IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 1 << 10, EINVAL, false},
         {"rights that contradict each other are refused", IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE, EINVAL, false},
         {"no domain is refused", IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0, EINVAL, true},
         {"a domain of another context is refused", IBV_REREG_MR_CHANGE_PD, foreign, NULL, 0, 0, EINVAL, false},

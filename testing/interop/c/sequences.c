@@ -86,10 +86,10 @@ static unsigned some_access(void)
 static int access_is_due(unsigned access)
 {
     unsigned known = IBV_ACCESS_LOCAL_WRITE | REMOTE | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
-                     IBV_ACCESS_ON_DEMAND | IBV_ACCESS_OPTIONAL_RANGE;
-    if (access & ~known)
+                     IBV_ACCESS_ON_DEMAND | FLUSH_GLOBAL | FLUSH_PERSISTENT | IBV_ACCESS_OPTIONAL_RANGE;
+    if (access & ~known || (access & WRITES && !(access & IBV_ACCESS_LOCAL_WRITE)))
         return EINVAL;
-    return access & WRITES && !(access & IBV_ACCESS_LOCAL_WRITE) ? EINVAL : 0;
+    return access & FLUSH_PERSISTENT ? EOPNOTSUPP : 0;
 }
 
 static void reg_mr(void)
@@ -218,14 +218,12 @@ static void reg_dm_mr(void)
     unsigned access = some_access() | (one_in(8) ? 0 : IBV_ACCESS_ZERO_BASED);
     uint64_t offset = one_in(4) ? wild() : random_below((uint32_t)dm->length);
     size_t length = one_in(4) ? wild() : random_below((uint32_t)dm->length);
-    unsigned known = IBV_ACCESS_LOCAL_WRITE | REMOTE | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-        IBV_ACCESS_OPTIONAL_RANGE;
-    bool right = !(access & ~known) && access & IBV_ACCESS_ZERO_BASED &&
-        !(access & WRITES && !(access & IBV_ACCESS_LOCAL_WRITE)) &&
-                 offset <= dm->length && length <= dm->length - offset && context_of(of) == context_of(dm);
+    bool inside = offset <= dm->length && length <= dm->length - offset && context_of(of) == context_of(dm);
+    int due = access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB) || !(access & IBV_ACCESS_ZERO_BASED) ? EINVAL : access_is_due(access);
+    due = due ? due : inside ? 0 : EINVAL;
     next_call("ibv_reg_dm_mr(%#" PRIx64 ", %#zx, %#x)", offset, length, access);
     struct ibv_mr *mr = ibv_reg_dm_mr(of->at, dm->at, offset, length, access);
-    if (expect_object(mr, right ? 0 : EINVAL)) {
+    if (expect_object(mr, due)) {
         comes_to_life(o, mr, of, dm, NULL, NULL);
         o->access = access;
         o->length = length;

@@ -4,6 +4,7 @@
 #ifndef NONIC_INTEROP_SEQUENCES_REQUESTS_H
 #define NONIC_INTEROP_SEQUENCES_REQUESTS_H
 
+#include "flush.h"
 #include "sequences_objects.h"
 
 #define PIECES 8 // at most, in a request that is taken
@@ -189,7 +190,7 @@ static bool values_are_legal(const struct ibv_qp_attr *a, int mask, int from)
     unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
         IBV_ACCESS_REMOTE_ATOMIC |
                      IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
-                     1u << 8 | 1u << 9 /* FLUSH, of newer headers */ | IBV_ACCESS_OPTIONAL_RANGE;
+                     FLUSH_GLOBAL | FLUSH_PERSISTENT | IBV_ACCESS_OPTIONAL_RANGE;
     return !(mask & IBV_QP_STATE && (a->qp_state < 0 || a->qp_state > IBV_QPS_ERR)) &&
            !(mask & IBV_QP_CUR_STATE && (int)a->cur_qp_state != from) &&
            !(mask & IBV_QP_PORT && a->port_num != 1) && !(mask & IBV_QP_PKEY_INDEX && a->pkey_index != 0) &&
@@ -664,7 +665,8 @@ static uint64_t operations_of(int type)
         return datagrams;
     return type == IBV_QPT_UC ? unreliable
                               : unreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE;
+                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE |
+                                  FLUSH_OPERATION;
 }
 
 // What is due for what only ibv_create_qp_ex has.
@@ -673,7 +675,7 @@ static int extended_is_due(const struct ibv_qp_init_attr_ex *init)
     uint32_t refused = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
     uint32_t known = refused | IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
                      IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    uint64_t all = operations_of(IBV_QPT_RC) | IBV_QP_EX_WITH_TSO | 1 << 11;
+    uint64_t all = operations_of(IBV_QPT_RC) | IBV_QP_EX_WITH_TSO;
     if (init->comp_mask & ~known)
         return EINVAL;
     if (init->comp_mask & refused)

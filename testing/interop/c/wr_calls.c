@@ -220,9 +220,7 @@ static void an_atomic_write_is_of_a_word(struct node *n)
     n->type = IBV_QPT_UC;
     struct ibv_qp_init_attr_ex init = wanted(n, IBV_QP_EX_WITH_ATOMIC_WRITE);
     CHECK_NULL("7.1", "an unreliable queue pair has none", ibv_create_qp_ex(n->context, &init), EOPNOTSUPP);
-    init = wanted(n, 1 << 11);
     n->type = IBV_QPT_RC;
-    CHECK_NULL("7.1", "and no queue pair flushes", ibv_create_qp_ex(n->context, &init), EOPNOTSUPP);
 }
 
 // What a mistake is, between a good request and another.

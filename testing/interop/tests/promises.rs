@@ -27,6 +27,11 @@ const CASES: &[Case] = &[
         one_tier: true,
     },
     Case {
+        sentence: "a flush ends when what was written is there, for who was given the right",
+        program: "flushes",
+        one_tier: true,
+    },
+    Case {
         sentence: "families that are not there say so, and keys and flags keep datagrams apart",
         program: "beyond",
         one_tier: true,

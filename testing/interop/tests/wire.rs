@@ -122,7 +122,11 @@ fn main() -> ExitCode {
             format!(
                 "what a memory window refuses once it is invalid, a peer cannot do by the wire, {options}"
             ),
-            move || windows(mtu, options),
+            move || turns("wire_windows", mtu, options),
+        );
+        suite.test(
+            format!("a flush ends when what was written to another host is there, {options}"),
+            move || turns("wire_flushes", mtu, options),
         );
     }
     suite.test("datagrams to another host cost the call that sends them, and ask for no file", datagrams);
@@ -158,8 +162,8 @@ fn measure(name: &str, options: &str) -> Verdict {
 }
 
 /// Both sides look at every byte, also after what was refused.
-fn windows(mtu: u32, options: &str) -> Verdict {
-    let program = compile("wire_windows")?.display().to_string();
+fn turns(name: &str, mtu: u32, options: &str) -> Verdict {
+    let program = compile(name)?.display().to_string();
     let pair = Cable::lay(mtu)?.run(&program, options)?;
     for side in [&pair.server.stdout, &pair.client.stdout] {
         if side.lines().filter(|line| line.ends_with(": so it is")).count() != 4 {

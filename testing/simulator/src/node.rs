@@ -119,7 +119,7 @@ impl SetUp {
             destination_qp: peer,
             send_psn: sends.0,
             receive_psn: expects.0,
-            access: Access::REMOTE,
+            access: Access::REMOTE | Access::FLUSH_GLOBAL,
             drained_notify: true,
             max_rd_atomic: terms.reads,
             max_dest_rd_atomic: terms.reads,

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use nonic_protocol::{
-    Body, Destination, Extent, Message, Operation, Psn, QpNumber, QpState, ReceiveRequest, RemoteRange,
-    Request, ScatterGather, SendFlags, SendFragment, SendRequest, ZoneId,
+    Body, Destination, Extent, FlushRequest, Message, Operation, Placement, Psn, QpNumber, QpState,
+    ReceiveRequest, RemoteRange, Request, ScatterGather, Selectivity, SendFlags, SendFragment, SendRequest,
+    ZoneId,
 };
 
 use crate::around::Around;
@@ -161,19 +162,25 @@ impl Pair {
         let anywhere = u64::from(chance.below((AREA - 5 * FRAGMENT) as u32));
         let immediate = chance.once_in(4).then_some(5);
         let serial = self.next_serial;
-        let (operation, length) = match chance.below(if reliable { 16 } else { 8 }) {
+        let (operation, length) = match chance.below(if reliable { 17 } else { 8 }) {
             0..5 => (Operation::Send { immediate }, length),
             5 | 6 => (Operation::Write { remote: at(anywhere), immediate }, length),
             7 | 8 => (Operation::Write { remote: at(anywhere), immediate: None }, length),
             9..12 => (Operation::Read { remote: at(AREA + anywhere) }, length),
             12 | 13 => (Operation::FetchAdd { remote: at(WORD), add: 1 }, 8),
             14 => (Operation::SendInvalidate { key: LOOSE_KEY }, length),
+            15 => {
+                let (placement, selectivity) = (Placement::GLOBAL, Selectivity::Range);
+                let remote = at(AREA + anywhere);
+                (Operation::Flush { flush: FlushRequest { remote, length, placement, selectivity } }, 0)
+            }
             _ => (Operation::Invalidate { key: nonic_protocol::Key(serial as u32) }, 0),
         };
         let flags = SendFlags { fence: chance.once_in(8), ..SendFlags::default() };
-        let pieces = [ScatterGather { address: 0, length, key: KEY }];
+        let one = [ScatterGather { address: 0, length, key: KEY }];
+        let pieces: &[_] = if operation.has_bytes() { &one } else { &[] };
         let destination = self.scene.named_by(serial).map(Destination::Queue);
-        let request = SendRequest { id: serial, operation, flags, pieces: &pieces, destination };
+        let request = SendRequest { id: serial, operation, flags, pieces, destination };
         if chance.once_in(2) && self.post_at_once(side, &request, length.into()) {
             return true;
         }

@@ -37,7 +37,7 @@ pub(super) const HIDDEN: u64 = 1 << 62;
 pub(super) fn kind_of(opcode: CompletionOpcode) -> TransferKind {
     match opcode {
         CompletionOpcode::RdmaWrite | CompletionOpcode::AtomicWrite => TransferKind::RdmaWrite,
-        CompletionOpcode::RdmaRead => TransferKind::RdmaRead,
+        CompletionOpcode::RdmaRead | CompletionOpcode::Flush => TransferKind::RdmaRead,
         CompletionOpcode::Bind => TransferKind::Bind,
         CompletionOpcode::Send | CompletionOpcode::Invalidate => TransferKind::Send,
         CompletionOpcode::Receive | CompletionOpcode::ReceiveInvalidate => TransferKind::Receive,

@@ -117,6 +117,7 @@ impl Zone {
         if !self.context().is_usable() {
             return Err(RegisterError::Gone);
         }
+        can_be_given(access)?;
         let length = match memory {
             RegionMemory::Program { length, .. } => length as u64,
             RegionMemory::Device { length, .. } | RegionMemory::OnDemand { length, .. } => length,
@@ -184,6 +185,11 @@ impl Zone {
     }
 }
 
+/// Whether any memory gives these rights.
+fn can_be_given(access: Access) -> Result<(), RegisterError> {
+    if access.contains(Access::FLUSH_PERSISTENT) { Err(RegisterError::NotPersistent) } else { Ok(()) }
+}
+
 impl Region {
     /// Registers the same memory once more, in a zone of the same context and with rights of its own. Nothing is looked up or
     /// moved: the bytes are where they are, and are given back with the last region on them. Only if writing is asked for
@@ -194,6 +200,7 @@ impl Region {
     }
 
     fn share_place(&self, zone: &Arc<Zone>, access: Access) -> Result<Arc<Placed>, RegisterError> {
+        can_be_given(access)?;
         if !zone.context().is_usable() {
             return Err(RegisterError::Gone);
         }

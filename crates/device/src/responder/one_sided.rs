@@ -1,7 +1,9 @@
 //! One-sided requests of a peer.
 
 use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, ShadowBytes, SharedSlice, ZoneId};
-use nonic_protocol::{AtomicChange, AtomicRequest, Extent, NotChanged, RemoteRange};
+use nonic_protocol::{
+    AtomicChange, AtomicRequest, Extent, FlushRequest, NotChanged, RemoteRange, Selectivity,
+};
 
 use crate::queue_pair::QueuePair;
 use crate::requester::Source;
@@ -32,6 +34,17 @@ impl QueuePair {
         let (key, want) = (remote.key, Access::REMOTE_READ);
         self.remote_bytes(&own, zone, key, range, want).is_some()
             || self.remote_shadow(&own, zone, key, range, want).is_some()
+    }
+
+    /// Whether a peer may flush this. What it wrote before is in its place by then, where every processor sees it: its requests are
+    /// carried out one after the other.
+    pub(crate) fn may_flush(&self, flush: &FlushRequest) -> bool {
+        let Some(zone) = self.asked_zone() else { return false };
+        let own = self.engine().party().memory.enter();
+        let FlushRequest { remote, length, placement, selectivity } = *flush;
+        let named = || AddressRange::new(remote.address, length.into());
+        let range = (selectivity == Selectivity::Range).then(named);
+        own.may_flush(zone, remote.key, self.number.0, range, placement.access())
     }
 
     /// Carries an atomic out; what the word held before.

@@ -3,8 +3,8 @@
 
 use nonic_memory::{Access, AddressRange, Key};
 use nonic_protocol::{
-    Arrived, AtomicChange, Event, Extent, Happening, LocalTurn, NotChanged, Operation, QueueName, Receive,
-    ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
+    Arrived, AtomicChange, Event, Extent, FlushRequest, Happening, LocalTurn, NotChanged, Operation,
+    QueueName, Receive, ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
 };
 use nonic_roce::{Packet, Payload, Sent, Surroundings};
 use nonic_sys::Seldom;
@@ -120,6 +120,10 @@ impl Surroundings for Around<'_> {
 
     fn may_be_read(&mut self, remote: RemoteRange, length: u32) -> bool {
         self.pair.may_read(remote, length)
+    }
+
+    fn may_be_flushed(&mut self, flush: &FlushRequest) -> bool {
+        self.pair.may_flush(flush)
     }
 
     fn change(&mut self, remote: RemoteRange, change: AtomicChange) -> Result<u64, NotChanged> {

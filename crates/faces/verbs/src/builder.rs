@@ -177,7 +177,7 @@ impl Batch {
     fn last_without_data(&mut self) -> Result<&mut Request, Errno> {
         let request = self.last()?;
         match request.data {
-            Data::Unset if !request.operation.is_local() => Ok(request),
+            Data::Unset if request.operation.has_bytes() => Ok(request),
             _ => Err(Errno::EINVAL),
         }
     }

@@ -146,7 +146,7 @@ impl From<RegisterError> for Errno {
             | RegisterError::Closed => Self::EINVAL,
             RegisterError::NotMapped { .. } | RegisterError::NotWritable { .. } => Self::EFAULT,
             RegisterError::AlreadyShadow | RegisterError::OfDevice => Self::EINVAL,
-            RegisterError::NoPaging => Self::EOPNOTSUPP,
+            RegisterError::NoPaging | RegisterError::NotPersistent => Self::EOPNOTSUPP,
             RegisterError::Bound => Self::EBUSY,
             RegisterError::TableFull | RegisterError::System(_) | RegisterError::Ledger(_) => Self::ENOMEM,
             RegisterError::Gone => Self::EIO,

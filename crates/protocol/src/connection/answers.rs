@@ -11,7 +11,6 @@ use crate::refusal::Refusal;
 use crate::requester::WaitReason;
 use crate::surroundings::Surroundings;
 use crate::timer::{Moment, rnr_wait};
-use crate::work_request::Operation;
 
 /// The RNR retry count that stands for no end (9.7.5).
 const FOR_EVER: u8 = 7;
@@ -158,7 +157,7 @@ impl<P, T> Connection<P, T> {
     /// Takes `length` bytes of a read from the peer (9.7.6); they answer the oldest request.
     pub(super) fn take_read_response(&mut self, extent: Extent, length: u32) -> ResponseStep {
         let slot = self.send.slot(self.send.finished);
-        if !matches!(slot.operation, Operation::Read { .. }) {
+        if !slot.operation.is_answered_as_read() {
             return ResponseStep::Nonsense;
         }
         let next = extent.offset == self.requester.read_received && extent.holds(length);
@@ -173,7 +172,7 @@ impl<P, T> Connection<P, T> {
     /// Takes the result of an atomic (9.7.6); it answers the oldest request.
     pub(super) fn take_atomic_response(&mut self) -> ResponseStep {
         let slot = self.send.slot(self.send.finished);
-        if !slot.awaits_data() || matches!(slot.operation, Operation::Read { .. }) {
+        if !slot.awaits_data() || slot.operation.is_answered_as_read() {
             return ResponseStep::Nonsense;
         }
         ResponseStep::Place { last: true }

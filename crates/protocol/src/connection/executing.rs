@@ -2,6 +2,7 @@
 
 use super::Connection;
 use crate::completion::Status;
+use crate::flush::FlushRequest;
 use crate::message::{
     AtomicRequest, BaseHeader, InvalidateFragment, ReadRequest, Request, SendFragment, WriteFragment,
     WriteNotify,
@@ -33,6 +34,7 @@ impl<P, T: Moment> Connection<P, T> {
             Request::WriteNotify(write) => self.take_notice(around, base, write),
             Request::Read(read) => self.take_read(around, base, read),
             Request::Atomic(atomic) => self.take_atomic(around, base, atomic),
+            Request::Flush(flush) => self.take_flush(around, base, flush),
         }
     }
 
@@ -168,6 +170,23 @@ impl<P, T: Moment> Connection<P, T> {
             Err(NotChanged::NotAllowed) => NO_ACCESS,
             Err(NotChanged::NoWord) => NO_SENSE,
         }
+    }
+
+    /// What was written before is there, since requests are carried out in their order. It is answered as a read of nothing.
+    #[cold]
+    fn take_flush<S: Surroundings<P, T>>(
+        &mut self,
+        around: &mut S,
+        base: BaseHeader,
+        flush: &FlushRequest,
+    ) -> Outcome {
+        if !around.may_be_flushed(flush) {
+            return NO_ACCESS;
+        }
+        let (psn, attempt, remote) = (base.psn, base.attempt(), flush.remote);
+        let queue = self.responder.queue;
+        self.responder.owe(Response::Read { psn, attempt, queue, remote, total: 0, sent: 0 });
+        Outcome::Done(false)
     }
 
     // Receives.

@@ -4,6 +4,7 @@
 use super::Connection;
 use crate::access::Access;
 use crate::completion::Status;
+use crate::flush::FlushRequest;
 use crate::happening::Happening;
 use crate::key::Key;
 use crate::message::{
@@ -91,6 +92,7 @@ impl<P, T: Moment> Connection<P, T> {
             Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
                 self.start_atomic(around, path, number, slot, remote)
             }
+            Operation::Flush { flush } => self.start_flush(around, path, flush),
             Operation::SendInvalidate { key } => self.start_send_invalidate(around, path, number, slot, key),
             Operation::Bind { .. } | Operation::Invalidate { .. } => self.start_locally(around, slot),
         }
@@ -273,6 +275,15 @@ impl<P, T: Moment> Connection<P, T> {
             _ => return Step::Failed(Status::LocalQpOperation),
         };
         self.ask(around, path, Request::Atomic(AtomicRequest { remote, change }))
+    }
+
+    /// A flush (annex A19.4.1). Whoever carries out what comes from here has carried out what was sent before.
+    #[cold]
+    fn start_flush<S: Surroundings<P, T>>(&mut self, around: &mut S, path: &P, flush: FlushRequest) -> Step {
+        if self.attributes.max_rd_atomic == 0 {
+            return Step::Failed(Status::LocalQpOperation);
+        }
+        self.ask(around, path, Request::Flush(flush))
     }
 
     /// Sends a request that is answered with data. No more of them are under way than were agreed on (9.7.3.1).

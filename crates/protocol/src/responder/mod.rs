@@ -167,6 +167,7 @@ impl<T> Responder<T> {
             // Judged once, with the first fragment.
             Request::Write(write) if write.extent.offset == 0 => Access::REMOTE_WRITE,
             Request::Read(_) => Access::REMOTE_READ,
+            Request::Flush(flush) => flush.placement.access(),
             Request::Atomic(atomic) => {
                 if !atomic.remote.address.is_multiple_of(AtomicRequest::LENGTH.into()) {
                     return Err(wrong);

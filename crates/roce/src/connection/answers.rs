@@ -1,6 +1,6 @@
 //! The completer: what the peer's answers say of what is under way (IBTA vol. 1, 9.7.5, 9.7.6).
 
-use nonic_protocol::{Happening, Moment, Operation, Psn, Refusal, Slot, Status, rnr_wait};
+use nonic_protocol::{Happening, Moment, Psn, Refusal, Slot, Status, rnr_wait};
 
 use super::Connection;
 use super::requester::WaitReason;
@@ -111,7 +111,7 @@ impl<T: Moment> Connection<T> {
     }
 
     /// The oldest request that was begun and has not ended.
-    fn oldest(&self) -> Option<Slot> {
+    pub(super) fn oldest(&self) -> Option<Slot> {
         (self.send.finished < self.requester.numbered).then(|| *self.send.slot(self.send.finished))
     }
 
@@ -173,7 +173,7 @@ impl<T: Moment> Connection<T> {
         payload: &[u8],
     ) -> bool {
         let Some(slot) = self.is_due(around, psn) else { return false };
-        if !matches!(slot.operation, Operation::Read { .. }) {
+        if !slot.operation.is_answered_as_read() {
             return false;
         }
         let passed = psn.distance_from(slot.psn);
@@ -206,7 +206,7 @@ impl<T: Moment> Connection<T> {
     /// Takes the result of an atomic (9.7.6).
     fn take_atomic<S: Surroundings>(&mut self, around: &mut S, psn: Psn, aeth: Aeth, old: u64) -> bool {
         let Some(slot) = self.is_due(around, psn) else { return false };
-        if !slot.awaits_data() || matches!(slot.operation, Operation::Read { .. }) {
+        if !slot.awaits_data() || slot.operation.is_answered_as_read() {
             return false;
         }
         if !around.place_old(&self.send, self.send.finished, old) {

@@ -1,14 +1,14 @@
 //! Carrying out what the peer asks for (IBTA vol. 1, 9.4, 9.7.4; what each refusal is for: 9.9.3).
 
 use nonic_protocol::{
-    Access, AffiliatedError, Arrived, AtomicRequest, CompletionOpcode, Extent, MESSAGE_MAX, Moment,
-    NotChanged, Receive, SrqNumber, Status,
+    Access, AffiliatedError, Arrived, AtomicRequest, CompletionOpcode, Extent, FlushRequest, MESSAGE_MAX,
+    Moment, NotChanged, Placement, Receive, Selectivity, SrqNumber, Status,
 };
 
 use super::Connection;
 use super::responder::{Inbound, InboundKind, Portion};
 use super::taking::{Arrival, portion};
-use crate::packet::{Nak, Part, Request, Reth, Tail};
+use crate::packet::{Flush, Nak, Part, Request, Reth, Tail};
 use crate::surroundings::Surroundings;
 
 /// How a packet ended that was due.
@@ -20,6 +20,8 @@ pub(super) enum Outcome {
     Read { reth: Reth, queue: Option<SrqNumber> },
     /// A word was changed.
     Atomic { old: u64 },
+    /// What was written before is where it was to be.
+    Flushed { queue: Option<SrqNumber> },
     /// There is no receive. Nothing was done; the peer may try again.
     NotReady,
     /// The connection is over.
@@ -52,6 +54,7 @@ impl<T: Moment> Connection<T> {
             (_, Some(portion)) => self.take_portion(around, queue, portion, arrival),
             (Request::Read(reth), None) => self.take_read_request(around, queue, reth),
             (Request::Atomic(atomic), None) => self.take_atomic_request(around, atomic),
+            (Request::Flush(flush), None) => self.take_flush(around, queue, flush),
             (Request::Send(_) | Request::Write(_), None) => unreachable!("these come in portions"),
         };
         outcome.unwrap_or_else(|refused| refused)
@@ -229,6 +232,23 @@ impl<T: Moment> Connection<T> {
             Err(NotChanged::NotAllowed) => Err(NO_ACCESS),
             Err(NotChanged::NoWord) => Err(NO_SENSE),
         }
+    }
+
+    /// Annex A19.4.1. What came before is in its place: packets are taken in their order.
+    fn take_flush<S: Surroundings>(
+        &mut self,
+        around: &mut S,
+        queue: Option<SrqNumber>,
+        flush: Flush,
+    ) -> Result<Outcome, Outcome> {
+        let placement = Placement::from_bits(flush.placement).ok_or(NO_SENSE)?;
+        let selectivity = Selectivity::from_number(flush.selectivity).ok_or(NO_SENSE)?;
+        self.may_answer(placement.access())?;
+        let Reth { remote, length } = flush.reth;
+        if !around.may_be_flushed(&FlushRequest { remote, length, placement, selectivity }) {
+            return Err(NO_ACCESS);
+        }
+        Ok(Outcome::Flushed { queue })
     }
 
     /// 9.7.4.1.4, 9.7.4.1.7: whether the queue pair takes requests that are answered with data, and one more of them.

@@ -24,6 +24,7 @@ impl<T: Moment> Connection<T> {
             }
             Request::Read(reth) => self.read_again(psn, behind, reth),
             Request::Atomic(_) => self.say_old_again(psn, behind),
+            Request::Flush(_) => self.flush_again(psn, behind),
         };
         if !answered {
             around.sees(Happening::Dropped);
@@ -43,6 +44,17 @@ impl<T: Moment> Connection<T> {
         }
         let read = OwedRead { queue, remote: reth.remote, length: reth.length };
         self.responder.owe_read(psn, read, true);
+        true
+    }
+
+    /// Answers a flush again: what it was for is where it was to be (annex A19, oA19-14).
+    fn flush_again(&mut self, psn: Psn, behind: u32) -> bool {
+        let Some((kept, _)) = self.responder.find_kept(behind) else { return false };
+        let KeptAnswer::Flush { queue } = kept.what else { return false };
+        if !self.responder.may_answer_again(psn) {
+            return false;
+        }
+        self.responder.owe_read(psn, OwedRead::nothing(queue), true);
         true
     }
 

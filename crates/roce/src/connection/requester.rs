@@ -2,7 +2,7 @@
 
 use nonic_protocol::{Psn, QpAttributes};
 
-use crate::packet::{Aeth, Msn, Syndrome};
+use crate::packet::{Aeth, FlushCheck, Msn, Syndrome};
 
 /// Why nothing is sent for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub(super) struct Requester<T> {
     pub(super) rnr_retries: u8,
     /// For which packet an answer to a later one was taken as a refusal already.
     pub(super) implied: Option<Psn>,
+    /// How the check of a flush is made: as the last time, unless that was not answered.
+    pub(super) flush_check: FlushCheck,
     /// Messages that were answered (send sequence number, 9.7.7.1).
     answered: Msn,
     /// Those, and the ones that are under way.
@@ -75,6 +77,7 @@ impl<T> Requester<T> {
             retries: attributes.retry_count,
             rnr_retries: attributes.rnr_retry,
             implied: None,
+            flush_check: FlushCheck::Once,
             answered: Msn::default(),
             sent_messages: Msn::default(),
             credit_limit: None,

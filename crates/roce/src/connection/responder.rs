@@ -3,7 +3,7 @@
 
 use alloc::collections::VecDeque;
 
-use nonic_protocol::{Psn, Receive, RemoteRange, SrqNumber};
+use nonic_protocol::{Key, Psn, Receive, RemoteRange, SrqNumber};
 
 use crate::packet::{Aeth, Credits, Msn, Nak, Part, Reth, Syndrome, Tail};
 
@@ -47,6 +47,8 @@ pub(super) enum KeptAnswer {
     Read { queue: Option<SrqNumber>, remote: RemoteRange, length: u32 },
     /// What the word held before.
     Atomic { old: u64 },
+    /// Nothing, as a read of no bytes.
+    Flush { queue: Option<SrqNumber> },
 }
 
 /// Something owed to the peer.
@@ -67,6 +69,13 @@ pub(super) struct OwedRead {
     pub(super) queue: Option<SrqNumber>,
     pub(super) remote: RemoteRange,
     pub(super) length: u32,
+}
+
+impl OwedRead {
+    /// The answer to a flush: no memory is read for it.
+    pub(super) const fn nothing(queue: Option<SrqNumber>) -> Self {
+        Self { queue, remote: RemoteRange { address: 0, key: Key(0) }, length: 0 }
+    }
 }
 
 /// State of a queue pair as responder.

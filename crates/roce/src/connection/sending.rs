@@ -2,14 +2,14 @@
 //! under way and room allow (IBTA vol. 1, 9.7.3, 9.7.7.2, 10.8.2, 10.8.3).
 
 use nonic_protocol::{
-    AtomicChange, AtomicRequest, Event, Happening, LocalTurn, MESSAGE_MAX, Moment, Operation, Psn, QpState,
-    RemoteRange, Slot, Status,
+    AtomicChange, AtomicRequest, Event, FlushRequest, Happening, LocalTurn, MESSAGE_MAX, Moment, Operation,
+    Psn, QpState, RemoteRange, Slot, Status,
 };
 
 use super::Connection;
 use super::requester::WaitReason;
 use super::waiting::LOOK_AGAIN;
-use crate::packet::{Base, Body, Packet, Part, Request, Reth, Tail, UnreliableRequest};
+use crate::packet::{Base, Body, Flush, Packet, Part, Request, Reth, Tail, UnreliableRequest};
 use crate::surroundings::{Payload, Sent, Surroundings};
 
 /// An answer is asked for at the end of every message and after so many packets, so that a long one is acknowledged on its way.
@@ -77,6 +77,10 @@ impl<T: Moment> Connection<T> {
 
     /// Goes back to the oldest packet that was not answered: it and all behind it are sent again.
     pub(super) fn go_back(&mut self) {
+        if self.oldest().is_some_and(|slot| matches!(slot.operation, Operation::Flush { .. })) {
+            // The peer may make its check in the other way, and have dropped it for that.
+            self.requester.flush_check = self.requester.flush_check.other();
+        }
         self.requester.take_back();
         self.send.started = self.send.finished;
         self.requester.sent = if self.send.finished < self.requester.numbered {
@@ -175,9 +179,7 @@ impl<T: Moment> Connection<T> {
             return Err(Step::Failed(Status::LocalLength));
         }
         match slot.operation {
-            Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
-                if self.attributes.max_rd_atomic == 0 || !self.is_reliable() =>
-            {
+            _ if slot.awaits_data() && (self.attributes.max_rd_atomic == 0 || !self.is_reliable()) => {
                 return Err(Step::Failed(Status::LocalQpOperation));
             }
             Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
@@ -239,6 +241,15 @@ impl<T: Moment> Connection<T> {
                 let length = (total - offset).min(self.left_of_piece(packets) * self.mtu().bytes());
                 return (Request::Read(Reth { remote, length }), None);
             }
+            Operation::Flush { flush: FlushRequest { remote, length, placement, selectivity } } => {
+                let flush = Flush {
+                    reth: Reth { remote, length },
+                    placement: placement.bits(),
+                    selectivity: selectivity as u8,
+                    check: self.requester.flush_check,
+                };
+                return (Request::Flush(flush), None);
+            }
             Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
                 let change = match slot.operation {
                     // The peer judges first, and then this side has no place for the result: the word must not change.
@@ -280,7 +291,7 @@ impl<T: Moment> Connection<T> {
             return Body::Unreliable(match request {
                 Request::Write(part) => UnreliableRequest::Write(part),
                 Request::Send(part) => UnreliableRequest::Send(without_key(part)),
-                Request::Read(_) | Request::Atomic(_) => {
+                Request::Read(_) | Request::Atomic(_) | Request::Flush(_) => {
                     unreachable!("an unreliable connection begins none: `may_begin`")
                 }
             });

@@ -140,6 +140,12 @@ impl<T: Moment> Connection<T> {
                 self.responder.owe_read(psn, OwedRead { queue, remote, length }, false);
                 around.sees(Happening::Taken { psn, bytes: length, receive: false });
             }
+            Outcome::Flushed { queue } => {
+                self.responder.keep(1, KeptAnswer::Flush { queue }, self.attributes.max_dest_rd_atomic);
+                self.responder.has_taken(1, true);
+                self.responder.owe_read(psn, OwedRead::nothing(queue), false);
+                around.sees(Happening::Taken { psn, bytes: 0, receive: false });
+            }
             Outcome::Atomic { old } => {
                 let kept = KeptAnswer::Atomic { old };
                 self.responder.keep(1, kept, self.attributes.max_dest_rd_atomic);
@@ -199,6 +205,6 @@ pub(super) fn portion(request: &Request) -> Option<Portion> {
     match *request {
         Request::Send(part) => Some(Portion::Send(part)),
         Request::Write(part) => Some(Portion::Write(part)),
-        Request::Read(_) | Request::Atomic(_) => None,
+        Request::Read(_) | Request::Atomic(_) | Request::Flush(_) => None,
     }
 }

@@ -65,6 +65,41 @@ pub enum Request {
     Read(Reth),
     /// An atomic (9.4.5).
     Atomic(AtomicRequest),
+    /// A flush (annex A19.4.1).
+    Flush(Flush),
+}
+
+/// A flush, as its headers say it: what is reserved among its numbers is for the responder to refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// What is flushed.
+    pub reth: Reth,
+    /// Where it is to be (FETH, placement type): four bits.
+    pub placement: u8,
+    /// How much is meant (FETH, selectivity level): two bits.
+    pub selectivity: u8,
+    /// How its check is made.
+    pub check: FlushCheck,
+}
+
+/// What the check behind a flush is over. The Linux kernel's device takes the headers for the payload, too, and drops what does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FlushCheck {
+    /// The packet, as of every other.
+    #[default]
+    Once,
+    /// The packet, and then all of it once more, with nothing in it masked (rxe, seen with Linux 6.12).
+    Twice,
+}
+
+impl FlushCheck {
+    /// The other one.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Once => Self::Twice,
+            Self::Twice => Self::Once,
+        }
+    }
 }
 
 impl Request {
@@ -73,7 +108,29 @@ impl Request {
         match self {
             Self::Send(part) => part.ends(),
             Self::Write(part) => part.ends(),
-            Self::Read(_) | Self::Atomic(_) => true,
+            Self::Read(_) | Self::Atomic(_) | Self::Flush(_) => true,
+        }
+    }
+}
+
+impl Body {
+    /// The flush that it is.
+    pub(super) fn flush(&self) -> Option<&Flush> {
+        match self {
+            Self::Request(Request::Flush(flush)) | Self::ExtendedRequest(_, Request::Flush(flush)) => {
+                Some(flush)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn flush_mut(&mut self) -> Option<&mut Flush> {
+        match self {
+            Self::Request(Request::Flush(flush)) | Self::ExtendedRequest(_, Request::Flush(flush)) => {
+                Some(flush)
+            }
+            _ => None,
         }
     }
 }

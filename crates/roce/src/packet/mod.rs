@@ -12,12 +12,14 @@ mod opcode;
 
 pub use acknowledgement::{Aeth, Credits, FiveBits, Msn, Nak, Syndrome};
 pub use base::{Base, DEFAULT_P_KEY};
-pub use body::{Answer, Body, Datagram, Part, ReadPart, Request, Reth, Tail, UnreliableRequest};
+pub use body::{
+    Answer, Body, Datagram, Flush, FlushCheck, Part, ReadPart, Request, Reth, Tail, UnreliableRequest,
+};
 
-use crate::icrc::{Envelope, ICRC_LENGTH, Icrc};
+use crate::icrc::{Envelope, ICRC_LENGTH, icrc, icrc_twice};
 use crate::malformed::Malformed;
 use cursor::{Reader, Writer};
-use opcode::CONGESTION_PAYLOAD;
+use opcode::{CONGESTION_PAYLOAD, FLUSH};
 
 /// Bytes of headers at most: of an atomic on an extended connection.
 pub const HEADERS_MAX: usize = Base::LENGTH + 4 + 28;
@@ -55,10 +57,25 @@ impl Packet {
     /// Takes the payload of a UDP datagram: the packet and its bytes, if the check at the end is right.
     pub fn receive<'a>(envelope: &Envelope, datagram: &'a [u8]) -> Result<(Self, &'a [u8]), Malformed> {
         let (packet, check) = split(datagram)?;
-        if Icrc::of(envelope, packet) != *check {
+        if icrc(envelope, packet) == *check {
+            return Self::parse(packet);
+        }
+        if !is_flush(packet) || icrc_twice(envelope, packet) != *check {
             return Err(Malformed::Check);
         }
-        Self::parse(packet)
+        let (mut read, payload) = Self::parse(packet)?;
+        if let Some(flush) = read.body.flush_mut() {
+            flush.check = FlushCheck::Twice;
+        }
+        Ok((read, payload))
+    }
+
+    /// The check over all of it, which lies in one piece.
+    pub fn check(&self, envelope: &Envelope, packet: &[u8]) -> [u8; ICRC_LENGTH] {
+        match self.body.flush().map(|flush| flush.check) {
+            Some(FlushCheck::Twice) => icrc_twice(envelope, packet),
+            Some(FlushCheck::Once) | None => icrc(envelope, packet),
+        }
     }
 
     /// Reads a packet whose check was looked at: it, and its payload. `bytes` begin with its base header and end with its padding.
@@ -101,6 +118,11 @@ impl Packet {
         let length = writer.length;
         Headers { bytes, length, padding }
     }
+}
+
+/// Whether a packet, which is long enough for its base header, is a flush by its opcode, and no longer than one.
+pub(crate) fn is_flush(packet: &[u8]) -> bool {
+    packet[0] & 0x1f == FLUSH && packet.len() <= HEADERS_MAX
 }
 
 /// A datagram's packet, and the check at its end.

@@ -1,9 +1,11 @@
-//! Opcodes (IBTA vol. 1, 9.2.1, table 38; annex A14 for XRC; annex A17 for CNP): which operation has which, and which headers.
+//! Opcodes (IBTA vol. 1, 9.2.1, table 38; annex A14 for XRC; annex A17 for CNP; annex A19 for FLUSH): which operation has which, and which headers.
 
 use nonic_protocol::{AtomicChange, AtomicRequest, Key, QpNumber, RemoteRange, SrqNumber};
 
 use super::acknowledgement::Aeth;
-use super::body::{Answer, Body, Datagram, Part, ReadPart, Request, Reth, Tail, UnreliableRequest};
+use super::body::{
+    Answer, Body, Datagram, Flush, FlushCheck, Part, ReadPart, Request, Reth, Tail, UnreliableRequest,
+};
 use super::cursor::{Reader, Writer};
 use crate::malformed::Malformed;
 
@@ -27,6 +29,11 @@ const ACKNOWLEDGE: u8 = 0x11;
 const ATOMIC_ACKNOWLEDGE: u8 = 0x12;
 const COMPARE_SWAP: u8 = 0x13;
 const FETCH_ADD: u8 = 0x14;
+pub(super) const FLUSH: u8 = 0x1c;
+/// Where in the word of a FETH its placement and its selectivity are (annex A19.3.1).
+const PLACEMENT: u32 = 0b1111;
+const SELECTIVITY_SHIFT: u32 = 4;
+const SELECTIVITY: u32 = 0b11;
 
 impl Body {
     /// Its opcode.
@@ -135,12 +142,13 @@ impl Request {
             Self::Read(_) => READ,
             Self::Atomic(AtomicRequest { change: AtomicChange::CompareSwap { .. }, .. }) => COMPARE_SWAP,
             Self::Atomic(AtomicRequest { change: AtomicChange::FetchAdd { .. }, .. }) => FETCH_ADD,
+            Self::Flush(_) => FLUSH,
         }
     }
 
     /// Whether this is the code of one.
     fn has(code: u8) -> bool {
-        matches!(code, 0x00..=READ | COMPARE_SWAP | FETCH_ADD | 0x16 | 0x17)
+        matches!(code, 0x00..=READ | COMPARE_SWAP | FETCH_ADD | 0x16 | 0x17 | FLUSH)
     }
 
     fn parse(code: u8, reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
@@ -160,6 +168,15 @@ impl Request {
         }
         Ok(match code {
             READ => Some(Self::Read(reth(reader)?)),
+            FLUSH => {
+                let feth = u32::from_be_bytes(reader.take("FETH")?);
+                Some(Self::Flush(Flush {
+                    reth: reth(reader)?,
+                    placement: (feth & PLACEMENT) as u8,
+                    selectivity: (feth >> SELECTIVITY_SHIFT & SELECTIVITY) as u8,
+                    check: FlushCheck::Once,
+                }))
+            }
             COMPARE_SWAP | FETCH_ADD => {
                 let remote = remote(reader, "AtomicETH")?;
                 let swap = u64::from_be_bytes(reader.take("AtomicETH")?);
@@ -185,6 +202,11 @@ impl Request {
             Self::Send(_) => {}
             Self::Write(part) => put_write(writer, part),
             Self::Read(reth) => put_reth(writer, reth),
+            Self::Flush(Flush { reth, placement, selectivity, .. }) => {
+                let selectivity = (u32::from(*selectivity) & SELECTIVITY) << SELECTIVITY_SHIFT;
+                writer.put(&(u32::from(*placement) & PLACEMENT | selectivity).to_be_bytes());
+                put_reth(writer, reth);
+            }
             Self::Atomic(AtomicRequest { remote, change }) => {
                 let (swap, compare) = match *change {
                     AtomicChange::CompareSwap { compare, swap } => (swap, compare),

@@ -39,11 +39,15 @@ fn requests() -> impl Strategy<Value = Request> {
         (any::<u64>(), any::<u64>()).prop_map(|(compare, swap)| AtomicChange::CompareSwap { compare, swap }),
         any::<u64>().prop_map(|add| AtomicChange::FetchAdd { add }),
     ];
+    let check = prop::sample::select([FlushCheck::Once, FlushCheck::Twice].as_slice());
     prop_oneof![
         parts(Just(()), tail).prop_map(Request::Send),
         parts(reths().boxed(), any::<Option<u32>>().boxed()).prop_map(Request::Write),
         reths().prop_map(Request::Read),
         (remotes(), change).prop_map(|(remote, change)| Request::Atomic(AtomicRequest { remote, change })),
+        (reths(), 0u8..16, 0u8..4, check).prop_map(|(reth, placement, selectivity, check)| {
+            Request::Flush(Flush { reth, placement, selectivity, check })
+        }),
     ]
 }
 
@@ -132,7 +136,7 @@ fn written(envelope: &Envelope, packet: &Packet, payload: &[u8]) -> (Vec<u8>, us
     }
     let headers = packet.headers(payload.len() as u32);
     let bytes = [headers.as_slice(), payload, headers.padding()].concat();
-    let check = Icrc::of(envelope, &bytes);
+    let check = packet.check(envelope, &bytes);
     ([bytes.as_slice(), &check].concat(), payload.len())
 }
 
@@ -212,7 +216,7 @@ fn opcodes_that_no_table_has_and_other_versions_are_refused() {
             !matches!(Packet::parse(&bytes), Err(Malformed::Opcode { .. }))
         })
         .collect();
-    let reliable = (0x00..=0x14).chain([0x16, 0x17]);
+    let reliable = (0x00..=0x14).chain([0x16, 0x17, 0x1c]);
     let expected: Vec<u8> = reliable
         .clone()
         .chain(0x20..=0x2b)

@@ -54,6 +54,18 @@ const VECTORS: &[(&str, &str)] = &[
          e61ed54d04003792",
     ),
     (
+        "FLUSH of 100,001 bytes to visibility",
+        "\
+         450000407e9340004011a77d0a4d00020a4d0001e07112b7002c00001c00ffff0044f00080aa1241000000010000563b\
+         b365c1800b795dfe000186a1eb849129",
+    ),
+    (
+        "FLUSH of a region",
+        "\
+         450000407eff40004011a7110a4d00020a4d0001d07a12b7002c00001c00ffff0044f00180c23fef0000001100000000\
+         000000001b46192c0000000083799f8c",
+    ),
+    (
         "ACK over IPv6",
         "\
          60000000001c1140fd770000000000010000000000000003fd770000000000010000000000000002c28b12b7001c0000\
@@ -179,11 +191,8 @@ fn captured_packets_are_read_and_written_again_to_the_last_byte() {
         // A socket does not tell the identification.
         assert_eq!(envelope.identify(datagram), Some(envelope), "{name}");
         let headers = packet.headers(payload.len() as u32);
-        let length = headers.as_slice().len() + payload.len() + headers.padding().len();
-        let mut icrc = Icrc::begin(&envelope, length, headers.as_slice());
-        icrc.update(payload);
-        icrc.update(headers.padding());
-        let written = [headers.as_slice(), payload, headers.padding(), &icrc.finish()].concat();
+        let bytes = [headers.as_slice(), payload, headers.padding()].concat();
+        let written = [bytes.as_slice(), &packet.check(&envelope, &bytes)].concat();
         assert_eq!(written, datagram, "{name}");
     }
 }
@@ -257,6 +266,14 @@ fn captured_packets_say_what_was_asked_of_the_kernel() {
     let add = AtomicRequest { remote, change: AtomicChange::FetchAdd { add: 1 } };
     assert_eq!(said("FETCH_ADD of 1").0.body, Body::Request(Request::Atomic(add)));
     assert_eq!(said("ATOMIC ACK").0.body, Body::Answer(Answer::Atomic(done(1), 0x2957_e179_e61e_d54d)));
+
+    let remote = RemoteRange { address: 0x563b_b365_c180, key: Key(0x0b79_5dfe) };
+    let reth = Reth { remote, length: 100_001 };
+    let range = Flush { reth, placement: 1, selectivity: 0, check: FlushCheck::Twice };
+    assert_eq!(said("FLUSH of 100,001 bytes to visibility").0.body, Body::Request(Request::Flush(range)));
+    let reth = Reth { remote: RemoteRange { address: 0, key: Key(0x1b46_192c) }, length: 0 };
+    let region = Flush { reth, selectivity: 1, ..range };
+    assert_eq!(said("FLUSH of a region").0.body, Body::Request(Request::Flush(region)));
 
     let datagram = Datagram { q_key: 0x0123_4567, source: QpNumber(0x24), immediate: Some(0x24u32.to_be()) };
     let (multicast, _) = said("UD, multicast, immediate");

@@ -7,7 +7,7 @@ static void registration(struct fixture *f)
 	static char buffer[4096];
 	static const char constant[4096] = {1};
 	struct ibv_mr *mr;
-	REFUSED("unknown access bits", EINVAL, ibv_reg_mr(f->pd, buffer, 64, 1 << 8));
+	REFUSED("unknown access bits", EINVAL, ibv_reg_mr(f->pd, buffer, 64, 1 << 10));
 	REFUSED("remote write without local write", EINVAL, ibv_reg_mr(f->pd, buffer, 64, IBV_ACCESS_REMOTE_WRITE));
 	REFUSED("on-demand paging that wraps around", EINVAL,
 		ibv_reg_mr(f->pd, (void *)-4096l, 8192, IBV_ACCESS_ON_DEMAND));

@@ -20,6 +20,7 @@ pub(crate) enum Kind {
     AtomicResponse = 12,
     SendInvalidate = 13,
     Ready = 14,
+    Flush = 15,
 }
 
 impl Kind {
@@ -40,6 +41,7 @@ impl Kind {
             12 => Self::AtomicResponse,
             13 => Self::SendInvalidate,
             14 => Self::Ready,
+            15 => Self::Flush,
             _ => return None,
         })
     }
@@ -67,13 +69,14 @@ impl Kind {
             Request::WriteNotify(_) => Self::WriteNotify,
             Request::Read(_) => Self::Read,
             Request::Atomic(_) => Self::Atomic,
+            Request::Flush(_) => Self::Flush,
         }
     }
 
     /// Whether it asks something of a responder.
     pub(super) fn is_request(self) -> bool {
-        use Kind::{Atomic, Pull, Read, Send, SendInvalidate, Write, WriteNotify};
-        matches!(self, Send | Pull | SendInvalidate | Write | WriteNotify | Read | Atomic)
+        use Kind::{Atomic, Flush, Pull, Read, Send, SendInvalidate, Write, WriteNotify};
+        matches!(self, Send | Pull | SendInvalidate | Write | WriteNotify | Read | Atomic | Flush)
     }
 
     /// Words that follow the three every header has.
@@ -88,7 +91,7 @@ impl Kind {
             | Self::Datagram
             | Self::ReadResponse
             | Self::AtomicResponse => 1,
-            Self::Read => 2,
+            Self::Read | Self::Flush => 2,
             Self::Write => 3,
             Self::Atomic => 4,
         }

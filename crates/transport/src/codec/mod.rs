@@ -2,7 +2,7 @@
 //!
 //! The first: the ring's stamp, the kind, flags, the payload's length. The second: both queue pairs. The third: the number,
 //! which attempt, and a second number, which is immediate data, the number of a refusal, the key that a send takes out of
-//! use, or what the message acknowledges besides. The last word of a request on an extended connection is the number of the
+//! use, how far a flush goes, or what the message acknowledges besides. The last word of a request on an extended connection is the number of the
 //! shared receive queue it is for.
 
 mod kind;
@@ -10,9 +10,9 @@ mod refusal;
 mod short;
 
 use nonic_protocol::{
-    Answer, AtomicChange, AtomicRequest, BaseHeader, Body, Datagram, Extent, InvalidateFragment, Key,
-    Message, Psn, QpNumber, QueueName, ReadRequest, RemoteRange, Request, SendFragment, SendPull, SrqNumber,
-    WriteFragment, WriteNotify,
+    Answer, AtomicChange, AtomicRequest, BaseHeader, Body, Datagram, Extent, FlushRequest,
+    InvalidateFragment, Key, Message, Placement, Psn, QpNumber, QueueName, ReadRequest, RemoteRange, Request,
+    Selectivity, SendFragment, SendPull, SrqNumber, WriteFragment, WriteNotify,
 };
 
 pub(crate) use kind::Kind;
@@ -188,6 +188,11 @@ fn emit_request(request: &Request, payload: u32, store: &mut impl FnMut(usize, u
             store(3, read.remote.address);
             store(4, pair(read.remote.key.0, read.total));
         }
+        Request::Flush(FlushRequest { remote, length, placement, selectivity }) => {
+            (second, flags) = (how_far(placement, selectivity), IMMEDIATE);
+            store(3, remote.address);
+            store(4, pair(remote.key.0, length));
+        }
         Request::Atomic(AtomicRequest { remote, change }) => {
             let (operand, swap) = match change {
                 AtomicChange::CompareSwap { compare, swap } => (compare, Some(swap)),
@@ -263,6 +268,11 @@ pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> 
             Body::Request(Request::WriteNotify(WriteNotify { total, immediate, solicited }))
         }
         Kind::Read => Body::Request(Request::Read(ReadRequest { remote: remote(), total: high(words[4]) })),
+        Kind::Flush => {
+            let (placement, selectivity) = placement_and_selectivity(immediate?)?;
+            let (remote, length) = (remote(), high(words[4]));
+            Body::Request(Request::Flush(FlushRequest { remote, length, placement, selectivity }))
+        }
         Kind::Atomic => {
             let change = if flags & SWAP != 0 {
                 AtomicChange::CompareSwap { compare: words[5], swap: words[6] }
@@ -285,6 +295,18 @@ pub(crate) fn parse(words: &[u64; HEADER_WORDS]) -> Option<(Entry, usize, u32)> 
         Kind::AtomicResponse => Body::Answer(Answer::AtomicResponse { old: words[3] }),
     };
     Some((Entry::Message(Message { base, body }), count, payload))
+}
+
+/// How far a flush goes, as a number.
+fn how_far(placement: Placement, selectivity: Selectivity) -> u32 {
+    u32::from_le_bytes([placement.bits(), selectivity as u8, 0, 0])
+}
+
+/// What such a number says; `None` if it says nothing.
+#[cold]
+fn placement_and_selectivity(number: u32) -> Option<(Placement, Selectivity)> {
+    let [placement, selectivity, 0, 0] = number.to_le_bytes() else { return None };
+    Some((Placement::from_bits(placement)?, Selectivity::from_number(selectivity)?))
 }
 
 /// The shared receive queue that the last word of a header names; `None` if there is no such number, or the header is not that of

@@ -64,7 +64,11 @@ fn every_refusal_survives_the_ring_and_no_other_number_is_one() {
 fn what_a_kind_needs_and_does_not_say_makes_no_sense() {
     let notify = WriteNotify { total: 9, immediate: 5, solicited: false };
     let invalidate = InvalidateFragment { extent: Extent::whole(9), key: Key(7), solicited: false };
+    let remote = RemoteRange { address: 0, key: Key(7) };
+    let (placement, selectivity) = (Placement::GLOBAL, Selectivity::Region);
+    let flush = Body::Request(Request::Flush(FlushRequest { remote, length: 9, placement, selectivity }));
     let bodies = [
+        flush,
         Body::Request(Request::WriteNotify(notify)),
         Body::Request(Request::SendInvalidate(invalidate)),
         Body::Answer(Answer::Refuse(Refusal::Access)),
@@ -74,6 +78,12 @@ fn what_a_kind_needs_and_does_not_say_makes_no_sense() {
         assert!(parse(&words).is_some(), "{body:?}");
         words[0] &= !(IMMEDIATE << 24);
         assert!(parse(&words).is_none(), "{body:?}");
+    }
+    // Nor does a flush to nowhere, or of what is nothing.
+    for (placement, selectivity, rest) in [(0, 0, 0), (4, 0, 0), (1, 2, 0), (1, 0, 1)] {
+        let mut words = emitted(flush, 0);
+        words[2] = words[2] & u64::from(u32::MAX) | (placement | selectivity << 8 | rest << 16) << 32;
+        assert!(parse(&words).is_none(), "{placement} {selectivity} {rest}");
     }
     // Nor does a fragment of what has none.
     let mut words = emitted(Body::Request(Request::WriteNotify(notify)), 0);
@@ -124,7 +134,7 @@ fn message() -> impl Strategy<Value = (Message, u32)> {
         (0u32..1 << 24).prop_map(|psn| (None, Some(Psn(psn)))),
     ];
     let immediate = prop::option::of(any::<u32>());
-    let requests = (extent, remote, second, immediate, any::<bool>(), any::<u64>(), any::<u64>(), 0u8..15);
+    let requests = (extent, remote, second, immediate, any::<bool>(), any::<u64>(), any::<u64>(), 0u8..16);
     let body = requests.prop_map(
         |((extent, payload), remote, (said, acknowledges), immediate, solicited, one, two, kind)| {
             let total = extent.total;
@@ -155,6 +165,15 @@ fn message() -> impl Strategy<Value = (Message, u32)> {
                 11 => (Body::Answer(Answer::ReadResponse(extent)), payload),
                 12 => (Body::Answer(Answer::AtomicResponse { old: one }), 0),
                 13 => (Body::Answer(Answer::Ready), 0),
+                14 => (
+                    Body::Request(Request::Flush(FlushRequest {
+                        remote,
+                        length: total,
+                        placement: Placement::from_bits(one as u8 % 3 + 1).unwrap(),
+                        selectivity: Selectivity::from_number(two as u8 & 1).unwrap(),
+                    })),
+                    0,
+                ),
                 _ => {
                     let (q_key, source_lid) = (remote.key.0, one as u16);
                     let global_header = two & 1 != 0;

@@ -241,7 +241,7 @@ mod tests {
     fn rights() -> impl Strategy<Value = Access> {
         prop_oneof![
             3 => Just(Access::REMOTE),
-            1 => (0u32..32).prop_filter_map("bits with a meaning", Access::from_bits),
+            1 => (0u32..128).prop_filter_map("bits with a meaning", Access::from_bits),
         ]
     }
 

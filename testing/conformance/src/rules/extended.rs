@@ -1,17 +1,17 @@
 //! Extended reliable connections: section 7.5.
 
-use nonic_device::{AsyncEventKind, QpNumber, QpState, QpType, Status};
+use nonic_device::{AsyncEventKind, QpNumber, QpState, QpType, Selectivity, Status};
 
 use crate::arrangement::Place;
 use crate::command::{Command, Receive};
-use crate::memory::{EVERYTHING, Memory, pattern};
+use crate::memory::{EVERYTHING, FLUSHABLE, Memory, pattern};
 use crate::options::{End, Options, RELIABLE};
 use crate::pair::Pair;
-use crate::request::{fetch_add, read, send, write};
+use crate::request::{fetch_add, flush, read, send, write};
 use crate::side::NEVER;
 
 const SENDER: Options = Options { transport: QpType::ExtendedSend, ..RELIABLE };
-const TARGET: Options = Options { transport: QpType::ExtendedReceive, ..RELIABLE };
+const TARGET: Options = Options { transport: QpType::ExtendedReceive, access: FLUSHABLE, ..RELIABLE };
 
 const LENGTH: u64 = 20_000;
 
@@ -38,7 +38,7 @@ fn named(pair: &mut Pair, domain: u32) -> Named {
     let zone = pair.server.zone();
     let completions = pair.server.make(Command::Queue { entries: 64, vector: 0, channel: None });
     let made = pair.server.ask(Command::DomainQueue { domain, zone, completions });
-    let memory = pair.server.memory(zone, LENGTH, EVERYTHING);
+    let memory = pair.server.memory(zone, LENGTH, FLUSHABLE);
     Named { shared: made[0] as u32, number: made[1] as u32, completions, memory }
 }
 
@@ -100,6 +100,7 @@ pub(crate) fn memory_is_judged_by_the_zone_of_the_queue_a_request_names(pair: &m
         };
         carry_out(pair, write(&[near.all()], far.remote(0)));
         pair.server.assert_holds(&far, &bytes);
+        carry_out(pair, flush(far.remote(0), LENGTH, Selectivity::Range));
         pair.client.write(&near, 0, &vec![0; LENGTH as usize]);
         carry_out(pair, read(&[near.all()], far.remote(0)));
         pair.client.assert_holds(&near, &bytes);

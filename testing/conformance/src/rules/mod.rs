@@ -6,6 +6,7 @@ mod device_memory;
 mod errors;
 mod events;
 mod extended;
+mod flushes;
 mod keys;
 mod memory_windows;
 mod order;
@@ -180,6 +181,12 @@ pub(crate) fn all() -> Vec<Rule> {
             in_error_requests_are_taken_and_flushed,
             inline_bytes_are_taken_during_the_call_and_need_no_key,
             completions_come_in_the_order_of_posting,
+        }
+        "7.3" flushes::{
+            a_flush_ends_behind_the_writes_before_it_which_are_there_then,
+            flushes_reads_and_writes_between_each_other_end_in_their_order,
+            a_flush_that_was_not_allowed_is_refused_whatever_its_length,
+            nothing_is_flushed_to_persistence,
         }
         "7.2" states::{
             a_reliable_queue_pair_makes_exactly_the_moves_of_the_table,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nonic_protocol::{
     Access, Answer, Arrived, AtomicChange, BaseHeader, Body, CompletionOpcode, Direct, Event, Extent,
-    Happening, Key, LocalTurn, Message, NotChanged, Operation, Outcome, QpNumber, QpType, QueueName,
-    ReadPushed, Receive, Refusal, RemoteRange, Request, SendPull, Slot, SrqNumber, Status, Step,
+    FlushRequest, Happening, Key, LocalTurn, Message, NotChanged, Operation, Outcome, QpNumber, QpType,
+    QueueName, ReadPushed, Receive, Refusal, RemoteRange, Request, SendPull, Slot, SrqNumber, Status, Step,
     Surroundings,
 };
 
@@ -245,6 +245,17 @@ impl Surroundings<(), Duration> for Around<'_> {
         let serial = self.arriving;
         let node = self.node();
         let allowed = node.allows(remote.key, remote.address, total.into(), WORD);
+        if allowed {
+            node.owed.extend(serial);
+        }
+        allowed
+    }
+
+    fn may_be_flushed(&mut self, flush: &FlushRequest) -> bool {
+        let FlushRequest { remote, length, .. } = *flush;
+        let serial = self.arriving;
+        let node = self.node();
+        let allowed = node.allows(remote.key, remote.address, length.into(), WORD);
         if allowed {
             node.owed.extend(serial);
         }

@@ -1,7 +1,8 @@
 //! What an end asks for, as chance has it.
 
 use nonic_protocol::{
-    Destination, Key, Operation, QpState, QpType, RemoteRange, ScatterGather, SendFlags, SendRequest,
+    Destination, FlushRequest, Key, Operation, Placement, QpState, QpType, RemoteRange, ScatterGather,
+    Selectivity, SendFlags, SendRequest,
 };
 
 use super::end::{Asked, CAPABILITIES, End, Message, QUEUE};
@@ -32,9 +33,14 @@ impl End {
             length = 8;
             self.atomics.0 += 1;
         }
-        // Of a message without bytes no key is looked at.
+        let is_flush = matches!(operation, Operation::Flush { .. });
+        if is_flush {
+            length = 0;
+        }
+        // Of a message without bytes no key is looked at, but of a flush.
         let names_key = length > 0 && operation.remote().is_some();
-        let is_bad = is_bad && (names_key || matches!(operation, Operation::SendInvalidate { .. }));
+        let is_bad =
+            is_bad && (names_key || is_flush || matches!(operation, Operation::SendInvalidate { .. }));
         let place = LOCAL + slot * SLOT;
         for (to, from) in self.host.memory[place..].iter_mut().zip(bytes(serial, length)) {
             *to = from;
@@ -47,8 +53,9 @@ impl End {
         let flags =
             SendFlags { fence: chance.once_in(8), solicited: chance.once_in(4), ..SendFlags::default() };
         let destination = (self.kind == QpType::ExtendedSend).then_some(Destination::Queue(QUEUE));
-        let pieces = [ScatterGather { address: address(place), length, key: KEY }];
-        let request = SendRequest { id: serial, operation, flags, pieces: &pieces, destination };
+        let one = [ScatterGather { address: address(place), length, key: KEY }];
+        let pieces: &[_] = if operation.has_bytes() { &one } else { &[] };
+        let request = SendRequest { id: serial, operation, flags, pieces, destination };
         let freed = self.connection.send.finished;
         self.connection
             .send
@@ -84,7 +91,7 @@ impl End {
         let immediate = if !self.is_reliable() || chance.once_in(2) { mark } else { None };
         let region = |place| RemoteRange { address: address(place), key: KEY };
         let own = |key, place| RemoteRange { address: address(place), key };
-        let special = match chance.below(if self.is_reliable() { 9 } else { 3 }) {
+        let special = match chance.below(if self.is_reliable() { 10 } else { 3 }) {
             0 | 1 => None,
             2 => {
                 let key = peer.windows.key(&mut peer.host, Use::Write, slot);
@@ -100,6 +107,7 @@ impl End {
                 Some(Operation::Read { remote: region(place) })
             }
             5 => Some(Operation::FetchAdd { remote: region(WORD), add: 1 }),
+            7 => Some(flush(region(chance.below(READABLE as u32) as usize), chance)),
             6 => peer.windows.name_one(chance).map(|key| Operation::SendInvalidate { key }),
             _ => {
                 let compare = self.atomics.0;
@@ -117,13 +125,21 @@ impl End {
         let named = peer.windows.last_named.unwrap_or(nothing);
         let remote = [nothing, others, named][chance.below(3) as usize];
         let immediate = if chance.once_in(2) { Some(self.serial as u32) } else { None };
-        match chance.below(4) {
+        match chance.below(5) {
             0 => Operation::Write { remote, immediate },
+            4 => flush(remote, chance),
             1 => Operation::Read { remote },
             2 => Operation::FetchAdd { remote, add: 1 },
             _ => Operation::SendInvalidate { key: remote.key },
         }
     }
+}
+
+/// A flush of a byte, of none, or of all of the region.
+fn flush(remote: RemoteRange, chance: &mut Chance) -> Operation {
+    let selectivity = if chance.once_in(2) { Selectivity::Region } else { Selectivity::Range };
+    let (length, placement) = (chance.below(2), Placement::GLOBAL);
+    Operation::Flush { flush: FlushRequest { remote, length, placement, selectivity } }
 }
 
 fn takes_receive(operation: &Operation) -> bool {

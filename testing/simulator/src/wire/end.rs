@@ -87,7 +87,7 @@ impl End {
             destination_qp: QpNumber(10 + (1 - number as u32)),
             send_psn: psns[number],
             receive_psn: psns[1 - number],
-            access: Access::REMOTE | Access::LOCAL_WRITE,
+            access: Access::REMOTE | Access::LOCAL_WRITE | Access::FLUSH_GLOBAL,
             max_rd_atomic: 1 + chance.below(4) as u8,
             min_rnr_timer: 1 + chance.below(12) as u8,
             timeout: 6 + chance.below(3) as u8,
@@ -224,6 +224,12 @@ impl End {
                 let taken = immediate.is_none() || self.taken > serial;
                 assert!(taken, "a success that nobody brought about: {asked:?}");
                 self.check_written(peer, slot);
+            }
+            Operation::Flush { .. } => {
+                let is_open =
+                    |slot| self.asked.iter().any(|asked| asked.serial as usize % REQUESTS as usize == slot);
+                let settled = (0..REQUESTS as usize).filter(|slot| !is_open(*slot));
+                settled.for_each(|slot| self.check_written(peer, slot));
             }
             Operation::Read { .. } if shown(&operation).is_some() => {
                 let shown = shown(&operation).expect("just asked");

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use nonic_protocol::{
-    Arrived, AtomicChange, CompletionOpcode, Event, Extent, Happening, Key, LocalTurn, NotChanged, Operation,
-    Receive, ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
+    Arrived, AtomicChange, CompletionOpcode, Event, Extent, FlushRequest, Happening, Key, LocalTurn,
+    NotChanged, Operation, Receive, ReceiveQueue, RemoteRange, Selectivity, SendQueue, SrqNumber, Status,
 };
 use nonic_roce::{Packet, Payload, Sent, Surroundings};
 
@@ -205,6 +205,12 @@ impl Surroundings for Host {
 
     fn may_be_read(&mut self, remote: RemoteRange, length: u32) -> bool {
         self.resolve(remote.key, remote.address, length as usize).is_some()
+    }
+
+    fn may_be_flushed(&mut self, flush: &FlushRequest) -> bool {
+        let FlushRequest { remote, length, selectivity, .. } = *flush;
+        let is_inside = self.resolve(remote.key, remote.address, length as usize).is_some();
+        self.is_registered && remote.key == KEY && (selectivity == Selectivity::Region || is_inside)
     }
 
     fn change(&mut self, remote: RemoteRange, change: AtomicChange) -> Result<u64, NotChanged> {

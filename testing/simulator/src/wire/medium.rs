@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nonic_roce::{Envelope, Icrc, Packet, Route};
+use nonic_roce::{Envelope, Packet, Route};
 
 use crate::chance::Chance;
 
@@ -79,7 +79,7 @@ impl Medium {
     ) {
         let headers = packet.headers(payload.len() as u32);
         let mut bytes = [headers.as_slice(), payload, headers.padding()].concat();
-        bytes.extend(Icrc::of(&envelope(from), &bytes));
+        bytes.extend(packet.check(&envelope(from), &bytes));
         let happens = |chance: &mut Chance, times: u32| times > 0 && chance.once_in(times);
         if happens(chance, self.faults.silent) {
             self.silent_until[from] = now + Duration::from_micros(chance.below(SILENCE).into());

@@ -7,12 +7,13 @@ use nonic_protocol::{
     AtomicChange, AtomicRequest, Key, Operation, QpNumber, QpState, QpType, RemoteRange, SrqNumber,
 };
 use nonic_roce::{
-    Aeth, Answer, Base, Body, Credits, FiveBits, Msn, Nak, Packet, Part, ReadPart, Request, Reth, Syndrome,
-    Tail, UnreliableRequest,
+    Aeth, Answer, Base, Body, Credits, FiveBits, Flush, FlushCheck, Msn, Nak, Packet, Part, ReadPart,
+    Request, Reth, Syndrome, Tail, UnreliableRequest,
 };
 use nonic_simulator::Chance;
 use nonic_simulator::wire::{ADDRESS, KEY, WINDOW};
 
+use crate::flushes::flush;
 use crate::pair::{Pair, ours, remote, theirs};
 
 /// Where the program's own bytes stand, which it sends from and reads into.
@@ -48,7 +49,7 @@ impl Peer {
     }
 
     fn request(&mut self) -> Request {
-        match self.chance.below(8) {
+        match self.chance.below(9) {
             0..=2 => {
                 let tail = match self.chance.below(4) {
                     0 => Tail::Immediate(7),
@@ -62,6 +63,10 @@ impl Peer {
                 Request::Write(self.part(reth, immediate))
             }
             6 => Request::Read(self.reth()),
+            7 => {
+                let (placement, selectivity) = (self.chance.below(5) as u8, self.chance.below(4) as u8);
+                Request::Flush(Flush { reth: self.reth(), placement, selectivity, check: FlushCheck::Once })
+            }
             _ => {
                 let remote = self.reth().remote;
                 Request::Atomic(AtomicRequest { remote, change: AtomicChange::FetchAdd { add: 1 } })
@@ -124,11 +129,12 @@ fn post(pair: &mut Pair, chance: &mut Chance) {
     if !matches!(pair.state(), QpState::ReadyToSend | QpState::SendQueueDrain) {
         return;
     }
-    let operation = match chance.below(5) {
+    let operation = match chance.below(6) {
         0 => Operation::Send { immediate: None },
         1 => Operation::Write { remote: remote(0), immediate: Some(1) },
         2 => Operation::Read { remote: remote(0) },
         3 => Operation::FetchAdd { remote: remote(0), add: 1 },
+        4 => return pair.post_flush(flush(remote(0), 8)),
         _ => Operation::Invalidate { key: Key(1) },
     };
     let length = if let Operation::FetchAdd { .. } = operation { 8 } else { chance.below(1000) };

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod flushes;
 mod hostile;
 mod pair;
 mod pieces;

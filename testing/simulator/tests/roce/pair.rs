@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nonic_protocol::{
-    Access, Capabilities, Key, Operation, Psn, QpAttributes, QpNumber, QpState, QpType, ReceiveRequest,
-    RemoteRange, ScatterGather, SendFlags, SendRequest, Status, ZoneId,
+    Access, Capabilities, FlushRequest, Key, Operation, Psn, QpAttributes, QpNumber, QpState, QpType,
+    ReceiveRequest, RemoteRange, ScatterGather, SendFlags, SendRequest, Status, ZoneId,
 };
 use nonic_roce::{
     Aeth, Answer, Base, Body, Connection, Credits, Msn, Nak, Packet, Part, Request, Reth, Syndrome, Tail,
@@ -78,7 +78,7 @@ impl Pair {
             destination_qp: QpNumber(9),
             send_psn: SEND_PSN,
             receive_psn: RECEIVE_PSN,
-            access: Access::REMOTE | Access::LOCAL_WRITE,
+            access: Access::REMOTE | Access::LOCAL_WRITE | Access::FLUSH_GLOBAL,
             max_rd_atomic: 2,
             max_dest_rd_atomic: 2,
             min_rnr_timer: 12,
@@ -115,8 +115,16 @@ impl Pair {
     }
 
     pub(crate) fn post_with(&mut self, operation: Operation, length: u32, flags: SendFlags, key: Key) {
-        let pieces = [ScatterGather { address: ADDRESS, length, key }];
-        let request = SendRequest { id: self.posted, operation, flags, pieces: &pieces, destination: None };
+        self.post_pieces(operation, flags, &[ScatterGather { address: ADDRESS, length, key }]);
+    }
+
+    /// The same of a flush, which has no bytes.
+    pub(crate) fn post_flush(&mut self, flush: FlushRequest) {
+        self.post_pieces(Operation::Flush { flush }, SendFlags::default(), &[]);
+    }
+
+    fn post_pieces(&mut self, operation: Operation, flags: SendFlags, pieces: &[ScatterGather]) {
+        let request = SendRequest { id: self.posted, operation, flags, pieces, destination: None };
         self.posted += 1;
         self.connection
             .send
@@ -177,9 +185,14 @@ impl Pair {
 
     /// Waits until its next timer, and what is sent then.
     pub(crate) fn wait(&mut self) -> Vec<Psn> {
+        self.pass_time();
+        self.sent()
+    }
+
+    /// Has the time come that the queue pair waits for.
+    pub(crate) fn pass_time(&mut self) {
         self.now = self.connection.poll_timeout().expect("nothing is waited for");
         self.connection.handle_timeout(self.now, &mut self.host);
-        self.sent()
     }
 
     /// Statuses of the requests that ended, in order.

@@ -22,7 +22,7 @@ numbers! {
         IBV_DEVICE_MEM_WINDOW = 1 << 17, IBV_DEVICE_MEM_MGT_EXTENSIONS = 1 << 21, IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24,
     }
     // enum ib_uverbs_device_cap_flags, of those beyond 32 bits
-    u64 { IB_UVERBS_DEVICE_ATOMIC_WRITE = 1 << 40 }
+    u64 { IB_UVERBS_DEVICE_FLUSH_GLOBAL = 1 << 38, IB_UVERBS_DEVICE_ATOMIC_WRITE = 1 << 40 }
     // enum ibv_atomic_cap
     c_int { IBV_ATOMIC_GLOB = 2 }
     // enum ibv_port_state, physical states of IBTA vol. 1, link layers
@@ -70,7 +70,7 @@ numbers! {
     u64 { IBV_ODP_SUPPORT = 1, IBV_ODP_SUPPORT_IMPLICIT = 1 << 1 }
     u32 {
         IBV_ODP_SUPPORT_SEND = 1, IBV_ODP_SUPPORT_RECV = 1 << 1, IBV_ODP_SUPPORT_WRITE = 1 << 2, IBV_ODP_SUPPORT_READ = 1 << 3,
-        IBV_ODP_SUPPORT_SRQ_RECV = 1 << 5,
+        IBV_ODP_SUPPORT_SRQ_RECV = 1 << 5, IBV_ODP_SUPPORT_FLUSH = 1 << 6,
     }
     // enum ib_uverbs_advise_mr_advice, ib_uverbs_advise_mr_flag
     c_int {
@@ -128,6 +128,8 @@ numbers! {
         IBV_WR_RDMA_READ = 4, IBV_WR_ATOMIC_CMP_AND_SWP = 5, IBV_WR_ATOMIC_FETCH_AND_ADD = 6, IBV_WR_LOCAL_INV = 7,
         IBV_WR_BIND_MW = 8, IBV_WR_SEND_WITH_INV = 9, IBV_WR_TSO = 10, IBV_WR_FLUSH = 14, IBV_WR_ATOMIC_WRITE = 15,
     }
+    // enum ibv_selectivity_level
+    u8 { IBV_FLUSH_MR = 1 }
     // enum ibv_send_flags
     u32 { IBV_SEND_FENCE = 1, IBV_SEND_SIGNALED = 2, IBV_SEND_SOLICITED = 4, IBV_SEND_INLINE = 8 }
     // enum ibv_fork_status

@@ -8,7 +8,9 @@ mod post;
 mod queue_pair;
 mod window;
 
-pub(crate) use access::{device_memory_rights, queue_pair_access, region_rights, window_rights};
+pub(crate) use access::{
+    access_flags, device_memory_rights, queue_pair_access, region_rights, window_rights,
+};
 pub use address::from_vector;
 pub(crate) use address::to_vector;
 pub(crate) use completion::{completion_flags, completion_opcode, to_wc};

@@ -124,6 +124,7 @@ unsafe fn operation(request: *const ibv_send_wr) -> Result<Operation, Errno> {
         // SAFETY: the caller vouches for the request.
         IBV_WR_BIND_MW => unsafe { super::bind_request(request) }?,
         IBV_WR_ATOMIC_WRITE => Operation::AtomicWrite { remote },
+        // The structure has no place for what a flush says: `ibv_wr_flush` does.
         IBV_WR_TSO | IBV_WR_FLUSH => return Err(Errno::EOPNOTSUPP),
         _ => return Err(Errno::EINVAL),
     })

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use nonic_device::{AttributeMask, Capabilities, QpAttributes, QpNumber, QpState, QpType};
 
-use super::{from_vector, int, queue_pair_access, to_vector};
+use super::{access_flags, from_vector, int, queue_pair_access, to_vector};
 use crate::abi::{
     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_WRITE,
     IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_FLUSH, IBV_QP_EX_WITH_LOCAL_INV, IBV_QP_EX_WITH_RDMA_READ,
@@ -43,14 +43,15 @@ pub(crate) fn send_operations(flags: u64, transport: QpType) -> Result<u64, Errn
         | IBV_QP_EX_WITH_RDMA_READ
         | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
         | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
-        | IBV_QP_EX_WITH_ATOMIC_WRITE;
+        | IBV_QP_EX_WITH_ATOMIC_WRITE
+        | IBV_QP_EX_WITH_FLUSH;
     let offered = match transport {
         QpType::ReliableConnection | QpType::ExtendedSend => all,
         QpType::ExtendedReceive => 0,
         QpType::UnreliableConnection => unreliable,
         QpType::UnreliableDatagram => datagrams,
     };
-    if flags & !(all | IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_FLUSH) != 0 {
+    if flags & !(all | IBV_QP_EX_WITH_TSO) != 0 {
         return Err(Errno::EINVAL);
     }
     if flags & !offered != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(flags) }
@@ -133,7 +134,7 @@ pub fn query_answer(attributes: &QpAttributes, capabilities: &Capabilities) -> i
         rq_psn: attributes.receive_psn,
         sq_psn: attributes.send_psn,
         dest_qp_num: attributes.destination_qp.0,
-        qp_access_flags: attributes.access.bits(),
+        qp_access_flags: access_flags(attributes.access),
         cap: capabilities_to_c(capabilities),
         ah_attr: from_vector(attributes.address_vector.as_ref()),
         alt_ah_attr: from_vector(None),
@@ -180,11 +181,12 @@ mod tests {
     fn each_type_has_its_operations() {
         use QpType::{ReliableConnection as Rc, UnreliableConnection as Uc, UnreliableDatagram as Ud};
         assert_eq!(send_operations(0, Ud), Ok(0));
-        assert_eq!(send_operations(0x13ff, Rc), Ok(0x13ff));
+        assert_eq!(send_operations(0x1bff, Rc), Ok(0x1bff));
         assert_eq!(send_operations(IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_RDMA_WRITE, Uc), Ok(0x101));
         let refused = [
             (IBV_QP_EX_WITH_TSO, Rc),
-            (IBV_QP_EX_WITH_FLUSH, Rc),
+            (IBV_QP_EX_WITH_FLUSH, Uc),
+            (IBV_QP_EX_WITH_FLUSH, Ud),
             (IBV_QP_EX_WITH_ATOMIC_WRITE, Uc),
             (IBV_QP_EX_WITH_RDMA_READ, Uc),
             (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE, Ud),

@@ -9,9 +9,9 @@ use nonic_sys::copies_own_memory;
 use super::region::publish;
 use crate::abi::{
     IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
-    IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_IMPLICIT,
-    IBV_ODP_SUPPORT_READ, IBV_ODP_SUPPORT_RECV, IBV_ODP_SUPPORT_SEND, IBV_ODP_SUPPORT_SRQ_RECV,
-    IBV_ODP_SUPPORT_WRITE, ibv_mr, ibv_odp_caps, ibv_pd, ibv_sge,
+    IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_FLUSH,
+    IBV_ODP_SUPPORT_IMPLICIT, IBV_ODP_SUPPORT_READ, IBV_ODP_SUPPORT_RECV, IBV_ODP_SUPPORT_SEND,
+    IBV_ODP_SUPPORT_SRQ_RECV, IBV_ODP_SUPPORT_WRITE, ibv_mr, ibv_odp_caps, ibv_pd, ibv_sge,
 };
 use crate::convert;
 use crate::errno::Errno;
@@ -25,7 +25,8 @@ pub(super) fn capabilities() -> (ibv_odp_caps, u32) {
         return (ibv_odp_caps { general_caps: 0, rc_odp_caps: 0, uc_odp_caps: 0, ud_odp_caps: 0 }, 0);
     }
     let messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
-    let reliable = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_SRQ_RECV;
+    let reliable =
+        IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_SRQ_RECV | IBV_ODP_SUPPORT_FLUSH;
     let caps = ibv_odp_caps {
         general_caps: IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
         rc_odp_caps: messages | reliable,

@@ -8,10 +8,10 @@ use super::device::text;
 use super::gid::{PORT, copy_sized};
 use super::paging;
 use crate::abi::{
-    IB_UVERBS_DEVICE_ATOMIC_WRITE, IBV_ATOMIC_GLOB, IBV_DEVICE_BAD_QKEY_CNTR, IBV_DEVICE_CURR_QP_STATE_MOD,
-    IBV_DEVICE_MEM_MGT_EXTENSIONS, IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B,
-    IBV_DEVICE_PORT_ACTIVE_EVENT, IBV_DEVICE_RC_RNR_NAK_GEN, IBV_DEVICE_SRQ_RESIZE,
-    IBV_DEVICE_SYS_IMAGE_GUID, IBV_DEVICE_XRC, IBV_VALUES_MASK_RAW_CLOCK, ibv_context,
+    IB_UVERBS_DEVICE_ATOMIC_WRITE, IB_UVERBS_DEVICE_FLUSH_GLOBAL, IBV_ATOMIC_GLOB, IBV_DEVICE_BAD_QKEY_CNTR,
+    IBV_DEVICE_CURR_QP_STATE_MOD, IBV_DEVICE_MEM_MGT_EXTENSIONS, IBV_DEVICE_MEM_WINDOW,
+    IBV_DEVICE_MEM_WINDOW_TYPE_2B, IBV_DEVICE_PORT_ACTIVE_EVENT, IBV_DEVICE_RC_RNR_NAK_GEN,
+    IBV_DEVICE_SRQ_RESIZE, IBV_DEVICE_SYS_IMAGE_GUID, IBV_DEVICE_XRC, IBV_VALUES_MASK_RAW_CLOCK, ibv_context,
     ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_packet_pacing_caps, ibv_pci_atomic_caps,
     ibv_port_attr, ibv_port_attr_short, ibv_query_device_ex_input, ibv_rss_caps, ibv_tm_caps, ibv_tso_caps,
     ibv_values_ex,
@@ -110,7 +110,9 @@ fn extended_attributes(context: &Context) -> ibv_device_attr_ex {
         odp_caps,
         completion_timestamp_mask: CLOCK_MASK,
         hca_core_clock: CLOCK_KHZ,
-        device_cap_flags_ex: u64::from(orig_attr.device_cap_flags) | IB_UVERBS_DEVICE_ATOMIC_WRITE,
+        device_cap_flags_ex: u64::from(orig_attr.device_cap_flags)
+            | IB_UVERBS_DEVICE_ATOMIC_WRITE
+            | IB_UVERBS_DEVICE_FLUSH_GLOBAL,
         tso_caps: ibv_tso_caps { max_tso: 0, supported_qpts: 0 },
         rss_caps: ibv_rss_caps {
             supported_qpts: 0,

@@ -33,7 +33,7 @@ versions! {
 ///
 /// NULL with `EINVAL` (unknown domain or access bits, remote write or atomic without local write,
 /// address and length wrap around, the whole address space under another name than its own), `EFAULT` (not mapped, or not writable where writing is asked for),
-/// `ENOMEM` (no more regions), `EOPNOTSUPP` (on-demand paging where a sandbox forbids what it needs).
+/// `ENOMEM` (no more regions), `EOPNOTSUPP` (on-demand paging where a sandbox forbids what it needs, flushes to persistence).
 ///
 /// # Safety
 /// The memory stays the program's to describe: it is not read here, and what happens to it later happens

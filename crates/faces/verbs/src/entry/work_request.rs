@@ -5,14 +5,16 @@ use core::ffi::c_int;
 use core::slice;
 
 use nonic_device::{
-    Destination, Key, Operation, RemoteRange, ScatterGather, SharedSlice, SrqNumber, WindowKind,
+    Destination, FlushRequest, Key, Operation, Placement, RemoteRange, ScatterGather, Selectivity,
+    SharedSlice, SrqNumber, WindowKind,
 };
 
 use crate::abi::{
-    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_WRITE,
-    IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_LOCAL_INV, IBV_QP_EX_WITH_RDMA_READ, IBV_QP_EX_WITH_RDMA_WRITE,
-    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_SEND, IBV_QP_EX_WITH_SEND_WITH_IMM,
-    IBV_QP_EX_WITH_SEND_WITH_INV, ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp, ibv_qp_ex, ibv_sge,
+    IBV_FLUSH_MR, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+    IBV_QP_EX_WITH_ATOMIC_WRITE, IBV_QP_EX_WITH_BIND_MW, IBV_QP_EX_WITH_FLUSH, IBV_QP_EX_WITH_LOCAL_INV,
+    IBV_QP_EX_WITH_RDMA_READ, IBV_QP_EX_WITH_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+    IBV_QP_EX_WITH_SEND, IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_INV, ibv_ah, ibv_data_buf,
+    ibv_mw, ibv_mw_bind_info, ibv_qp, ibv_qp_ex, ibv_sge,
 };
 use crate::builder::{Batch, Builder, NO_WINDOW};
 use crate::convert;
@@ -49,6 +51,7 @@ pub(crate) fn extended(qp_base: ibv_qp) -> ibv_qp_ex {
         wr_complete: Some(complete),
         wr_abort: Some(abort),
         wr_atomic_write: Some(atomic_write),
+        wr_flush: Some(flush),
     }
 }
 
@@ -256,6 +259,34 @@ unsafe extern "C" fn atomic_write(
         add(qp, IBV_QP_EX_WITH_ATOMIC_WRITE, operation);
         set_inline_data(qp, word.cast_mut(), 8);
     }
+}
+
+/// Flushes what was written before: `length` bytes from `address` on, or with `IBV_FLUSH_MR` all of the region, whose address and
+/// length then mean nothing. `EINVAL` for a type or a level that is none, and for more bytes than a header can say. It has no setter of
+/// data.
+///
+/// # Safety
+/// `qp` came from this library.
+unsafe extern "C" fn flush(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    address: u64,
+    length: usize,
+    placement: u8,
+    selectivity: u8,
+) {
+    let length = if selectivity == IBV_FLUSH_MR { Some(0) } else { u32::try_from(length).ok() };
+    let operation = || {
+        let flush = FlushRequest {
+            remote: at(address, rkey),
+            length: length.ok_or(Errno::EINVAL)?,
+            placement: Placement::from_bits(placement).ok_or(Errno::EINVAL)?,
+            selectivity: Selectivity::from_number(selectivity).ok_or(Errno::EINVAL)?,
+        };
+        Ok((Operation::Flush { flush }, NO_WINDOW))
+    };
+    // SAFETY: as in `add`.
+    unsafe { with(qp, |batch| batch.add((*qp).wr_id, (*qp).wr_flags, IBV_QP_EX_WITH_FLUSH, operation)) }
 }
 
 // Setters.
