@@ -84,11 +84,15 @@ const FURTHER_WAYS: &[Environment] = &[
 /// Whoever waits by looking keeps the CPU from what it waits for.
 pub const ONE_CPU: Environment = Environment { name: "with both on one CPU", one_cpu: true, ..AS_IT_COMES };
 
+/// Programs that ask a subnet manager on other ports ask nobody here.
+pub const ETHERNET: Environment =
+    Environment { name: "on an Ethernet port", link: Some(Link::Ethernet), ..AS_IT_COMES };
+
 /// Other places. A new one is one line here.
 const PLACES: &[Environment] = &[
     Environment { name: "in a network with only lo", only_lo: true, ..AS_IT_COMES },
     ONE_CPU,
-    Environment { name: "on an Ethernet port", link: Some(Link::Ethernet), ..AS_IT_COMES },
+    ETHERNET,
     Environment { name: "on an InfiniBand port", link: Some(Link::InfiniBand), ..AS_IT_COMES },
 ];
 

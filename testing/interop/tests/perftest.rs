@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use nonic_interop::environment::{AS_IT_COMES, Environment, Place, environments};
+use nonic_interop::environment::{AS_IT_COMES, ETHERNET, Environment, Place, environments};
 use nonic_interop::output::{PerftestRow, perftest};
 use nonic_interop::pair::Pair;
 use nonic_interop::suite::{Suite, Verdict, everything, skipped};
@@ -28,6 +28,8 @@ enum When {
     AsItComes,
     /// In every environment.
     Everywhere,
+    /// On an Ethernet port alone.
+    OnEthernet,
     /// Only if everything is asked for: perftest takes half a second per size to find its clock.
     Full,
 }
@@ -42,6 +44,11 @@ const fn sizes(program: &'static str, options: &'static str, rows: usize) -> Cas
 
 const fn everywhere(case: Case) -> Case {
     Case { when: When::Everywhere, ..case }
+}
+
+/// The other end of a group has an address of IPv6, to which perftest compares its own.
+const fn to_a_group(program: &'static str, options: &'static str) -> Case {
+    Case { when: When::OnEthernet, ..case(program, options) }
 }
 
 const fn full(case: Case) -> Case {
@@ -130,6 +137,8 @@ const CASES: &[Case] = &[
     case("ib_send_lat", "-n 500 -c UD"),
     sizes("ib_send_lat", "-n 20 -a", ALL_SIZES),
     full(sizes("ib_send_lat", "-n 20 -a -c UD", DATAGRAM_SIZES)),
+    to_a_group("ib_send_bw", "-n 500 -c UD -g -x 0 -s 1024"),
+    to_a_group("ib_send_lat", "-n 500 -c UD -g -x 0"),
     case("ib_send_lat", "-n 500 -e"),
     case("ib_send_lat", "-n 500 -e -c UD"),
     case("ib_send_lat", "-n 500 --use-srq"),
@@ -157,9 +166,10 @@ fn main() -> ExitCode {
             let wanted = match case.when {
                 When::AsItComes => environment.name == AS_IT_COMES.name,
                 When::Everywhere => true,
+                When::OnEthernet => environment.name == ETHERNET.name,
                 When::Full => false,
             };
-            if wanted || everything() {
+            if wanted || everything() && case.when != When::OnEthernet {
                 let (case, environment) = (*case, *environment);
                 let sentence =
                     format!("{} {} measures something, {}", case.program, case.options, environment.name);
