@@ -52,6 +52,8 @@ struct State {
     /// Binds and unbinds that were carried out.
     binds: u64,
     bound: Option<Bound>,
+    /// The queue pair it was last bound for alone, which the engine's table says: most windows are bound again for the same.
+    noted: Option<QpNumber>,
     /// Who may still be inside an operation through the last key.
     leaving: Leaving,
     /// The queue pair that took the last key out of use.
@@ -117,6 +119,7 @@ impl Zone {
                 older: Vec::new(),
                 binds: 0,
                 bound: None,
+                noted: None,
                 leaving: Leaving::Nobody,
                 unbound_by: None,
                 released: false,
@@ -161,16 +164,21 @@ impl MemoryWindow {
         self.zone.context().engine()
     }
 
-    /// Binds it, for the queue pair `pair` of `zone`. A refusal changes nothing: the old key goes on to hold. When it is done
+    /// Binds it to `region`, if there is one as `wanted` names it, for the queue pair `pair` of `zone`. A refusal changes nothing: the old key goes on to hold. When it is done
     /// nobody is inside an operation through the old key, and nobody can begin one.
-    pub(crate) fn bind(&self, pair: QpNumber, zone: ZoneId, wanted: &Binding) -> Result<Turn, WindowError> {
+    pub(crate) fn bind(
+        &self,
+        pair: QpNumber,
+        zone: ZoneId,
+        wanted: &Binding,
+        region: Option<Arc<Region>>,
+    ) -> Result<Turn, WindowError> {
         if self.zone.id() != zone {
             return Err(WindowError::OtherZone);
         }
-        let region = match wanted.region {
-            Some(key) => Some(self.engine().windows.region(key).ok_or(WindowError::NoRegion)?),
-            None => None,
-        };
+        if wanted.region.is_some() && region.is_none() {
+            return Err(WindowError::NoRegion);
+        }
         let mut state = self.lock();
         let new = self.judge(&state, pair, region, wanted)?;
         // It is used from here on, so that it cannot go meanwhile.
@@ -188,8 +196,11 @@ impl MemoryWindow {
         state.binds += 1;
         if let Some((region, entry)) = new {
             let pair = (self.kind == WindowKind::Type2).then_some(pair);
-            if let Some(pair) = pair {
-                self.engine().windows.note_pair(pair, wanted.key.index());
+            if let Some(pair) = pair
+                && state.noted != Some(pair)
+            {
+                let before = state.noted.replace(pair);
+                self.engine().windows.note_pair(before, pair, wanted.key.index());
             }
             self.engine().party().segment.keys().bind_window(wanted.key, &entry);
             state.bound = Some(Bound { region, pair });
@@ -263,6 +274,15 @@ impl MemoryWindow {
         if state.serves(pair) {
             self.unbind(&mut state, pair);
         }
+        if state.noted == Some(pair) {
+            self.forget_pair(&mut state);
+        }
+    }
+
+    fn forget_pair(&self, state: &mut State) {
+        if let Some(pair) = state.noted.take() {
+            self.engine().windows.forget_pair(pair, state.place.index);
+        }
     }
 
     /// Kills the key. The region is used no longer; its deregistration waits for operations itself.
@@ -272,9 +292,6 @@ impl MemoryWindow {
         engine.party().segment.keys().unbind_window(state.key);
         state.leaving = Leaving::NotLooked;
         state.unbound_by = Some(by);
-        if let Some(pair) = bound.pair {
-            engine.windows.forget_pair(pair, state.key.index());
-        }
         bound.region.users.release();
     }
 
@@ -312,6 +329,7 @@ impl MemoryWindow {
                     continue;
                 }
                 let (windows, keys) = (&self.engine().windows, self.engine().party().segment.keys());
+                self.forget_pair(&mut state);
                 windows.remove(state.place.index);
                 let last = match self.kind {
                     WindowKind::Type1 => keys.key(state.place.index, state.place.nth),
@@ -370,13 +388,13 @@ mod tests {
             access: Access::default(),
             zero_based: false,
         };
-        assert_eq!(window.bind(QpNumber(1), zone.id(), &unbind(keys[0])), Ok(Turn::Done));
+        assert_eq!(window.bind(QpNumber(1), zone.id(), &unbind(keys[0]), None), Ok(Turn::Done));
         assert_eq!(window.lock().older.len(), 1, "the key that holds keeps its place");
         let next = window.next_key();
-        assert_eq!(window.bind(QpNumber(1), zone.id(), &unbind(next)), Ok(Turn::Done));
+        assert_eq!(window.bind(QpNumber(1), zone.id(), &unbind(next), None), Ok(Turn::Done));
         assert!(window.lock().older.is_empty());
         assert!(engine.windows.find(first).is_none());
-        assert_eq!(window.bind(QpNumber(1), zone.id(), &unbind(keys[0])), Err(WindowError::Gone));
+        assert_eq!(window.bind(QpNumber(1), zone.id(), &unbind(keys[0]), None), Err(WindowError::Gone));
         window.release().unwrap();
     }
 }

@@ -24,9 +24,10 @@ impl QueuePair {
         let windows = &self.engine().windows;
         match *operation {
             Operation::Bind { window, key, region, address, length, access, zero_based } => {
-                let found = windows.find(key).filter(|found| found.id() == window);
+                let found = windows.find_both(key, region).filter(|(found, _)| found.id() == window);
+                let (found, to) = found.ok_or(WindowError::Gone)?;
                 let binding = Binding { key, region, address, length, access, zero_based };
-                found.ok_or(WindowError::Gone)?.bind(self.number, self.zone.id(), &binding)
+                found.bind(self.number, self.zone.id(), &binding, to)
             }
             Operation::Invalidate { key } => {
                 windows.find(key).ok_or(WindowError::NotBoundHere { key })?.invalidate(self.number, key)
