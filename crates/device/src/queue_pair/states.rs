@@ -69,7 +69,8 @@ impl QueuePair {
             QpState::Reset => {
                 self.reset(&mut inner);
                 drop(inner);
-                if !self.engine().windows.of_pair(self.number).is_empty() {
+                let windows = self.engine().windows.of_pair(self.number);
+                if windows.iter().any(|window| window.serves(self.number)) {
                     // A window of type 2 stays bound for the next peer: nothing of the last one may be under way then.
                     self.engine().wait_for_operations();
                 }
