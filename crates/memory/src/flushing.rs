@@ -1,28 +1,35 @@
 //! Flushes of a peer's (IBTA vol. 1, annex A19.4.1), which reach no byte: all there is to them here is whether it may.
 
-use crate::{Access, AddressRange, Key, KeyTableView, KeyUse, ZoneId, admit};
+use nonic_protocol::{FlushRequest, Selectivity};
 
-/// Whether a peer may have flushed what it wrote through this queue pair of its: a range, or all of a region. The same checks in the
-/// same order, whatever the length is. Nothing is reached by it.
-pub(crate) fn may_flush(
-    table: &KeyTableView,
-    zone: ZoneId,
-    key: Key,
-    pair: u32,
-    range: Option<AddressRange>,
-    want: Access,
-) -> bool {
-    let all = || {
-        table.protection(key.index()).map(|entry| AddressRange { start: entry.base, length: entry.length })
+use crate::{AddressRange, KeyTableView, KeyUse, OwnOperation, ZoneId, admit};
+
+impl OwnOperation<'_> {
+    /// Whether a peer may have flushed what it wrote, through this queue pair of its. The key is looked at whatever the length is.
+    pub fn may_flush(&self, zone: ZoneId, pair: u32, flush: &FlushRequest) -> bool {
+        may_flush(self.memory().table(), zone, pair, flush)
+    }
+}
+
+/// The checks of every access, in the same order. Nothing is reached by it.
+fn may_flush(table: &KeyTableView, zone: ZoneId, pair: u32, flush: &FlushRequest) -> bool {
+    let FlushRequest { remote, length, placement, selectivity } = *flush;
+    let range = match selectivity {
+        Selectivity::Range => Some(AddressRange::new(remote.address, length.into())),
+        Selectivity::Region => table
+            .protection(remote.key.index())
+            .map(|entry| AddressRange { start: entry.base, length: entry.length }),
     };
-    let Some(range) = range.or_else(all) else { return false };
-    admit(table, zone, key, KeyUse::Through(pair), range, want).is_some()
+    range.is_some_and(|range| {
+        admit(table, zone, remote.key, KeyUse::Through(pair), range, placement.access()).is_some()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Entry, KeyTable, PlainReason, RegionAddress, Translation};
+    use crate::{Access, Entry, Key, KeyTable, PlainReason, RegionAddress, Translation};
+    use nonic_protocol::{Placement, RemoteRange};
     use nonic_sys::SharedMapping;
     use std::sync::Arc;
 
@@ -30,12 +37,12 @@ mod tests {
 
     #[test]
     fn a_flush_needs_its_right_and_a_range_only_where_one_is_named() {
-        let right = Access::FLUSH_GLOBAL;
+        let both = Placement::from_bits(Placement::GLOBAL.bits() | Placement::PERSISTENT.bits()).unwrap();
         let mapping = Arc::new(SharedMapping::anonymous(8192).unwrap());
         let table = KeyTable::new(KeyTableView::new(mapping, 0, 128));
         let entry = Entry {
             zone: ZONE,
-            access: right,
+            access: Access::REMOTE_READ | Access::FLUSH_GLOBAL,
             base: RegionAddress(0x1000),
             length: 0x100,
             translation: Translation::Plain { address: 0xabc000 },
@@ -44,23 +51,27 @@ mod tests {
             remote_tag: 0,
         };
         let keys = table.insert(entry).unwrap();
-        let asks = |zone, key, range: Option<(u64, u64)>, want| {
-            let range = range.map(|(start, length)| AddressRange::new(start, length));
-            may_flush(table.view(), zone, key, 7, range, want)
+        let asks = |zone, key, range: Option<(u64, u32)>, placement| {
+            let selectivity = if range.is_some() { Selectivity::Range } else { Selectivity::Region };
+            let (address, length) = range.unwrap_or_default();
+            let remote = RemoteRange { address, key };
+            may_flush(table.view(), zone, 7, &FlushRequest { remote, length, placement, selectivity })
         };
         for range in [None, Some((0x1000, 0x100)), Some((0x1100, 0)), Some((0x1001, 0))] {
-            assert!(asks(ZONE, keys.remote, range, right), "{range:?}");
+            assert!(asks(ZONE, keys.remote, range, Placement::GLOBAL), "{range:?}");
         }
-        for outside in [(0xfff, 1), (0x1000, 0x101), (0x1101, 0), (0x1080, u64::MAX)] {
-            assert!(!asks(ZONE, keys.remote, Some(outside), right), "{outside:?}");
+        for outside in [(0xfff, 1), (0x1000, 0x101), (0x1101, 0), (0x1080, u32::MAX), (u64::MAX, 2)] {
+            assert!(!asks(ZONE, keys.remote, Some(outside), Placement::GLOBAL), "{outside:?}");
         }
         for range in [None, Some((0x1000, 1))] {
-            assert!(!asks(ZoneId(6), keys.remote, range, right));
-            assert!(!asks(ZONE, keys.local, range, right));
-            assert!(!asks(ZONE, keys.remote, range, right | Access::FLUSH_PERSISTENT));
-            assert!(!asks(ZONE, keys.remote, range, Access::REMOTE_READ));
+            assert!(!asks(ZoneId(6), keys.remote, range, Placement::GLOBAL));
+            assert!(!asks(ZONE, keys.local, range, Placement::GLOBAL));
+            assert!(!asks(ZONE, keys.remote, range, both));
+            assert!(!asks(ZONE, keys.remote, range, Placement::PERSISTENT));
         }
         table.kill(keys);
-        assert!(!asks(ZONE, keys.remote, None, right) && !asks(ZONE, Key(0), None, right));
+        assert!(
+            !asks(ZONE, keys.remote, None, Placement::GLOBAL) && !asks(ZONE, Key(0), None, Placement::GLOBAL)
+        );
     }
 }

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use crate::flushing::may_flush;
 use crate::paging::Faults;
 use crate::{
     Access, AccessError, AddressRange, Arena, Key, KeyTableView, KeyUse, OperationGuard, OwnSlots, Place,
@@ -123,19 +122,6 @@ impl<'a> OwnOperation<'a> {
         }
         let place = resolve(&self.memory.table, zone, key, key_use, range, want)?;
         self.bytes(&place).ok_or(AccessError::UnknownKey { key })
-    }
-
-    /// Whether a peer may have flushed what it wrote through this queue pair of its: a range, or all of a region. The key is looked at
-    /// whatever the length is.
-    pub fn may_flush(
-        &self,
-        zone: ZoneId,
-        key: Key,
-        pair: u32,
-        range: Option<AddressRange>,
-        want: Access,
-    ) -> bool {
-        may_flush(&self.memory.table, zone, key, pair, range, want)
     }
 
     /// The same without the reason, of bytes that stand there: paged ones are left to others. There are bytes.

@@ -1,9 +1,7 @@
 //! One-sided requests of a peer.
 
 use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, ShadowBytes, SharedSlice, ZoneId};
-use nonic_protocol::{
-    AtomicChange, AtomicRequest, Extent, FlushRequest, NotChanged, RemoteRange, Selectivity,
-};
+use nonic_protocol::{AtomicChange, AtomicRequest, Extent, FlushRequest, NotChanged, RemoteRange};
 
 use crate::queue_pair::QueuePair;
 use crate::requester::Source;
@@ -41,10 +39,7 @@ impl QueuePair {
     pub(crate) fn may_flush(&self, flush: &FlushRequest) -> bool {
         let Some(zone) = self.asked_zone() else { return false };
         let own = self.engine().party().memory.enter();
-        let FlushRequest { remote, length, placement, selectivity } = *flush;
-        let named = || AddressRange::new(remote.address, length.into());
-        let range = (selectivity == Selectivity::Range).then(named);
-        own.may_flush(zone, remote.key, self.number.0, range, placement.access())
+        own.may_flush(zone, self.number.0, flush)
     }
 
     /// Carries an atomic out; what the word held before.

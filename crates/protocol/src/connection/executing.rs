@@ -7,6 +7,7 @@ use crate::message::{
     AtomicRequest, BaseHeader, InvalidateFragment, ReadRequest, Request, SendFragment, WriteFragment,
     WriteNotify,
 };
+use crate::number::RemoteRange;
 use crate::receive_queue::Receive;
 use crate::refusal::Refusal;
 use crate::responder::{AffiliatedError, Outcome, Response};
@@ -150,10 +151,15 @@ impl<P, T: Moment> Connection<P, T> {
         if !around.may_be_read(remote, total) {
             return NO_ACCESS;
         }
+        self.owe_read(base, remote, total);
+        Outcome::Done(false)
+    }
+
+    /// These bytes are owed for a request.
+    fn owe_read(&mut self, base: BaseHeader, remote: RemoteRange, total: u32) {
         let (psn, attempt) = (base.psn, base.attempt());
         let queue = self.responder.queue;
         self.responder.owe(Response::Read { psn, attempt, queue, remote, total, sent: 0 });
-        Outcome::Done(false)
     }
 
     fn take_atomic<S: Surroundings<P, T>>(
@@ -183,9 +189,7 @@ impl<P, T: Moment> Connection<P, T> {
         if !around.may_be_flushed(flush) {
             return NO_ACCESS;
         }
-        let (psn, attempt, remote) = (base.psn, base.attempt(), flush.remote);
-        let queue = self.responder.queue;
-        self.responder.owe(Response::Read { psn, attempt, queue, remote, total: 0, sent: 0 });
+        self.owe_read(base, flush.remote, 0);
         Outcome::Done(false)
     }
 

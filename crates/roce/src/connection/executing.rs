@@ -21,7 +21,7 @@ pub(super) enum Outcome {
     /// A word was changed.
     Atomic { old: u64 },
     /// What was written before is where it was to be.
-    Flushed { queue: Option<SrqNumber> },
+    Flushed,
     /// There is no receive. Nothing was done; the peer may try again.
     NotReady,
     /// The connection is over.
@@ -54,7 +54,7 @@ impl<T: Moment> Connection<T> {
             (_, Some(portion)) => self.take_portion(around, queue, portion, arrival),
             (Request::Read(reth), None) => self.take_read_request(around, queue, reth),
             (Request::Atomic(atomic), None) => self.take_atomic_request(around, atomic),
-            (Request::Flush(flush), None) => self.take_flush(around, queue, flush),
+            (Request::Flush(flush), None) => self.take_flush(around, flush),
             (Request::Send(_) | Request::Write(_), None) => unreachable!("these come in portions"),
         };
         outcome.unwrap_or_else(|refused| refused)
@@ -235,12 +235,7 @@ impl<T: Moment> Connection<T> {
     }
 
     /// Annex A19.4.1. What came before is in its place: packets are taken in their order.
-    fn take_flush<S: Surroundings>(
-        &mut self,
-        around: &mut S,
-        queue: Option<SrqNumber>,
-        flush: Flush,
-    ) -> Result<Outcome, Outcome> {
+    fn take_flush<S: Surroundings>(&mut self, around: &mut S, flush: Flush) -> Result<Outcome, Outcome> {
         let placement = Placement::from_bits(flush.placement).ok_or(NO_SENSE)?;
         let selectivity = Selectivity::from_number(flush.selectivity).ok_or(NO_SENSE)?;
         self.may_answer(placement.access())?;
@@ -248,7 +243,7 @@ impl<T: Moment> Connection<T> {
         if !around.may_be_flushed(&FlushRequest { remote, length, placement, selectivity }) {
             return Err(NO_ACCESS);
         }
-        Ok(Outcome::Flushed { queue })
+        Ok(Outcome::Flushed)
     }
 
     /// 9.7.4.1.4, 9.7.4.1.7: whether the queue pair takes requests that are answered with data, and one more of them.

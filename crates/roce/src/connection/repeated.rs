@@ -50,11 +50,10 @@ impl<T: Moment> Connection<T> {
     /// Answers a flush again: what it was for is where it was to be (annex A19, oA19-14).
     fn flush_again(&mut self, psn: Psn, behind: u32) -> bool {
         let Some((kept, _)) = self.responder.find_kept(behind) else { return false };
-        let KeptAnswer::Flush { queue } = kept.what else { return false };
-        if !self.responder.may_answer_again(psn) {
+        if !matches!(kept.what, KeptAnswer::Flush) || !self.responder.may_answer_again(psn) {
             return false;
         }
-        self.responder.owe_read(psn, OwedRead::nothing(queue), true);
+        self.responder.owe_read(psn, OwedRead::NOTHING, true);
         true
     }
 

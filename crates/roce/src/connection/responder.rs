@@ -48,7 +48,7 @@ pub(super) enum KeptAnswer {
     /// What the word held before.
     Atomic { old: u64 },
     /// Nothing, as a read of no bytes.
-    Flush { queue: Option<SrqNumber> },
+    Flush,
 }
 
 /// Something owed to the peer.
@@ -73,9 +73,8 @@ pub(super) struct OwedRead {
 
 impl OwedRead {
     /// The answer to a flush: no memory is read for it.
-    pub(super) const fn nothing(queue: Option<SrqNumber>) -> Self {
-        Self { queue, remote: RemoteRange { address: 0, key: Key(0) }, length: 0 }
-    }
+    pub(super) const NOTHING: Self =
+        Self { queue: None, remote: RemoteRange { address: 0, key: Key(0) }, length: 0 };
 }
 
 /// State of a queue pair as responder.

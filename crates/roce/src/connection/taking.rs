@@ -140,10 +140,10 @@ impl<T: Moment> Connection<T> {
                 self.responder.owe_read(psn, OwedRead { queue, remote, length }, false);
                 around.sees(Happening::Taken { psn, bytes: length, receive: false });
             }
-            Outcome::Flushed { queue } => {
-                self.responder.keep(1, KeptAnswer::Flush { queue }, self.attributes.max_dest_rd_atomic);
+            Outcome::Flushed => {
+                self.responder.keep(1, KeptAnswer::Flush, self.attributes.max_dest_rd_atomic);
                 self.responder.has_taken(1, true);
-                self.responder.owe_read(psn, OwedRead::nothing(queue), false);
+                self.responder.owe_read(psn, OwedRead::NOTHING, false);
                 around.sees(Happening::Taken { psn, bytes: 0, receive: false });
             }
             Outcome::Atomic { old } => {

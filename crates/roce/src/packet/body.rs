@@ -83,10 +83,9 @@ pub struct Flush {
 }
 
 /// What the check behind a flush is over. The Linux kernel's device takes the headers for the payload, too, and drops what does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushCheck {
     /// The packet, as of every other.
-    #[default]
     Once,
     /// The packet, and then all of it once more, with nothing in it masked (rxe, seen with Linux 6.12).
     Twice,
