@@ -36,8 +36,11 @@ pub(super) struct Requester<T> {
     pub(super) wait: Option<(T, WaitReason)>,
     /// When what is under way is sent again if no answer comes.
     pub(super) timer: Option<T>,
-    /// Part of the time for an answer is over, and the oldest packet was sent once more, alone: whether what was sent was lost shows then.
-    pub(super) probes: bool,
+    /// How often, as part of the time for an answer was over, the oldest packet was sent once more, alone: whether what was sent was lost
+    /// shows then.
+    pub(super) probes: u8,
+    /// All of that time has passed at least once since the last answer.
+    pub(super) waited: bool,
     /// Retries left after timeouts and gaps.
     pub(super) retries: u8,
     /// Retries left after RNR.
@@ -73,7 +76,8 @@ impl<T> Requester<T> {
             awaited: 0,
             wait: None,
             timer: None,
-            probes: false,
+            probes: 0,
+            waited: false,
             retries: attributes.retry_count,
             rnr_retries: attributes.rnr_retry,
             implied: None,
@@ -113,7 +117,7 @@ impl<T> Requester<T> {
     /// The peer answered: all retries are there again (9.7.5.1.1), and waiting begins anew.
     pub(super) fn refill(&mut self, attributes: &QpAttributes) {
         (self.retries, self.rnr_retries) = (attributes.retry_count, attributes.rnr_retry);
-        (self.timer, self.implied, self.probes) = (None, None, false);
+        (self.timer, self.implied, self.probes, self.waited) = (None, None, 0, false);
         if matches!(self.wait, Some((_, WaitReason::NotReady))) {
             self.wait = None;
         }

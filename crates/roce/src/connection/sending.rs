@@ -271,7 +271,7 @@ impl<T: Moment> Connection<T> {
 
     /// Packets that may be under way.
     fn window(&self) -> u32 {
-        if self.requester.probes { 1 } else { self.congestion.window() }
+        if self.requester.probes > 0 { 1 } else { self.congestion.window() }
     }
 
     /// Whether, in that state, requests are under way whose answers have this side look again for what it may send.

@@ -11,8 +11,11 @@ use crate::surroundings::Surroundings;
 /// When to look again whether those who were inside an operation have left.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
-/// What part of the time for an answer is over when the oldest packet is sent once more, alone.
+/// What part of the time for an answer is over when the oldest packet is sent once more, alone; and again after twice, four and eight times
+/// as long. Then as much is left.
 const PROBE_PART: u32 = 16;
+/// How often it is.
+const PROBES: u8 = 4;
 /// Before that it is not: a peer that is a process may not run for a moment.
 const PROBE_MIN: Duration = Duration::from_millis(1);
 
@@ -38,12 +41,12 @@ impl<T: Moment> Connection<T> {
             self.requester.timer = None;
             if self.may_probe() {
                 // An answer that was lost, or a request behind which none came, costs a part of the time only, and no retry.
-                self.requester.probes = true;
+                self.requester.probes += 1;
                 around.sees(Happening::Repeated);
                 self.go_back();
                 return self.pump(now, around);
             }
-            self.requester.probes = false;
+            (self.requester.probes, self.requester.waited) = (0, true);
             self.requester.implied = None;
             self.congestion.were_lost();
             // A queue pair without a timeout repeats, too, but never gives up.
@@ -65,15 +68,22 @@ impl<T: Moment> Connection<T> {
         if !due {
             self.requester.timer = None;
         } else if self.requester.timer.is_none() && self.requester.wait.is_none() {
-            let in_vain = self.attributes.retry_count.saturating_sub(self.requester.retries);
+            let spent = self.attributes.retry_count.saturating_sub(self.requester.retries);
+            let in_vain = if self.requester.waited { spent } else { 0 };
             let wait = answer_time(self.attributes.timeout, in_vain).unwrap_or(PATIENT_REPEAT);
-            let wait = if self.may_probe() { (wait / PROBE_PART).max(PROBE_MIN).min(wait) } else { wait };
+            let part = |parts| (wait / PROBE_PART * parts).max(PROBE_MIN).min(wait);
+            let wait = match self.requester.probes {
+                _ if self.requester.waited => wait,
+                PROBES => part(1),
+                probes => part(1 << probes),
+            };
             self.requester.timer = Some(now + wait);
         }
     }
 
-    /// Whether the next that is done for want of an answer is to ask with one packet.
+    /// Whether the next that is done for want of an answer is to ask with one packet. Retries that gaps have cost do not matter: what was
+    /// sent again may be lost as well as what was sent first.
     fn may_probe(&self) -> bool {
-        !self.requester.probes && self.requester.retries == self.attributes.retry_count
+        self.requester.probes < PROBES && !self.requester.waited
     }
 }

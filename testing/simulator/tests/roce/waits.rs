@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nonic_protocol::{Event, Key, Operation, QpState, Status};
+use nonic_protocol::{Event, Key, Operation, Psn, QpState, Status};
 use nonic_roce::{Aeth, Answer, FiveBits, Msn, Nak, Part, Request, Syndrome, Tail};
 
 use crate::pair::{Pair, done, ours, refused, remote, reth};
@@ -19,6 +19,16 @@ const PROBE: Duration = Duration::from_nanos((4096 << 14) / 16);
 /// The RNR timer of code 12.
 const RNR: Duration = Duration::from_micros(640);
 
+/// The oldest packet is sent once more, alone, and again after twice, four and eight times as long; then all of the time is over but a part
+/// as long as the first.
+fn is_asked_for(pair: &mut Pair, psn: Psn) {
+    for parts in [1, 2, 4, 8] {
+        let since = pair.now;
+        assert_eq!(pair.wait(), [psn]);
+        assert_eq!(pair.now - since, PROBE * parts);
+    }
+}
+
 #[test]
 fn silence_is_waited_out_as_often_as_was_agreed_on_and_longer_each_time() {
     let mut pair = Pair::reliable();
@@ -26,14 +36,13 @@ fn silence_is_waited_out_as_often_as_was_agreed_on_and_longer_each_time() {
     pair.post(SEND, 0);
     let all = [0, 1, 2, 3].map(ours);
     assert_eq!(pair.sent(), all);
-    assert_eq!(pair.wait(), [ours(0)]);
-    assert_eq!(pair.now, PROBE);
+    is_asked_for(&mut pair, ours(0));
     for passed in [1, 1 + 2] {
         assert_eq!(pair.wait(), all);
-        assert_eq!(pair.now, PROBE + TIMEOUT * passed);
+        assert_eq!(pair.now, TIMEOUT * passed);
     }
     assert_eq!(pair.wait(), []);
-    assert_eq!(pair.now, PROBE + TIMEOUT * (1 + 2 + 4));
+    assert_eq!(pair.now, TIMEOUT * (1 + 2 + 4));
     assert_eq!(pair.statuses(), [Status::RetryExceeded, Status::Flushed]);
     assert_eq!((pair.state(), pair.connection.poll_timeout()), (QpState::Error, None));
 }
@@ -44,7 +53,7 @@ fn an_answer_gives_all_retries_back_and_what_it_names_is_not_sent_again() {
     pair.post(SEND, 1000);
     pair.sent();
     for answered in 0..3 {
-        assert_eq!(pair.wait(), [ours(answered)]);
+        is_asked_for(&mut pair, ours(answered));
         for _ in 0..2 {
             let again: Vec<_> = (answered..4).map(ours).collect();
             assert_eq!(pair.wait(), again);
@@ -163,6 +172,22 @@ fn a_write_whose_last_packet_met_no_receive_goes_on_there() {
 }
 
 #[test]
+fn what_is_sent_again_after_a_gap_may_be_lost_as_well_and_is_asked_for_as_early() {
+    let mut pair = Pair::reliable();
+    for _ in 0..3 {
+        pair.post(SEND, 0);
+    }
+    pair.sent();
+    let again: Vec<_> =
+        pair.hear(ours(0), refused(Nak::Sequence, 0), &[]).into_iter().map(|(psn, _)| psn).collect();
+    assert_eq!((again, pair.connection.retries_left()), ([0, 1, 2].map(ours).to_vec(), 1));
+    is_asked_for(&mut pair, ours(0));
+    assert_eq!(pair.connection.retries_left(), 1, "that costs none");
+    pair.hear(ours(2), done(3), &[]);
+    assert_eq!(pair.statuses(), [Status::Success; 3]);
+}
+
+#[test]
 fn what_answers_overtake_is_not_sent_again() {
     let mut pair = Pair::reliable();
     pair.host.room = 10;
@@ -192,6 +217,7 @@ fn a_lost_answer_is_asked_for_once_at_once_and_then_by_time() {
     let again = [(ours(0), Request::Read(reth(0, 4))), (ours(1), send()), (ours(2), send())];
     assert_eq!(pair.hear(ours(1), done(2), &[]), again);
     assert_eq!(pair.hear(ours(2), done(3), &[]), [], "it was on its way already");
+    is_asked_for(&mut pair, ours(0));
     assert_eq!(pair.wait().len(), 3);
     assert_eq!(pair.hear(ours(2), done(3), &[]), [], "no retries are left");
     assert_eq!((pair.wait(), pair.statuses()[0]), (vec![], Status::RetryExceeded));
@@ -223,7 +249,7 @@ fn a_queue_that_is_drained_ends_what_was_begun_and_nothing_else() {
     pair.host.room = 10;
     pair.post(SEND, 0);
     assert_eq!(pair.sent(), [ours(0), ours(1)]);
-    assert_eq!(pair.wait(), [ours(0)]);
+    is_asked_for(&mut pair, ours(0));
     assert_eq!(pair.wait(), [ours(0), ours(1)], "it is repeated, too");
     assert_eq!(pair.host.events, []);
     pair.hear(ours(1), done(1), &[]);
