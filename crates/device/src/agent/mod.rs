@@ -40,7 +40,7 @@ const NEWCOMERS: u64 = 3 << 32;
 
 /// While a program polls, the agent looks this often whether it still does: messages wait at most twice this long for a
 /// program that stopped polling. Each look takes the processor from a program that has but one.
-const POLLED_TICK: Duration = Duration::from_millis(1);
+pub(crate) const POLLED_TICK: Duration = Duration::from_millis(1);
 /// When the agent found work that another thread has in hand, or may not do yet, it looks again after this. It cannot wait
 /// to be woken: what woke it is still there, and would wake it until that thread, which may need its processor, is done.
 const TICK: Duration = Duration::from_micros(250);

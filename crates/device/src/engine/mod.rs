@@ -17,6 +17,7 @@ mod revocation;
 mod standing;
 mod stream;
 mod tellings;
+mod timers;
 mod waiter;
 mod windows;
 mod wire_groups;
@@ -45,6 +46,7 @@ pub(crate) use self::revocation::Leaving;
 use self::revocation::Withheld;
 pub(crate) use self::standing::UsedLink;
 use self::tellings::Tellings;
+use self::timers::Timers;
 use self::waiter::Waiter;
 pub(crate) use self::waiter::{Awaited, Drive, Next, Turn};
 use self::windows::WindowTable;
@@ -65,6 +67,7 @@ pub(crate) struct Engine {
     party: Arc<Party>,
     zones: AtomicU32,
     pairs: Pairs,
+    timers: Timers,
     pub(crate) windows: WindowTable,
     pub(crate) domains: Domains,
     pub(crate) groups: Groups,
@@ -119,6 +122,7 @@ impl Engine {
             own_user: own_user(),
             zones: AtomicU32::new(1),
             pairs: Pairs::new()?,
+            timers: Timers::default(),
             windows: WindowTable::default(),
             domains: Domains::default(),
             groups: Groups::default(),

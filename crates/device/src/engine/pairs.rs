@@ -1,10 +1,8 @@
-//! The queue pairs of an engine: their numbers, the accounts of their send slots, what is due for them and when.
+//! The queue pairs of an engine: their numbers, and the accounts of their send slots.
 
-use std::collections::BTreeSet;
 use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Instant;
 
 use nonic_protocol::QpNumber;
 use nonic_sys::{AsFd, Seldom, SharedMapping};
@@ -25,8 +23,6 @@ pub(super) struct Pairs {
     table: RwLock<PairTable>,
     /// How many send slots each was given back.
     credits: SharedMapping,
-    /// Deadlines of those that wait.
-    timers: Mutex<BTreeSet<(Instant, QpNumber)>>,
     /// Completion queues whose queue pairs are to fail.
     pub(super) overruns: Mutex<Vec<Arc<CompletionQueue>>>,
 }
@@ -41,7 +37,6 @@ impl Pairs {
         Ok(Self {
             table: RwLock::new(PairTable::default()),
             credits: asked("memory for send queues (mmap)", credits)?,
-            timers: Mutex::new(BTreeSet::new()),
             overruns: Mutex::new(Vec::new()),
         })
     }
@@ -132,31 +127,6 @@ impl Engine {
     #[inline]
     pub(crate) fn return_credit(&self, credit: SendCredit) {
         self.credits(credit.account).store(credit.next, Ordering::Release);
-    }
-
-    /// Has a queue pair's timer fire at `when`.
-    pub(crate) fn schedule(&self, when: Instant, number: QpNumber) {
-        lock(&self.pairs.timers).insert((when, number));
-        self.party.doorbell.signal();
-    }
-
-    /// Fires what is due; returns when the next is.
-    pub(crate) fn run_timers(&self) -> Option<Instant> {
-        loop {
-            let now = Instant::now();
-            let number = {
-                let mut timers = lock(&self.pairs.timers);
-                let (when, number) = *timers.first()?;
-                if when > now {
-                    return Some(when);
-                }
-                timers.pop_first();
-                number
-            };
-            if let Some(pair) = self.find_pair(number) {
-                pair.timer_fired(now);
-            }
-        }
     }
 
     /// A completion queue overran: its queue pairs go to error, later, when nobody holds their locks.

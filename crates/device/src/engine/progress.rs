@@ -79,12 +79,6 @@ impl Engine {
         }
     }
 
-    /// How often a program has polled, but for polls that found something to do: a number that moves while one polls.
-    pub(crate) fn poll_count(&self) -> u32 {
-        let counts = [&self.driving.empty_polls, &self.driving.busy_polls];
-        counts.into_iter().fold(0, |sum, count| sum.wrapping_add(count.load(Ordering::Relaxed)))
-    }
-
     /// Whether a program drives the device itself. Asking forgets.
     pub(crate) fn program_polls(&self) -> bool {
         self.driving.recent_poll.swap(false, Ordering::Relaxed)
@@ -181,7 +175,7 @@ impl Engine {
             let most = if number < watched.own { MESSAGES_PER_POLL } else { FOREIGN_MESSAGES_PER_POLL };
             progress = progress | self.drain(link, driver, most, receives);
         }
-        progress = progress | self.look_at_wire(driver);
+        progress = progress | self.look_at_wire(driver, again);
         if driver.resting.is_due(watched.links.len(), again) {
             self.let_rest(&mut watched, &mut driver.resting);
         }

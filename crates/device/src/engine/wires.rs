@@ -1,7 +1,7 @@
 //! What an engine has on the wire: opened when a queue pair's peer is elsewhere, and looked at by whoever drives.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub(super) struct Wires {
     silence: Option<Duration>,
     wire: OnceLock<Arc<Wire>>,
     losses: Arc<Losses>,
+    /// How often a poll has looked at it. A hint: two threads may miss each other.
+    polls: AtomicU32,
     /// Queue pairs that go on with the next look.
     held: Mutex<Vec<QpNumber>>,
     has_held: AtomicBool,
@@ -49,6 +51,7 @@ impl Wires {
             silence: config.wire_silence,
             wire: OnceLock::new(),
             losses: Arc::default(),
+            polls: AtomicU32::new(0),
             held: Mutex::default(),
             has_held: AtomicBool::new(false),
             managed: Mutex::new(None),
@@ -245,11 +248,22 @@ impl Engine {
 
     /// Takes what has come by the wire.
     #[inline]
-    pub(super) fn look_at_wire(&self, driver: &mut Driver) -> Progress {
+    pub(super) fn look_at_wire(&self, driver: &mut Driver, again: bool) -> Progress {
         match self.wires.wire.get() {
             None => Progress::default(),
-            Some(wire) => self.take_from_wire(wire, driver),
+            Some(wire) => {
+                if again {
+                    let polls = self.wires.polls.load(Ordering::Relaxed).wrapping_add(1);
+                    self.wires.polls.store(polls, Ordering::Relaxed);
+                }
+                self.take_from_wire(wire, driver)
+            }
         }
+    }
+
+    /// A number that moves while a program polls the wire.
+    pub(crate) fn wire_polls(&self) -> u32 {
+        self.wires.polls.load(Ordering::Relaxed)
     }
 
     #[cold]
