@@ -176,17 +176,30 @@ impl WireSocket {
     }
 
     /// Takes messages that have come, as far as the batch has room, and gives each to `take`. How many; 0 if there was none.
-    pub fn receive(
+    pub fn receive(&self, batch: &mut DatagramBatch, take: impl FnMut(&DatagramHeader, &mut [u8])) -> usize {
+        self.receive_up_to::<BATCH>(batch, take)
+    }
+
+    /// Takes one: to find out that there is no other would cost as much again.
+    pub fn receive_one(
+        &self,
+        batch: &mut DatagramBatch,
+        take: impl FnMut(&DatagramHeader, &mut [u8]),
+    ) -> usize {
+        self.receive_up_to::<1>(batch, take)
+    }
+
+    fn receive_up_to<const MOST: usize>(
         &self,
         batch: &mut DatagramBatch,
         mut take: impl FnMut(&DatagramHeader, &mut [u8]),
     ) -> usize {
         // SAFETY: structures of numbers and pointers, for which zeros are valid.
-        let (mut names, mut messages): ([sockaddr_storage; BATCH], [mmsghdr; BATCH]) =
+        let (mut names, mut messages): ([sockaddr_storage; MOST], [mmsghdr; MOST]) =
             unsafe { (zeroed(), zeroed()) };
-        let mut controls = [const { Control::new() }; BATCH];
-        let mut parts = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
-        for (index, place) in batch.bytes.chunks_exact_mut(MESSAGE).enumerate() {
+        let mut controls = [const { Control::new() }; MOST];
+        let mut parts = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MOST];
+        for (index, place) in batch.bytes.chunks_exact_mut(MESSAGE).enumerate().take(MOST) {
             parts[index] = iovec { iov_base: place.as_mut_ptr().cast::<c_void>(), iov_len: MESSAGE };
             let message = &mut messages[index].msg_hdr;
             message.msg_name = (&raw mut names[index]).cast();
@@ -196,15 +209,17 @@ impl WireSocket {
             message.msg_control = controls[index].bytes.as_mut_ptr().cast();
             message.msg_controllen = CONTROL;
         }
-        // SAFETY: names, parts and controls are locals that outlive the call; each part is a place of its own in the batch.
-        let count = unsafe {
-            libc::recvmmsg(
-                self.fd.as_raw_fd(),
-                messages.as_mut_ptr(),
-                BATCH as u32,
-                libc::MSG_DONTWAIT as _,
-                std::ptr::null_mut(),
-            )
+        let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_DONTWAIT);
+        let count = if let [one] = &mut messages[..] {
+            // SAFETY: name, part and control are locals that outlive the call, the part the first place in the batch.
+            let length = unsafe { libc::recvmsg(fd, &raw mut one.msg_hdr, flags) };
+            one.msg_len = length.max(0) as u32;
+            if length < 0 { -1 } else { 1 }
+        } else {
+            // SAFETY: as above; each part is a place of its own in the batch.
+            unsafe {
+                libc::recvmmsg(fd, messages.as_mut_ptr(), MOST as u32, flags as _, std::ptr::null_mut())
+            }
         };
         let Ok(count) = usize::try_from(count) else { return 0 };
         for (index, place) in batch.bytes.chunks_exact_mut(MESSAGE).enumerate().take(count) {

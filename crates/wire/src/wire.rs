@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use nonic_roce::MANAGEMENT;
-use nonic_sys::{AsFd, BorrowedFd, DatagramBatch, Epoll, PacketSocket, Ready};
+use nonic_sys::{AsFd, BorrowedFd, DatagramBatch, DatagramHeader, Epoll, PacketSocket, Ready};
 use nonic_trust::TrustedUsers;
 
 use crate::handing::{Handing, Share, listener};
@@ -44,7 +44,21 @@ struct Incoming {
     handing: Handing,
     /// Who has something.
     ready: Vec<Ready>,
+    hot: Hot,
 }
+
+/// Where something came last, if that was one place: who polls looks there.
+#[derive(Debug, Default)]
+struct Hot {
+    station: Option<Arc<Station>>,
+    /// Looks since the last at everything.
+    looks: u32,
+    /// The last look found something.
+    is_stream: bool,
+}
+
+/// Looks at one place between two at everything.
+const LOOKS_AT_ONE: u32 = 16;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -73,6 +87,7 @@ impl Wire {
                 batch: DatagramBatch::default(),
                 handing: Handing::new(trusted),
                 ready: Vec::new(),
+                hot: Hot::default(),
             }),
             listeners: Mutex::new(Vec::new()),
             spare: Mutex::new(Vec::new()),
@@ -174,8 +189,35 @@ impl Wire {
         take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
         unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
     ) -> bool {
+        self.receive_all(&mut lock(&self.incoming), take, unclaimed)
+    }
+
+    /// The same for who looks again at once: what came elsewhere than the last time may wait for a few looks. A call of the kernel that
+    /// says where something is costs as much as one that takes it.
+    pub fn receive_for_poller(
+        &self,
+        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+        unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
+    ) -> bool {
         let mut incoming = lock(&self.incoming);
-        let Incoming { batch, handing, ready } = &mut *incoming;
+        let Incoming { batch, handing, hot, .. } = &mut *incoming;
+        let Some(station) = hot.station.as_ref().filter(|_| hot.looks < LOOKS_AT_ONE) else {
+            return self.receive_all(&mut incoming, take, unclaimed);
+        };
+        hot.looks += 1;
+        hot.is_stream = self.receive_at(station, hot.is_stream, (batch, handing), take, unclaimed);
+        hot.is_stream
+    }
+
+    /// Looks at everything.
+    fn receive_all(
+        &self,
+        incoming: &mut Incoming,
+        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+        unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
+    ) -> bool {
+        let Incoming { batch, handing, ready, hot } = incoming;
+        hot.looks = 0;
         if handing.is_deaf() {
             self.listen_again(handing);
         }
@@ -188,7 +230,8 @@ impl Wire {
         let mut worked = false;
         for token in ready.iter().map(|ready| ready.token) {
             if let Some(station) = stations.iter().find(|station| token_of(station) == token) {
-                worked |= self.receive_at(station, batch, handing, take, unclaimed);
+                worked |= self.receive_at(station, true, (batch, handing), take, unclaimed);
+                hot.station = (ready.len() == 1 && !station.is_group()).then(|| Arc::clone(station));
             } else if token & LISTENER != 0
                 && let Some((_, listener)) = lock(&self.listeners).get((token & !LISTENER) as usize)
             {
@@ -218,12 +261,12 @@ impl Wire {
     fn receive_at(
         &self,
         station: &Arc<Station>,
-        batch: &mut DatagramBatch,
-        handing: &mut Handing,
+        several: bool,
+        (batch, handing): (&mut DatagramBatch, &mut Handing),
         take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
         unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
     ) -> bool {
-        let count = station.socket().receive(batch, |header, bytes| {
+        let come = |header: &DatagramHeader, bytes: &mut [u8]| {
             let mut arrival = Arrival {
                 station: Arc::clone(station),
                 source: host_address(header.from.ip()),
@@ -243,7 +286,9 @@ impl Wire {
                 }
                 arrival.index = arrival.index.wrapping_add(1);
             }
-        });
+        };
+        let socket = station.socket();
+        let count = if several { socket.receive(batch, come) } else { socket.receive_one(batch, come) };
         count > 0
     }
 

@@ -256,7 +256,7 @@ impl Engine {
                     let polls = self.wires.polls.load(Ordering::Relaxed).wrapping_add(1);
                     self.wires.polls.store(polls, Ordering::Relaxed);
                 }
-                self.take_from_wire(wire, driver)
+                self.take_from_wire(wire, driver, again)
             }
         }
     }
@@ -267,7 +267,7 @@ impl Engine {
     }
 
     #[cold]
-    fn take_from_wire(&self, wire: &Wire, driver: &mut Driver) -> Progress {
+    fn take_from_wire(&self, wire: &Wire, driver: &mut Driver, again: bool) -> Progress {
         self.release_on_wire();
         // The queue pair that had the last packets. It says what it owes for all of them at once.
         let mut last = None;
@@ -299,9 +299,12 @@ impl Engine {
             }
             Taken::Taken
         };
-        let worked = wire.receive(&mut take, &mut |arrival, datagram| {
-            answer_for_nobody(wire, arrival, datagram);
-        });
+        let mut unclaimed = |arrival: &Arrival, datagram: &[u8]| answer_for_nobody(wire, arrival, datagram);
+        let worked = if again {
+            wire.receive_for_poller(&mut take, &mut unclaimed)
+        } else {
+            wire.receive(&mut take, &mut unclaimed)
+        };
         if let Some(last) = last {
             self.answer_on_wire(driver, last);
         }
