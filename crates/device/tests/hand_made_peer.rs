@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -58,13 +60,15 @@ fn is_inside(test: &str) -> bool {
 struct Far {
     wire: Wire,
     station: Arc<Station>,
+    /// What has come together with what was asked for.
+    heard: RefCell<VecDeque<Packet>>,
 }
 
 impl Far {
     fn at(address: HostAddress) -> Self {
         let wire = Wire::new().unwrap();
         let (station, _) = wire.station(Location { address, interface: 1 }).unwrap();
-        Self { wire, station }
+        Self { wire, station, heard: RefCell::default() }
     }
 
     fn say(&self, packet: &Packet, bytes: &[u8]) {
@@ -96,6 +100,21 @@ impl Far {
             if let Some(first) = self.hear().into_iter().next() {
                 return first;
             }
+            assert!(Instant::now() < end, "nothing came");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Far {
+    /// The next that comes, also of several that come together.
+    fn hears_next(&self) -> Packet {
+        let end = Instant::now() + LONG;
+        loop {
+            if let Some(next) = self.heard.borrow_mut().pop_front() {
+                return next;
+            }
+            self.heard.borrow_mut().extend(self.hear().into_iter().map(|(packet, _)| packet));
             assert!(Instant::now() < end, "nothing came");
             std::thread::yield_now();
         }
@@ -326,6 +345,45 @@ fn what_was_received_is_acknowledged_though_the_queue_pair_goes_before_it_is_sai
         assert!(matches!(said.body, Body::Answer(Answer::Acknowledge(_))) && said.base.psn == Psn(0));
         assert!(peer.hear().is_empty(), "it is said once");
     }
+}
+
+/// Has the peer say message `number` to a program that polls, and the program reply; what comes for it, in order.
+fn is_replied_to(peer: &Far, end: &End, number: u32) -> [Packet; 2] {
+    end.post_receive(1);
+    peer.say(&message(end, number), &[number as u8; 8]);
+    assert_eq!(end.completion().id, 1);
+    end.post(2, Operation::Send { immediate: None }, &[end.piece(0, 8)]);
+    let came = [(); 2].map(|()| peer.hears_next());
+    peer.say(&acknowledgement(end, Psn(number)), &[]);
+    assert_eq!(end.completion().id, 2);
+    came
+}
+
+fn is_acknowledgement(packet: &Packet) -> bool {
+    matches!(packet.body, Body::Answer(Answer::Acknowledge(_)))
+}
+
+#[test]
+fn acknowledgements_go_with_the_replies_of_who_replies_and_alone_when_none_comes() {
+    if !is_inside("acknowledgements_go_with_the_replies_of_who_replies_and_alone_when_none_comes") {
+        return;
+    }
+    let (peer, context) = (Far::at(PEER), context(None));
+    let end = end(&context);
+    let mut behind = 0;
+    for number in 0..100 {
+        let came = is_replied_to(&peer, &end, number);
+        let place = came.iter().position(is_acknowledgement).expect("the message is acknowledged");
+        assert!(number >= 4 || place == 0, "nobody knew that there would be a reply to message {number}");
+        behind += place;
+    }
+    assert!(behind > 0, "no acknowledgement waited for the reply");
+    // The last message has no reply, and nobody looks for another.
+    end.post_receive(1);
+    peer.say(&message(&end, 100), &[0; 8]);
+    assert_eq!(end.completion().id, 1);
+    let last = peer.hears_next();
+    assert!(is_acknowledgement(&last) && last.base.psn == Psn(100));
 }
 
 #[test]

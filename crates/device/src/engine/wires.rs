@@ -306,9 +306,26 @@ impl Engine {
             wire.receive(&mut take, &mut unclaimed)
         };
         if let Some(last) = last {
-            self.answer_on_wire(driver, last);
+            self.settle_on_wire(driver, last, again);
         }
         if worked { Progress::WORKED } else { Progress::default() }
+    }
+
+    /// A queue pair says what it owes for the last packets, or leaves it to a reply of the program that polls.
+    fn settle_on_wire(&self, driver: &mut Driver, number: QpNumber, again: bool) {
+        let Some(pair) = driver.pair(number, || self.find_pair(number)).filter(|_| again) else {
+            return self.answer_on_wire(driver, number);
+        };
+        let waits = pair.expects_reply_on_wire();
+        if !waits {
+            pair.answer_on_wire();
+        }
+        // It shows at the next look whether there was a reply.
+        driver.note_debt(number);
+        // An agent that does not look soon would not know that it may have to say it: nothing is left that would wake it.
+        if waits && !self.agent.timed.load(Ordering::SeqCst) {
+            self.party.doorbell.signal();
+        }
     }
 
     fn answer_on_wire(&self, driver: &mut Driver, number: QpNumber) {

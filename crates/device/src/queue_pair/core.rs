@@ -10,6 +10,7 @@ use nonic_wire::{Outgoing, Route, Station, Wire};
 
 use super::Inner;
 use crate::wire_address::WireAddress;
+use crate::wired::Replies;
 
 /// What changes while a queue pair lives, wherever its peer is. The queues, the attributes and the state are the protocol's; a machine
 /// for packets, if there is one, is lent them for as long as it does something.
@@ -44,6 +45,8 @@ pub(crate) struct Carrier {
     pub(crate) waits: bool,
     /// The machine goes on with the next look at the wire.
     pub(crate) is_held: bool,
+    /// Whether what is owed waits for the program's reply.
+    pub(crate) replies: Replies,
     /// When a timer of the engine's fires for it.
     pub(crate) timer: Option<Instant>,
 }
@@ -105,6 +108,7 @@ impl Wired {
             is_closed: false,
             waits: false,
             is_held: false,
+            replies: Replies::default(),
             timer: None,
         };
         Box::new(Self { connection: nonic_roce::Connection::new(kind, capabilities), carrier })

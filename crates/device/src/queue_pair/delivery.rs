@@ -92,7 +92,11 @@ impl QueuePair {
 
     /// Sends what is owed to the peer.
     pub(crate) fn answer_now(&self) {
-        self.lock().answer(&mut { self });
+        let mut core = self.lock();
+        if core.is_wired() {
+            return self.settle_on_wire(&mut core);
+        }
+        core.answer(&mut { self });
     }
 
     /// Goes on after the ring was full.

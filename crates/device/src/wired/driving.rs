@@ -63,6 +63,9 @@ impl QueuePair {
     /// Sends what was posted; a short request to a peer that is about to answer others with the next look at the wire, together with
     /// those that are posted until then: the kernel takes a run of packets as fast as one. If nobody looks, the answer brings it.
     pub(crate) fn ring_wire(&self, core: &mut Core) {
+        if let Some(wired) = &mut core.wired {
+            wired.carrier.replies.has_sent();
+        }
         if self.may_wait(core) {
             self.hold(core);
         } else {
@@ -95,6 +98,19 @@ impl QueuePair {
     /// Goes on with what was held back, or after packets were taken.
     pub(crate) fn answer_on_wire(&self) {
         self.pump_wire(&mut self.lock());
+    }
+
+    /// The program, which polls, gets what was taken last. Whether its reply will take along what is owed.
+    pub(crate) fn expects_reply_on_wire(&self) -> bool {
+        self.lock().wired.as_mut().is_some_and(|wired| wired.carrier.replies.expect())
+    }
+
+    /// The program looks again, or will not.
+    pub(crate) fn settle_on_wire(&self, core: &mut Core) {
+        if let Some(wired) = &mut core.wired {
+            wired.carrier.replies.has_looked();
+        }
+        self.pump_wire(core);
     }
 
     /// A timer fired.
@@ -249,6 +265,7 @@ impl QueuePair {
         }
         connection.set_little_room(arrival.was_handed_on);
         connection.handle(now, &mut Around { pair: self, carrier }, &packet, payload);
+        carrier.replies.has_taken(connection.may_wait_to_acknowledge());
         wired.exchange(inner);
         true
     }

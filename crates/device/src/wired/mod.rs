@@ -2,4 +2,7 @@
 
 mod datagrams;
 mod driving;
+mod replies;
 mod surroundings;
+
+pub(crate) use replies::Replies;

@@ -135,6 +135,11 @@ impl<T> Connection<T> {
         self.responder.owes() || self.congestion.owes_notice()
     }
 
+    /// Whether an acknowledgement is all that is owed, and nothing else is to be sent: a request of the program's would take it along.
+    pub fn may_wait_to_acknowledge(&self) -> bool {
+        self.responder.owes_acknowledgement_alone() && !self.congestion.owes_notice() && !self.has_next()
+    }
+
     /// Bytes of a packet's payload.
     fn mtu(&self) -> PathMtu {
         // Nothing is sent or taken before RTR, which asks for one.
