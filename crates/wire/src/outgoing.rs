@@ -21,7 +21,9 @@ pub enum Pushed {
 /// A run that is being gathered.
 #[derive(Debug, Default)]
 pub struct Outgoing {
+    /// As long as the longest run so far: what is behind `length` is left from others, and written over.
     bytes: Vec<u8>,
+    length: usize,
     /// Length of each datagram but the last.
     segment: usize,
     count: usize,
@@ -53,17 +55,20 @@ impl Outgoing {
         let Some(envelope) = envelope(station.address(), route.to, PORT, self.count) else {
             return Pushed::Gone;
         };
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(head);
-        self.bytes.resize(start + head.len() + payload, 0);
-        let place = &mut self.bytes[start + head.len()..];
-        if payload > 0 && !fill(place) {
-            self.bytes.truncate(start);
+        let (start, end) = (self.length, self.length + length);
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        let (checked, check) = self.bytes[start..end].split_at_mut(length - ICRC_LENGTH);
+        let (to_head, rest) = checked.split_at_mut(head.len());
+        let (to_payload, to_padding) = rest.split_at_mut(payload);
+        to_head.copy_from_slice(head);
+        to_padding.copy_from_slice(padding);
+        if payload > 0 && !fill(to_payload) {
             return Pushed::Gone;
         }
-        self.bytes.extend_from_slice(padding);
-        let check = packet.check(&envelope, &self.bytes[start..]);
-        self.bytes.extend_from_slice(&check);
+        check.copy_from_slice(&packet.check(&envelope, checked));
+        self.length = end;
         if self.count == 0 {
             self.segment = length;
             self.way = Some((Arc::clone(station), *route));
@@ -81,7 +86,7 @@ impl Outgoing {
             && !self.is_closed
             && length <= self.segment
             && self.count < DATAGRAM_SEGMENTS_MAX
-            && self.bytes.len() + length <= DATAGRAM_RUN_MAX
+            && self.length + length <= DATAGRAM_RUN_MAX
             && station.sends_runs()
     }
 
@@ -93,7 +98,7 @@ impl Outgoing {
     /// Sends what was gathered; false if there is no room, and then it is kept.
     pub fn flush(&mut self) -> bool {
         let Some((station, route)) = &self.way else { return true };
-        if !station.send(route, &self.bytes, self.segment) {
+        if !station.send(route, &self.bytes[..self.length], self.segment) {
             return false;
         }
         self.forget();
@@ -102,7 +107,6 @@ impl Outgoing {
 
     /// Forgets what was gathered.
     pub fn forget(&mut self) {
-        self.bytes.clear();
-        (self.count, self.is_closed, self.way) = (0, false, None);
+        (self.length, self.count, self.is_closed, self.way) = (0, 0, false, None);
     }
 }
