@@ -49,12 +49,12 @@ impl WireWatch {
     }
 }
 
-/// Whether the program looks at the wire. How long ago it did says nothing: the agent has just had its processor.
+/// Whether the program looks at the wire, or is sending. How long ago it did says nothing: the agent has just had its processor.
 fn polls_now(engine: &Engine, moments: usize) -> bool {
-    let before = engine.wire_polls();
+    let before = engine.wire_steps();
     (0..moments).any(|_| {
         nap(MOMENT);
-        engine.wire_polls() != before
+        engine.wire_steps() != before
     })
 }
 

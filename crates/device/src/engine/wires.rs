@@ -30,8 +30,9 @@ pub(super) struct Wires {
     silence: Option<Duration>,
     wire: OnceLock<Arc<Wire>>,
     losses: Arc<Losses>,
-    /// How often a poll has looked at it. A hint: two threads may miss each other.
-    polls: AtomicU32,
+    /// How often a program has looked at it, and what it has sent while it was there. Hints: two threads may miss each other.
+    steps: AtomicU32,
+    program_is_there: AtomicBool,
     /// Queue pairs that go on with the next look.
     held: Mutex<Vec<QpNumber>>,
     has_held: AtomicBool,
@@ -51,12 +52,21 @@ impl Wires {
             silence: config.wire_silence,
             wire: OnceLock::new(),
             losses: Arc::default(),
-            polls: AtomicU32::new(0),
+            steps: AtomicU32::new(0),
+            program_is_there: AtomicBool::new(false),
             held: Mutex::default(),
             has_held: AtomicBool::new(false),
             managed: Mutex::new(None),
             addresses: OnceLock::new(),
         }
+    }
+}
+
+impl Wires {
+    #[inline]
+    fn note_step(&self) {
+        let steps = self.steps.load(Ordering::Relaxed).wrapping_add(1);
+        self.steps.store(steps, Ordering::Relaxed);
     }
 }
 
@@ -253,17 +263,35 @@ impl Engine {
             None => Progress::default(),
             Some(wire) => {
                 if again {
-                    let polls = self.wires.polls.load(Ordering::Relaxed).wrapping_add(1);
-                    self.wires.polls.store(polls, Ordering::Relaxed);
+                    self.at_wire(|| self.take_from_wire(wire, driver, true))
+                } else {
+                    self.take_from_wire(wire, driver, false)
                 }
-                self.take_from_wire(wire, driver, again)
             }
         }
     }
 
-    /// A number that moves while a program polls the wire.
-    pub(crate) fn wire_polls(&self) -> u32 {
-        self.wires.polls.load(Ordering::Relaxed)
+    /// Has a program look at the wire, or send much before it does.
+    #[inline]
+    pub(crate) fn at_wire<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.wires.note_step();
+        self.wires.program_is_there.store(true, Ordering::Relaxed);
+        let done = work();
+        self.wires.program_is_there.store(false, Ordering::Relaxed);
+        done
+    }
+
+    /// A packet is made.
+    #[inline]
+    pub(crate) fn note_packet(&self) {
+        if self.wires.program_is_there.load(Ordering::Relaxed) {
+            self.wires.note_step();
+        }
+    }
+
+    /// A number that moves while a program is at the wire.
+    pub(crate) fn wire_steps(&self) -> u32 {
+        self.wires.steps.load(Ordering::Relaxed)
     }
 
     #[cold]

@@ -69,7 +69,7 @@ impl QueuePair {
         if self.may_wait(core) {
             self.hold(core);
         } else {
-            self.pump_wire(core);
+            self.engine().at_wire(|| self.pump_wire(core));
         }
     }
 

@@ -28,6 +28,7 @@ impl Around<'_> {
         if *is_closed {
             return Sent::Sent;
         }
+        self.pair.engine().note_packet();
         let outgoing = outgoing.get_or_insert_with(|| wire.outgoing());
         match outgoing.push(station, route, packet, count, fill) {
             Pushed::Pushed => Sent::Sent,
