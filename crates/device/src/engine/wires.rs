@@ -30,6 +30,8 @@ pub(super) struct Wires {
     silence: Option<Duration>,
     wire: OnceLock<Arc<Wire>>,
     losses: Arc<Losses>,
+    /// How often somebody has looked at it.
+    looks: AtomicU32,
     /// How often a program has looked at it, and what it has sent while it was there. Hints: two threads may miss each other.
     steps: AtomicU32,
     program_is_there: AtomicBool,
@@ -52,6 +54,7 @@ impl Wires {
             silence: config.wire_silence,
             wire: OnceLock::new(),
             losses: Arc::default(),
+            looks: AtomicU32::new(0),
             steps: AtomicU32::new(0),
             program_is_there: AtomicBool::new(false),
             held: Mutex::default(),
@@ -242,6 +245,18 @@ impl Engine {
         self.wires.has_held.store(true, Ordering::Release);
     }
 
+    /// Has the agent look soon, if it does not anyway.
+    pub(crate) fn have_agent_look(&self) {
+        if !self.agent.timed.load(Ordering::SeqCst) {
+            self.party.doorbell.signal();
+        }
+    }
+
+    /// Which look at the wire was the last.
+    pub(crate) fn looks_at_wire(&self) -> u32 {
+        self.wires.looks.load(Ordering::Relaxed)
+    }
+
     /// Has those go on that were to with the next look.
     pub(super) fn release_on_wire(&self) {
         if !self.wires.has_held.swap(false, Ordering::AcqRel) {
@@ -296,6 +311,7 @@ impl Engine {
 
     #[cold]
     fn take_from_wire(&self, wire: &Wire, driver: &mut Driver, again: bool) -> Progress {
+        self.wires.looks.store(self.looks_at_wire().wrapping_add(1), Ordering::Relaxed);
         self.release_on_wire();
         // The queue pair that had the last packets. It says what it owes for all of them at once.
         let mut last = None;
@@ -351,8 +367,8 @@ impl Engine {
         // It shows at the next look whether there was a reply.
         driver.note_debt(number);
         // An agent that does not look soon would not know that it may have to say it: nothing is left that would wake it.
-        if waits && !self.agent.timed.load(Ordering::SeqCst) {
-            self.party.doorbell.signal();
+        if waits {
+            self.have_agent_look();
         }
     }
 

@@ -118,6 +118,7 @@ impl Zone {
                 skips_own_multicast: AtomicBool::new(false),
                 witness,
                 datagram_way: Mutex::new(None),
+                datagrams: Mutex::default(),
             })
         });
         made.inspect_err(|_| users.iter().for_each(|user| user.release()))

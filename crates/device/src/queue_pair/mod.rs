@@ -34,6 +34,7 @@ use crate::events::EventAccount;
 use crate::happening::Witness;
 use crate::peer_address::PeerAddress;
 use crate::shared_receive_queue::SharedReceiveQueue;
+use crate::wired::DatagramRun;
 use crate::zone::Zone;
 
 /// What a queue pair is made from.
@@ -107,6 +108,8 @@ pub struct QueuePair {
     pub(crate) witness: Witness,
     /// Of datagrams to other hosts.
     pub(crate) datagram_way: Mutex<Option<DatagramWay>>,
+    /// Datagrams to other hosts that go together.
+    pub(crate) datagrams: Mutex<DatagramRun>,
 }
 
 /// Where the peer is.

@@ -207,6 +207,7 @@ impl QueuePair {
         } else {
             inner.answer(&mut { self });
         }
+        self.flush_datagrams();
         self.withdraw();
         self.give_up_all(inner);
         if inner.responder.stop().is_some() {

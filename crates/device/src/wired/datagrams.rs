@@ -2,7 +2,7 @@
 
 use nonic_protocol::{DatagramDestination, Happening, Operation, Slot, Status, Step};
 use nonic_roce::{Body, DatagramEnd, GLOBAL_HEADER, Packet};
-use nonic_wire::{Arrival, Pushed};
+use nonic_wire::Arrival;
 
 use crate::engine::lock;
 use crate::port::{DEFAULT_PKEY, Port};
@@ -62,15 +62,12 @@ impl QueuePair {
             return Step::Failed(Status::LocalLength);
         };
         packet.base.solicited = slot.flags.solicited;
-        let mut outgoing = way.wire.outgoing();
-        let pushed = outgoing.push(&way.station, &way.address.route, &packet, slot.total as u32, |place| {
-            self.gather(&inner.send, number, 0, place)
+        let is_sent = self.send_in_run(&way.wire, |outgoing| {
+            outgoing.push(&way.station, &way.address.route, &packet, slot.total as u32, |place| {
+                self.gather(&inner.send, number, 0, place)
+            })
         });
-        if pushed == Pushed::Pushed {
-            outgoing.flush();
-        }
-        way.wire.put_back(outgoing);
-        if pushed == Pushed::Pushed { Step::Finished } else { Step::Failed(Status::LocalProtection) }
+        if is_sent { Step::Finished } else { Step::Failed(Status::LocalProtection) }
     }
 
     /// Takes a datagram that came for it.

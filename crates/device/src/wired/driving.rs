@@ -97,7 +97,11 @@ impl QueuePair {
 
     /// Goes on with what was held back, or after packets were taken.
     pub(crate) fn answer_on_wire(&self) {
-        self.pump_wire(&mut self.lock());
+        if self.transport() == QpType::UnreliableDatagram {
+            self.flush_datagrams();
+        } else {
+            self.pump_wire(&mut self.lock());
+        }
     }
 
     /// The program, which polls, gets what was taken last. Whether its reply will take along what is owed.

@@ -162,23 +162,27 @@ impl End {
 
     /// Takes the queue pair to RTS with a peer by GIDs, of this side and of that; both begin with packet 0.
     pub(crate) fn connect_between(&self, source: [u8; 16], destination: [u8; 16], peer: QpNumber) {
-        let table = self.context.gid_table();
-        let source = table.iter().find(|entry| entry.gid == source).unwrap();
-        let vector = AddressVector::along(GlobalRoute {
-            destination,
-            source_index: source.index as u8,
-            flow_label: 0,
-            hop_limit: 64,
-            traffic_class: 0,
-        });
         self.receive(QpAttributes {
             access: Access::REMOTE_WRITE | Access::REMOTE_READ,
-            address_vector: Some(vector),
+            address_vector: Some(self.way_between(source, destination)),
             path_mtu: 3,
             destination_qp: peer,
             ..QpAttributes::default()
         });
         self.start_sending().unwrap();
+    }
+
+    /// From the port's GID `source`.
+    pub(crate) fn way_between(&self, source: [u8; 16], destination: [u8; 16]) -> AddressVector {
+        let table = self.context.gid_table();
+        let source = table.iter().find(|entry| entry.gid == source).unwrap();
+        AddressVector::along(GlobalRoute {
+            destination,
+            source_index: source.index as u8,
+            flow_label: 0,
+            hop_limit: 64,
+            traffic_class: 0,
+        })
     }
 
     /// Takes the queue pair to RTR, with what is given and what all have.

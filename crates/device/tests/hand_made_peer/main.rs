@@ -1,170 +1,30 @@
 //! A queue pair whose peer on another host is made by hand, over real sockets: addresses of the network 127.0.0.0/8 that are not in the GID
 //! table count as other hosts. In a network namespace of its own, where the port is free.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod datagrams;
+mod far;
+mod replies;
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use common::{End, NoObserver};
 use nonic_device::{
-    AttributeMask, Config, Context, Counter, EngineHandle, ManagementArrival, ManagementObserver, Operation,
-    OwnThread, QpAttributes, QpNumber, QpState, QueuePair, Status,
+    AttributeMask, Counter, ManagementArrival, ManagementObserver, Operation, OwnThread, QpAttributes,
+    QpNumber, QpState, QueuePair, Status,
 };
 use nonic_protocol::Psn;
 use nonic_roce::{
-    Aeth, Answer, Base, Body, ConnectionManager, ConnectionOffer, Credits, Ends, Event, HostAddress,
-    ManagementDatagram, ManagerSettings, Msn, Nak, Packet, Part, PortSpace, Reason, Request, Service,
-    ServiceAnswer, Side, Syndrome, Tail, Transport,
+    Answer, Base, Body, ConnectionManager, ConnectionOffer, Ends, Event, ManagementDatagram, ManagerSettings,
+    Nak, Packet, Part, PortSpace, Reason, Request, Service, ServiceAnswer, Side, Syndrome, Tail, Transport,
 };
-use nonic_wire::{Arrival, Location, Outgoing, Pushed, Route, Station, Taken, Wire};
 
-/// Set where the namespace is.
-const INSIDE: &str = "NONIC_TEST_INSIDE";
-/// Where the queue pair is, and other hosts.
-const HERE: HostAddress = HostAddress::V4([127, 0, 0, 1]);
-const PEER: HostAddress = HostAddress::V4([127, 9, 9, 9]);
-const STRANGER: HostAddress = HostAddress::V4([127, 8, 8, 8]);
-/// The peer's queue pair.
-const NUMBER: QpNumber = QpNumber(9);
-const LONG: Duration = Duration::from_secs(20);
-
-/// Runs a test once more in a namespace with only `lo`; whether this is there.
-fn is_inside(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let script = "ip link set lo up && exec \"$0\" \"$@\"";
-    let run = Command::new("unshare")
-        .args(["-rn", "--", "sh", "-c", script])
-        .arg(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(INSIDE, "1")
-        .output();
-    match run {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let refused = ["unshare failed", "not found", "Operation not permitted"];
-            assert!(refused.iter().any(|word| text.contains(word)), "{text}");
-        }
-        Err(error) => println!("no namespace can be made here: {error}"),
-    }
-    false
-}
-
-/// Another host.
-struct Far {
-    wire: Wire,
-    station: Arc<Station>,
-    /// What has come together with what was asked for.
-    heard: RefCell<VecDeque<Packet>>,
-}
-
-impl Far {
-    fn at(address: HostAddress) -> Self {
-        let wire = Wire::new().unwrap();
-        let (station, _) = wire.station(Location { address, interface: 1 }).unwrap();
-        Self { wire, station, heard: RefCell::default() }
-    }
-
-    fn say(&self, packet: &Packet, bytes: &[u8]) {
-        let route = Route { to: HERE, traffic_class: 0, hop_limit: 64 };
-        let mut outgoing = Outgoing::default();
-        let pushed = outgoing.push(&self.station, &route, packet, bytes.len() as u32, |place| {
-            place.copy_from_slice(bytes);
-            true
-        });
-        assert!(pushed == Pushed::Pushed && outgoing.flush());
-    }
-
-    /// What has come to it.
-    fn hear(&self) -> Vec<(Packet, Vec<u8>)> {
-        let mut came = Vec::new();
-        let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
-            let (packet, payload, _) = arrival.read(datagram).expect("its check is right");
-            came.push((packet, payload.to_vec()));
-            Taken::Taken
-        };
-        self.wire.receive(&mut take, &mut |_, _| ());
-        came
-    }
-
-    /// The next that comes.
-    fn hears(&self) -> (Packet, Vec<u8>) {
-        let end = Instant::now() + LONG;
-        loop {
-            if let Some(first) = self.hear().into_iter().next() {
-                return first;
-            }
-            assert!(Instant::now() < end, "nothing came");
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Far {
-    /// The next that comes, also of several that come together.
-    fn hears_next(&self) -> Packet {
-        let end = Instant::now() + LONG;
-        loop {
-            if let Some(next) = self.heard.borrow_mut().pop_front() {
-                return next;
-            }
-            self.heard.borrow_mut().extend(self.hear().into_iter().map(|(packet, _)| packet));
-            assert!(Instant::now() < end, "nothing came");
-            std::thread::yield_now();
-        }
-    }
-}
-
-fn context(wire_silence: Option<Duration>) -> Arc<Context> {
-    let handle = EngineHandle::create(Config { wire_silence, ..Config::default() }).unwrap();
-    handle.devices()[0].open().unwrap()
-}
-
-/// A queue pair that is connected to nobody.
-fn lone(context: Arc<Context>) -> End {
-    let completions = context.create_completion_queue(64, 0, None, 0).unwrap();
-    End::with_queue(context, completions, None::<Weak<NoObserver>>)
-}
-
-/// A queue pair in RTS whose peer is at [`PEER`]; both begin with packet 0.
-fn end(context: &Arc<Context>) -> End {
-    let end = lone(Arc::clone(context));
-    end.connect_between(HERE.gid(), PEER.gid(), NUMBER);
-    end
-}
-
-fn message(end: &End, psn: u32) -> Packet {
-    let base = Base { ack_request: true, ..Base::new(end.pair.number(), Psn(psn)) };
-    Packet { base, body: Body::Request(Request::Send(Part::Only((), Tail::Plain))) }
-}
-
-fn acknowledgement(end: &End, psn: Psn) -> Packet {
-    let aeth = Aeth { syndrome: Syndrome::Acknowledge(Credits::UNKNOWN), msn: Msn::masked(0) };
-    Packet { base: Base::new(end.pair.number(), psn), body: Body::Answer(Answer::Acknowledge(aeth)) }
-}
-
-/// Has `far` say something, and waits until it was seen and dropped.
-fn says_in_vain(far: &Far, packet: &Packet, context: &Context) {
-    let dropped = || context.counters().unwrap().get(Counter::Refused);
-    let before = dropped();
-    far.say(packet, &[1; 8]);
-    until("it was not seen", || dropped() != before);
-}
-
-/// Waits until something is so; what it says if it never is.
-fn until(otherwise: &str, is_so: impl Fn() -> bool) {
-    let limit = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < limit, "{otherwise}");
-        std::thread::yield_now();
-    }
-}
+use crate::common::End;
+use crate::far::{
+    Far, HERE, NUMBER, PEER, STRANGER, acknowledgement, context, end, is_inside, lone, message, says_in_vain,
+    until,
+};
 
 #[test]
 fn a_packet_counts_only_from_the_address_of_the_peer() {
@@ -345,45 +205,6 @@ fn what_was_received_is_acknowledged_though_the_queue_pair_goes_before_it_is_sai
         assert!(matches!(said.body, Body::Answer(Answer::Acknowledge(_))) && said.base.psn == Psn(0));
         assert!(peer.hear().is_empty(), "it is said once");
     }
-}
-
-/// Has the peer say message `number` to a program that polls, and the program reply; what comes for it, in order.
-fn is_replied_to(peer: &Far, end: &End, number: u32) -> [Packet; 2] {
-    end.post_receive(1);
-    peer.say(&message(end, number), &[number as u8; 8]);
-    assert_eq!(end.completion().id, 1);
-    end.post(2, Operation::Send { immediate: None }, &[end.piece(0, 8)]);
-    let came = [(); 2].map(|()| peer.hears_next());
-    peer.say(&acknowledgement(end, Psn(number)), &[]);
-    assert_eq!(end.completion().id, 2);
-    came
-}
-
-fn is_acknowledgement(packet: &Packet) -> bool {
-    matches!(packet.body, Body::Answer(Answer::Acknowledge(_)))
-}
-
-#[test]
-fn acknowledgements_go_with_the_replies_of_who_replies_and_alone_when_none_comes() {
-    if !is_inside("acknowledgements_go_with_the_replies_of_who_replies_and_alone_when_none_comes") {
-        return;
-    }
-    let (peer, context) = (Far::at(PEER), context(None));
-    let end = end(&context);
-    let mut behind = 0;
-    for number in 0..100 {
-        let came = is_replied_to(&peer, &end, number);
-        let place = came.iter().position(is_acknowledgement).expect("the message is acknowledged");
-        assert!(number >= 4 || place == 0, "nobody knew that there would be a reply to message {number}");
-        behind += place;
-    }
-    assert!(behind > 0, "no acknowledgement waited for the reply");
-    // The last message has no reply, and nobody looks for another.
-    end.post_receive(1);
-    peer.say(&message(&end, 100), &[0; 8]);
-    assert_eq!(end.completion().id, 1);
-    let last = peer.hears_next();
-    assert!(is_acknowledgement(&last) && last.base.psn == Psn(100));
 }
 
 #[test]

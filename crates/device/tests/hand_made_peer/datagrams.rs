@@ -1,0 +1,95 @@
+//! Datagrams that a program sends without ever looking at the wire.
+
+use std::sync::Arc;
+
+use nonic_device::{
+    AttributeMask, Capabilities, DatagramDestination, Destination, Operation, QpAttributes, QpState, QpType,
+    QueuePair, QueuePairRequest, SendFlags, SendRequest,
+};
+use nonic_roce::Body;
+
+use crate::common::End;
+use crate::far::{Far, HERE, NUMBER, PEER, context, is_inside, lone};
+
+/// More than go in one run.
+const COUNT: u32 = 150;
+
+/// A queue pair of datagrams in RTS, beside another whose memory and queue it uses.
+fn datagram_pair(beside: &End) -> Arc<QueuePair> {
+    use AttributeMask as A;
+    let pair = beside.zone.create_queue_pair(QueuePairRequest {
+        transport: QpType::UnreliableDatagram,
+        send_queue: Arc::clone(&beside.completions),
+        receive_queue: Arc::clone(&beside.completions),
+        shared_receive_queue: None,
+        capabilities: Capabilities {
+            send_requests: COUNT,
+            receive_requests: 1,
+            send_pieces: 1,
+            receive_pieces: 1,
+            inline_bytes: 4,
+        },
+        signal_all: false,
+        cookie: 0,
+        observer: None,
+    });
+    let pair = pair.unwrap();
+    let mut attributes = QpAttributes { state: QpState::Init, port: 1, q_key: 7, ..QpAttributes::default() };
+    pair.modify(&attributes, A::STATE | A::PORT | A::PKEY_INDEX | A::QKEY).unwrap();
+    attributes.state = QpState::ReadyToReceive;
+    pair.modify(&attributes, A::STATE).unwrap();
+    attributes.state = QpState::ReadyToSend;
+    pair.modify(&attributes, A::STATE | A::SQ_PSN).unwrap();
+    pair
+}
+
+/// Sends each number up to [`COUNT`] to the peer, and looks at nothing.
+fn send_all(end: &mut End, pair: &QueuePair) {
+    let vector = end.way_between(HERE.gid(), PEER.gid());
+    let destination = DatagramDestination { zone: end.zone.id(), vector, qp_number: NUMBER, q_key: 7 };
+    for number in 0..COUNT {
+        let at = 4 * number as usize;
+        end.buffer[at..at + 4].copy_from_slice(&number.to_be_bytes());
+        let request = SendRequest {
+            id: 0,
+            operation: Operation::Send { immediate: None },
+            flags: SendFlags::default(),
+            pieces: &[end.piece(at, 4)],
+            destination: Some(Destination::Datagram(destination)),
+        };
+        // SAFETY: the piece lies in the region over the end's own buffer.
+        unsafe { pair.post_send(&request).unwrap() };
+        pair.ring_doorbell();
+    }
+}
+
+fn come_all(peer: &Far) {
+    for number in 0..COUNT {
+        let (packet, payload) = peer.hears();
+        assert!(matches!(packet.body, Body::Datagram(_)));
+        assert_eq!(payload, number.to_be_bytes(), "in order, and none is missing");
+    }
+}
+
+#[test]
+fn datagrams_that_wait_for_a_look_go_though_the_program_never_looks() {
+    if !is_inside("datagrams::datagrams_that_wait_for_a_look_go_though_the_program_never_looks") {
+        return;
+    }
+    let (peer, mut end) = (Far::at(PEER), lone(context(None)));
+    let pair = datagram_pair(&end);
+    send_all(&mut end, &pair);
+    come_all(&peer);
+}
+
+#[test]
+fn datagrams_that_wait_for_a_look_go_before_their_queue_pair_does() {
+    if !is_inside("datagrams::datagrams_that_wait_for_a_look_go_before_their_queue_pair_does") {
+        return;
+    }
+    let (peer, mut end) = (Far::at(PEER), lone(context(None)));
+    let pair = datagram_pair(&end);
+    send_all(&mut end, &pair);
+    pair.destroy().unwrap();
+    come_all(&peer);
+}
