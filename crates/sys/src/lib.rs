@@ -13,6 +13,7 @@ mod byte_file;
 mod call_lock;
 mod cancellation;
 mod clock;
+mod control_messages;
 mod copy;
 mod datagram_socket;
 mod descriptor;

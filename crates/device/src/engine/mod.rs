@@ -21,6 +21,7 @@ mod timers;
 mod waiter;
 mod windows;
 mod wire_groups;
+mod wire_looks;
 mod wires;
 
 use std::io;
@@ -51,6 +52,7 @@ use self::waiter::Waiter;
 pub(crate) use self::waiter::{Awaited, Drive, Next, Turn};
 use self::windows::WindowTable;
 use self::wire_groups::WireGroups;
+use self::wire_looks::WireLooks;
 use self::wires::Wires;
 use crate::config::Config;
 use crate::error::{OpenError, asked};
@@ -78,6 +80,7 @@ pub(crate) struct Engine {
     tellings: Tellings,
     withheld: Withheld,
     wires: Wires,
+    wire_looks: WireLooks,
     wire_groups: WireGroups,
     /// Where other network namespaces are met.
     meeting: Option<Arc<Place>>,
@@ -133,6 +136,7 @@ impl Engine {
             tellings: Tellings::default(),
             withheld: Withheld::default(),
             wires: Wires::new(config),
+            wire_looks: WireLooks::default(),
             wire_groups: WireGroups::default(),
             meeting: meeting::join(config),
             agent: AgentThread::new(at_work)?,

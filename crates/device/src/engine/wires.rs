@@ -1,22 +1,18 @@
-//! What an engine has on the wire: opened when a queue pair's peer is elsewhere, and looked at by whoever drives.
+//! What an engine has on the wire: opened when a queue pair's peer is elsewhere.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use nonic_protocol::{AddressVector, QpNumber};
-use nonic_roce::{Body, MANAGEMENT, MANAGEMENT_Q_KEY, PathMtu};
+use nonic_protocol::AddressVector;
+use nonic_roce::PathMtu;
 use nonic_sys::{AddressWatch, AsFd, Seldom, wait_readable};
-use nonic_transport::BLOCK_SIZE;
-use nonic_wire::{Arrival, Location, Losses, MANAGERS_MAX, Route, Share, Station, Taken, Wire};
+use nonic_wire::{Location, Losses, MANAGERS_MAX, Route, Share, Station, Wire};
 
-use super::driver::Driver;
-use super::{Engine, Progress, lock};
+use super::{Engine, lock};
 use crate::agent;
 use crate::config::{Config, WirePolicy};
-use crate::management::{ManagementArrival, ManagementError, ManagementObserver};
-use crate::management_datagrams::answer_for_nobody;
+use crate::management::{ManagementError, ManagementObserver};
 use crate::port::Port;
 use crate::wire_address::{WireAddress, is_loopback, location_of};
 
@@ -28,16 +24,8 @@ pub(super) struct Wires {
     mtu: PathMtu,
     /// How long the peer of a connection may be silent, though it is asked.
     silence: Option<Duration>,
-    wire: OnceLock<Arc<Wire>>,
-    losses: Arc<Losses>,
-    /// How often somebody has looked at it.
-    looks: AtomicU32,
-    /// How often a program has looked at it, and what it has sent while it was there. Hints: two threads may miss each other.
-    steps: AtomicU32,
-    program_is_there: AtomicBool,
-    /// Queue pairs that go on with the next look.
-    held: Mutex<Vec<QpNumber>>,
-    has_held: AtomicBool,
+    pub(super) wire: OnceLock<Arc<Wire>>,
+    pub(super) losses: Arc<Losses>,
     /// Who is told of management datagrams, and which of the processes that are this one is.
     managed: Mutex<Option<(u8, Weak<dyn ManagementObserver>)>>,
     /// Tells of addresses that come and go, once somebody wants to know.
@@ -54,22 +42,9 @@ impl Wires {
             silence: config.wire_silence,
             wire: OnceLock::new(),
             losses: Arc::default(),
-            looks: AtomicU32::new(0),
-            steps: AtomicU32::new(0),
-            program_is_there: AtomicBool::new(false),
-            held: Mutex::default(),
-            has_held: AtomicBool::new(false),
             managed: Mutex::new(None),
             addresses: OnceLock::new(),
         }
-    }
-}
-
-impl Wires {
-    #[inline]
-    fn note_step(&self) {
-        let steps = self.steps.load(Ordering::Relaxed).wrapping_add(1);
-        self.steps.store(steps, Ordering::Relaxed);
     }
 }
 
@@ -203,23 +178,6 @@ impl Engine {
         }
     }
 
-    /// Takes a management datagram.
-    fn take_management(&self, arrival: &Arrival, datagram: &[u8]) {
-        let observer = self.management_observer();
-        let (Some(observer), Ok((packet, bytes, _))) = (observer, arrival.read(datagram)) else { return };
-        if let Body::Datagram(came) = packet.body
-            && came.q_key == MANAGEMENT_Q_KEY
-        {
-            observer.received(&ManagementArrival {
-                source: arrival.source.gid(),
-                destination: arrival.station.address().gid(),
-                source_qp: came.source,
-                bytes,
-                was_handed_on: arrival.was_handed_on,
-            });
-        }
-    }
-
     /// A block of numbers is this process's from now on.
     pub(super) fn claim_on_wire(&self, block: u32) {
         if let Some(wire) = self.wires.wire.get() {
@@ -237,144 +195,5 @@ impl Engine {
     /// Whether something has come that nobody took.
     pub(crate) fn wire_waits(&self) -> bool {
         self.wires.wire.get().is_some_and(|wire| wait_readable(wire.as_fd(), Some(Duration::ZERO)))
-    }
-
-    /// A queue pair goes on with the next look at the wire.
-    pub(crate) fn hold_on_wire(&self, number: QpNumber) {
-        lock(&self.wires.held).push(number);
-        self.wires.has_held.store(true, Ordering::Release);
-    }
-
-    /// Has the agent look soon, if it does not anyway.
-    pub(crate) fn have_agent_look(&self) {
-        if !self.agent.timed.load(Ordering::SeqCst) {
-            self.party.doorbell.signal();
-        }
-    }
-
-    /// Which look at the wire was the last.
-    pub(crate) fn looks_at_wire(&self) -> u32 {
-        self.wires.looks.load(Ordering::Relaxed)
-    }
-
-    /// Has those go on that were to with the next look.
-    pub(super) fn release_on_wire(&self) {
-        if !self.wires.has_held.swap(false, Ordering::AcqRel) {
-            return;
-        }
-        // Not in the loop's head, where the lock would be held to its end.
-        let held = std::mem::take(&mut *lock(&self.wires.held));
-        for number in held {
-            if let Some(pair) = self.find_pair(number) {
-                pair.answer_on_wire();
-            }
-        }
-    }
-
-    /// Takes what has come by the wire.
-    #[inline]
-    pub(super) fn look_at_wire(&self, driver: &mut Driver, again: bool) -> Progress {
-        match self.wires.wire.get() {
-            None => Progress::default(),
-            Some(wire) => {
-                if again {
-                    self.at_wire(|| self.take_from_wire(wire, driver, true))
-                } else {
-                    self.take_from_wire(wire, driver, false)
-                }
-            }
-        }
-    }
-
-    /// Has a program look at the wire, or send much before it does.
-    #[inline]
-    pub(crate) fn at_wire<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.wires.note_step();
-        self.wires.program_is_there.store(true, Ordering::Relaxed);
-        let done = work();
-        self.wires.program_is_there.store(false, Ordering::Relaxed);
-        done
-    }
-
-    /// A packet is made.
-    #[inline]
-    pub(crate) fn note_packet(&self) {
-        if self.wires.program_is_there.load(Ordering::Relaxed) {
-            self.wires.note_step();
-        }
-    }
-
-    /// A number that moves while a program is at the wire.
-    pub(crate) fn wire_steps(&self) -> u32 {
-        self.wires.steps.load(Ordering::Relaxed)
-    }
-
-    #[cold]
-    fn take_from_wire(&self, wire: &Wire, driver: &mut Driver, again: bool) -> Progress {
-        self.wires.looks.store(self.looks_at_wire().wrapping_add(1), Ordering::Relaxed);
-        self.release_on_wire();
-        // The queue pair that had the last packets. It says what it owes for all of them at once.
-        let mut last = None;
-        let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
-            let Some(number) = Arrival::destination(datagram) else { return Taken::Taken };
-            if arrival.station.is_group() {
-                if !self.wires.losses.take_one() {
-                    self.take_for_group(driver, arrival, datagram);
-                }
-                return Taken::Taken;
-            }
-            if number == MANAGEMENT {
-                if !self.wires.losses.take_one() {
-                    self.take_management(arrival, datagram);
-                }
-                return Taken::Shared;
-            }
-            if last != Some(number)
-                && let Some(last) = last.take()
-            {
-                self.answer_on_wire(driver, last);
-            }
-            let Some(pair) = driver.pair(number, || self.find_pair(number)) else {
-                let is_own = self.own_blocks().contains(&(number.0 / BLOCK_SIZE));
-                return if is_own { Taken::Taken } else { Taken::Elsewhere };
-            };
-            if !self.wires.losses.take_one() && pair.take_packet(arrival, datagram) {
-                last = Some(number);
-            }
-            Taken::Taken
-        };
-        let mut unclaimed = |arrival: &Arrival, datagram: &[u8]| answer_for_nobody(wire, arrival, datagram);
-        let worked = if again {
-            wire.receive_for_poller(&mut take, &mut unclaimed)
-        } else {
-            wire.receive(&mut take, &mut unclaimed)
-        };
-        if let Some(last) = last {
-            self.settle_on_wire(driver, last, again);
-        }
-        if worked { Progress::WORKED } else { Progress::default() }
-    }
-
-    /// A queue pair says what it owes for the last packets, or leaves it to a reply of the program that polls.
-    fn settle_on_wire(&self, driver: &mut Driver, number: QpNumber, again: bool) {
-        let Some(pair) = driver.pair(number, || self.find_pair(number)).filter(|_| again) else {
-            return self.answer_on_wire(driver, number);
-        };
-        let waits = pair.expects_reply_on_wire();
-        if !waits {
-            pair.answer_on_wire();
-        }
-        // It shows at the next look whether there was a reply.
-        driver.note_debt(number);
-        // An agent that does not look soon would not know that it may have to say it: nothing is left that would wake it.
-        if waits {
-            self.have_agent_look();
-        }
-    }
-
-    fn answer_on_wire(&self, driver: &mut Driver, number: QpNumber) {
-        if let Some(pair) = driver.pair(number, || self.find_pair(number)) {
-            pair.answer_on_wire();
-        }
     }
 }
