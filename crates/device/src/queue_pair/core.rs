@@ -8,9 +8,8 @@ use nonic_protocol::{Capabilities, Psn, QpNumber, QpType};
 use nonic_roce::{HostAddress, PathMtu};
 use nonic_wire::{Outgoing, Route, Station, Wire};
 
-use super::Inner;
+use super::{Inner, Replies};
 use crate::wire_address::WireAddress;
-use crate::wired::Replies;
 
 /// What changes while a queue pair lives, wherever its peer is. The queues, the attributes and the state are the protocol's; a machine
 /// for packets, if there is one, is lent them for as long as it does something.

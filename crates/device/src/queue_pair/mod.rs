@@ -3,19 +3,23 @@
 
 mod core;
 mod creation;
+mod datagram_run;
 mod delivery;
 mod extended;
 #[allow(unsafe_code)] // `post_send` is an unsafe function: what it is given are the program's pointers.
 mod posting;
+mod replies;
 mod states;
 mod way;
 
 pub(crate) use self::core::{Carrier, Core, DatagramWay, Wired};
+pub(crate) use datagram_run::{DatagramRun, InRun};
 pub(crate) use delivery::Arrival;
 pub use extended::OpenedQueuePair;
 pub(crate) use extended::ReceivesFrom;
 use extended::Target;
 pub use posting::Posting;
+pub(crate) use replies::Replies;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -34,7 +38,6 @@ use crate::events::EventAccount;
 use crate::happening::Witness;
 use crate::peer_address::PeerAddress;
 use crate::shared_receive_queue::SharedReceiveQueue;
-use crate::wired::DatagramRun;
 use crate::zone::Zone;
 
 /// What a queue pair is made from.

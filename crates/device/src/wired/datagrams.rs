@@ -6,7 +6,7 @@ use nonic_wire::Arrival;
 
 use crate::engine::lock;
 use crate::port::{DEFAULT_PKEY, Port};
-use crate::queue_pair::{Core, DatagramWay, Inner, QueuePair};
+use crate::queue_pair::{Core, DatagramWay, InRun, Inner, QueuePair};
 use crate::responder::DatagramFacts;
 use crate::wire_address::WireAddress;
 
@@ -62,12 +62,26 @@ impl QueuePair {
             return Step::Failed(Status::LocalLength);
         };
         packet.base.solicited = slot.flags.solicited;
-        let is_sent = self.send_in_run(&way.wire, |outgoing| {
+        let engine = self.engine();
+        let sent = lock(&self.datagrams).send(&way.wire, engine.looks_at_wire(), |outgoing| {
             outgoing.push(&way.station, &way.address.route, &packet, slot.total as u32, |place| {
                 self.gather(&inner.send, number, 0, place)
             })
         });
-        if is_sent { Step::Finished } else { Step::Failed(Status::LocalProtection) }
+        match sent {
+            InRun::Gone => return Step::Failed(Status::LocalProtection),
+            InRun::Sent => {}
+            InRun::Waits => {
+                engine.hold_on_wire(self.number());
+                engine.have_agent_look();
+            }
+        }
+        Step::Finished
+    }
+
+    /// Sends datagrams that wait for others.
+    pub(crate) fn flush_datagrams(&self) {
+        lock(&self.datagrams).flush();
     }
 
     /// Takes a datagram that came for it.

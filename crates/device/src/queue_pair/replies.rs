@@ -21,25 +21,25 @@ pub(crate) struct Replies {
 
 impl Replies {
     /// A packet was taken; whether an acknowledgement is all that is owed now.
-    pub(super) fn has_taken(&mut self, owes_one: bool) {
+    pub(crate) fn has_taken(&mut self, owes_one: bool) {
         self.owes_one = owes_one;
     }
 
     /// The program that polls gets what was taken. Whether a reply will take along what is owed.
-    pub(super) fn expect(&mut self) -> bool {
+    pub(crate) fn expect(&mut self) -> bool {
         self.is_due = self.owes_one;
         self.is_due && self.answered >= ENOUGH
     }
 
     /// The program sends something.
-    pub(super) fn has_sent(&mut self) {
+    pub(crate) fn has_sent(&mut self) {
         if std::mem::take(&mut self.is_due) {
             self.answered = (self.answered + 1).min(MOST);
         }
     }
 
     /// It looks for another message, or does something else.
-    pub(super) fn has_looked(&mut self) {
+    pub(crate) fn has_looked(&mut self) {
         if std::mem::take(&mut self.is_due) {
             self.answered /= 2;
         }
