@@ -14,6 +14,8 @@ use crate::member::{FILES_MAX, Member, Namespace, SIGN, UNFINISHED_PREFIX};
 
 /// How long what was seen counts where nothing depends on it.
 const KNOWN_FOR: Duration = Duration::from_millis(20);
+/// Names of a process that are looked at, at most.
+const NAMES_MAX: usize = 1 << 12;
 /// How often a socket is tried whose queue is full, and the pause between.
 const CONNECT_TRIES: u32 = 8;
 const CONNECT_PAUSE: Duration = Duration::from_micros(50);
@@ -111,6 +113,11 @@ impl Place {
         }
     }
 
+    /// Shows a name to other namespaces, behind which nobody listens, until it is taken away or this process ends.
+    pub fn show(&self, name: &str) -> io::Result<()> {
+        self.listen(name).map(drop)
+    }
+
     /// Takes a name away.
     pub fn forget(&self, name: &str) {
         if self.generation == current_generation() {
@@ -121,9 +128,7 @@ impl Place {
     /// The namespace, other than this process's, in which somebody is reached by a GID: as it was a moment ago.
     pub fn namespace_of(&self, gid: &[u8; 16]) -> Option<Namespace> {
         let mut known = lock(&self.known);
-        if known.looked.is_none_or(|looked| looked.elapsed() >= KNOWN_FOR) {
-            self.look(&mut known);
-        }
+        self.look_if_late(&mut known);
         known.by_gid.get(gid).copied()
     }
 
@@ -132,6 +137,39 @@ impl Place {
         let mut known = lock(&self.known);
         self.look(&mut known);
         known.by_gid.get(gid).copied()
+    }
+
+    /// What `read` makes of names that processes of other namespaces have, as they were a moment ago.
+    pub fn names<T>(&self, read: impl Fn(&str) -> Option<T>) -> Vec<(Namespace, T)> {
+        let mut found = Vec::new();
+        for (namespace, token) in self.elsewhere() {
+            let names = self.folder.enter(&Member::folder(token)).and_then(|there| there.names(NAMES_MAX));
+            let names = names.unwrap_or_default();
+            found.extend(names.iter().filter_map(|name| Some((namespace, read(name)?))));
+        }
+        found
+    }
+
+    /// Whether a process of another namespace has a name.
+    pub fn has_name(&self, namespace: Namespace, name: &str) -> bool {
+        let has = |token| {
+            let there = self.folder.enter(&Member::folder(token));
+            there.and_then(|there| there.owner_of(name)).is_ok()
+        };
+        self.elsewhere().into_iter().any(|(of, token)| of == namespace && has(token))
+    }
+
+    /// The processes of other namespaces, as they were a moment ago.
+    fn elsewhere(&self) -> Vec<(Namespace, u64)> {
+        let mut known = lock(&self.known);
+        self.look_if_late(&mut known);
+        known.members.iter().map(|member| (member.namespace, member.token)).collect()
+    }
+
+    fn look_if_late(&self, known: &mut Known) {
+        if known.looked.is_none_or(|looked| looked.elapsed() >= KNOWN_FOR) {
+            self.look(known);
+        }
     }
 
     fn look(&self, known: &mut Known) {
@@ -244,6 +282,29 @@ mod tests {
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 3);
         assert_eq!(near.namespace_now(&GID), None);
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1, "what they left is taken away");
+        std::fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn names_that_others_show_are_seen_until_they_are_taken_away_and_ones_own_are_not() {
+        let path = folder("names");
+        let near = Place::make(&path, &[]).unwrap();
+        let far = elsewhere(&path, 2, &[GID]);
+        let shown = || near.names(|name| name.strip_prefix("number.")?.parse::<u32>().ok());
+        assert!(near.elsewhere().len() == 1 && shown().is_empty());
+        for name in ["number.1", "number.2", "number.x", "other"] {
+            far.show(name).unwrap();
+        }
+        near.show("number.3").unwrap();
+        let mut found = shown();
+        found.sort_unstable();
+        assert_eq!(found, [1, 2].map(|number| (Namespace(2), number)));
+        assert!(near.has_name(Namespace(2), "other") && !near.has_name(Namespace(3), "other"));
+        far.forget("number.1");
+        assert_eq!(shown(), [(Namespace(2), 2)]);
+        drop(far);
+        assert_eq!(near.namespace_now(&GID), None);
+        assert!(shown().is_empty() && !near.has_name(Namespace(2), "other"));
         std::fs::remove_dir_all(path).unwrap();
     }
 

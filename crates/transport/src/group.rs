@@ -42,6 +42,22 @@ fn prefix() -> String {
     format!("nonic.{VERSION}/group/")
 }
 
+fn met_prefix() -> String {
+    format!("group.{VERSION}.")
+}
+
+/// The name of a queue pair's place in a group in the folder in which other network namespaces are met.
+pub fn met_member_name(group: GroupAddress, number: QpNumber) -> String {
+    let gid = u128::from_be_bytes(group.gid);
+    format!("{}{gid:032x}.{:04x}.{:06x}", met_prefix(), group.lid, number.0)
+}
+
+/// The queue pair of which such a name says that it is attached to this group.
+pub fn met_member(text: &str, name: GroupName) -> Option<QpNumber> {
+    let (group, number) = text.strip_prefix(&met_prefix())?.rsplit_once('.')?;
+    member(group, number, name)
+}
+
 impl Membership {
     /// Attaches a queue pair. Fails if the kernel gives no descriptor, or somebody holds the name.
     pub fn begin(group: GroupAddress, number: QpNumber) -> io::Result<Self> {
@@ -65,17 +81,19 @@ pub fn group_members(name: GroupName) -> Option<Vec<QpNumber>> {
 
 fn listed(list: &str, name: GroupName) -> Vec<QpNumber> {
     let prefix = format!("@{}", prefix());
-    let mut members: Vec<_> =
-        list.lines().filter_map(|line| member(line.rsplit_once(&prefix)?.1, name)).collect();
+    let listed = |line: &str| {
+        let (group, number) = line.rsplit_once(&prefix)?.1.split_once('/')?;
+        member(group, number, name)
+    };
+    let mut members: Vec<_> = list.lines().filter_map(listed).collect();
     members.sort_unstable();
     members.dedup();
     members.truncate(GROUP_MAX);
     members
 }
 
-/// The queue pair of which `text` says that it is attached to this group.
-fn member(text: &str, name: GroupName) -> Option<QpNumber> {
-    let (group, number) = text.split_once('/')?;
+/// The queue pair of this number if its group is this one.
+fn member(group: &str, number: &str, name: GroupName) -> Option<QpNumber> {
     let (gid, lid) = group.split_once('.')?;
     let of_group = match name {
         GroupName::Gid(gid_of_group) => {
@@ -106,6 +124,22 @@ mod tests {
         assert_eq!(members(GroupName::Lid(0xf0f4)), [QpNumber(0x346)]);
         drop(first);
         assert_eq!(members(GroupName::Gid(gid)), [QpNumber(0x345)]);
+    }
+
+    #[test]
+    fn a_name_for_other_namespaces_says_group_and_member() {
+        let group =
+            GroupAddress { gid: [0xff, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], lid: 0xc001 };
+        let name = met_member_name(group, QpNumber(0x12345));
+        for known in [GroupName::Gid(group.gid), GroupName::Lid(0xc001)] {
+            assert_eq!(met_member(&name, known), Some(QpNumber(0x12345)));
+        }
+        for other in [GroupName::Gid([0xff; 16]), GroupName::Lid(0xc002)] {
+            assert_eq!(met_member(&name, other), None);
+        }
+        for nonsense in ["", "life", "group.0.x", &name[..name.len() - 7], &format!("{name}00")] {
+            assert_eq!(met_member(nonsense, GroupName::Gid(group.gid)), None, "{nonsense}");
+        }
     }
 
     #[test]

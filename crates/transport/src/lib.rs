@@ -40,7 +40,7 @@ pub use directory::{
     BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner, met_block_name,
 };
 pub use faults::{parse_faults, read_faults};
-pub use group::{GROUP_MAX, GroupAddress, GroupName, Membership, group_members};
+pub use group::{GROUP_MAX, GroupAddress, GroupName, Membership, group_members, met_member, met_member_name};
 pub use importing::{Granted, Wanted};
 pub use layout::{BLOCK_SIZE, BLOCKS_MAX, KEYS_MAX, LINKS_SHOWN, VERSION};
 pub use link::{Attention, Link, LinkEvent};

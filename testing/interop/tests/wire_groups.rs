@@ -10,7 +10,7 @@ use nonic_interop::output::perftest;
 use nonic_interop::port::{TcpPort, is_bound};
 use nonic_interop::program::Running;
 use nonic_interop::suite::{Suite, Verdict, failed};
-use nonic_interop::toolbox::program;
+use nonic_interop::toolbox::{program, shared_folder};
 
 /// What Ethernet carries.
 const ETHERNET: u32 = 1500;
@@ -59,6 +59,16 @@ fn main() -> ExitCode {
         });
     }
     suite.test("members of two users on one host get what a third sends from another", two_users);
+    suite.test("members that meet in a folder get each datagram once, without the wire", || met("off"));
+    suite.test("members that meet in a folder get each datagram once, though the wire is there", || {
+        met("auto")
+    });
+    for (who, is_met) in [("meets others", true), ("does not", false)] {
+        suite.test(
+            format!("of two members one meets others in a folder, and both hear once a sender that {who}"),
+            move || partly_met(is_met),
+        );
+    }
     suite.test("with --wire off a group ends at its host, and nothing is opened", || {
         closed(Namespace::ADDRESSES[0], "off")
     });
@@ -93,9 +103,24 @@ fn heard(group: &str, [near_address, far_address]: [&str; 2], to_near: bool) -> 
 }
 
 /// One of `count` members, by its number; the first is to be started last, and sends.
-fn member(place: &Place, address: &str, group: &str, [name, count]: [usize; 2]) -> Verdict<Running> {
+fn member(place: &Place, address: &str, group: &str, numbers: [usize; 2]) -> Verdict<Running> {
+    member_in(place, None, address, group, numbers)
+}
+
+/// The same, which meets others in a folder.
+fn member_in(
+    place: &Place,
+    folder: Option<&str>,
+    address: &str,
+    group: &str,
+    [name, count]: [usize; 2],
+) -> Verdict<Running> {
     let binary = compile_rdmacm("wire_groups")?.display().to_string();
-    let words = [binary, address.into(), group.into(), name.to_string(), count.to_string()];
+    let mut words: Vec<String> = Vec::new();
+    if let Some(folder) = folder {
+        words.extend(["env".into(), format!("NONIC_MEET={folder}")]);
+    }
+    words.extend([binary, address.into(), group.into(), name.to_string(), count.to_string()]);
     let mut member = place.nonic_run(words)?.start()?;
     member.prints(|line| line == "joined")?;
     Ok(member)
@@ -107,13 +132,7 @@ fn all_end_well(members: impl IntoIterator<Item = Running>) -> Verdict {
 
 fn each_once(group: &str, family: usize) -> Verdict {
     let Cable { near, far } = Cable::lay()?;
-    let (here, there) = (Namespace::ADDRESSES[family], Namespace::FAR_ADDRESSES[family]);
-    all_end_well([
-        member(&near, here, group, [1, 4])?,
-        member(&near, here, group, [2, 4])?,
-        member(&far, there, group, [3, 4])?,
-        member(&far, there, group, [0, 4])?,
-    ])
+    four_members(&near, &far, (group, family), [None; 4])
 }
 
 fn measured(gid: &str, index: u32) -> Verdict {
@@ -152,6 +171,40 @@ fn two_users() -> Verdict {
     let near = near.user(65533);
     let second = member(&near, "10.77.0.3", group, [2, 3])?;
     all_end_well([first, second, member(&far, Namespace::FAR_ADDRESSES[0], group, [0, 3])?])
+}
+
+/// All meet in a folder.
+fn met(wire: &str) -> Verdict {
+    let folder = shared_folder(&format!("groups-{wire}"))?.display().to_string();
+    let Cable { near, far } = Cable::lay()?;
+    let [near, far] =
+        [near, far].map(|place| place.variable("NONIC_MEET", &folder).variable("NONIC_WIRE", wire));
+    four_members(&near, &far, GROUPS[0], [None; 4])
+}
+
+/// One on each side does, and the sender does or does not.
+fn partly_met(is_sender_met: bool) -> Verdict {
+    let folder = shared_folder(&format!("groups-partly-{is_sender_met}"))?.display().to_string();
+    let Cable { near, far } = Cable::lay()?;
+    let folder = Some(folder.as_str());
+    let far_folders = if is_sender_met { [None, folder] } else { [folder, None] };
+    four_members(&near, &far, GROUPS[0], [None, folder, far_folders[0], far_folders[1]])
+}
+
+/// Two on each side, each of which may meet others in a folder; the last sends.
+fn four_members(
+    near: &Place,
+    far: &Place,
+    (group, family): (&str, usize),
+    folders: [Option<&str>; 4],
+) -> Verdict {
+    let (here, there) = (Namespace::ADDRESSES[family], Namespace::FAR_ADDRESSES[family]);
+    let places = [(near, here, 1), (near, here, 2), (far, there, 3), (far, there, 0)];
+    let mut members = Vec::new();
+    for ((place, address, name), folder) in places.into_iter().zip(folders) {
+        members.push(member_in(place, folder, address, group, [name, 4])?);
+    }
+    all_end_well(members)
 }
 
 /// Within the host, and nothing is opened.

@@ -5,11 +5,13 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nonic_meeting::Namespace;
 use nonic_protocol::QpNumber;
 use nonic_transport::{GroupAddress, GroupName, Membership, group_members};
 use nonic_wire::Location;
 
 use super::lock;
+use crate::peer_address::PeerAddress;
 
 /// How long the members of a group are taken to be the same, and of how many looks at the kernel's list one is the time: a
 /// sender that never pauses does not spend more than a part of its time with that.
@@ -59,9 +61,26 @@ impl Attached {
     }
 }
 
+/// The queue pairs that are attached to a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Members {
+    /// In this network namespace.
+    here: Arc<[QpNumber]>,
+    /// In others that are met in a folder.
+    met: Arc<[(Namespace, QpNumber)]>,
+}
+
+impl Members {
+    /// Where each of them is.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = PeerAddress> {
+        let here = self.here.iter().map(|number| PeerAddress::ThisHost(*number));
+        here.chain(self.met.iter().map(|(namespace, number)| PeerAddress::Met(*namespace, *number)))
+    }
+}
+
 #[derive(Debug)]
 struct Known {
-    members: Arc<[QpNumber]>,
+    members: Members,
     until: Instant,
 }
 
@@ -135,16 +154,21 @@ impl Groups {
     }
 
     /// The members of a group, as they were a moment ago; of this engine's, which are those that `is_own`, as they are. The kernel's list
-    /// shows a membership that has ended as long as a child of this process has not yet come to its `exec`.
-    pub(crate) fn members(&self, name: GroupName, is_own: impl Fn(QpNumber) -> bool) -> Arc<[QpNumber]> {
+    /// shows a membership that has ended as long as a child of this process has not yet come to its `exec`. `met` are those elsewhere.
+    pub(super) fn members(
+        &self,
+        name: GroupName,
+        is_own: impl Fn(QpNumber) -> bool,
+        met: impl FnOnce() -> Vec<(Namespace, QpNumber)>,
+    ) -> Members {
         let begun = Instant::now();
         if let Some(known) = lock(&self.known).get(&name)
             && begun < known.until
         {
-            return Arc::clone(&known.members);
+            return known.members.clone();
         }
         let own = self.own_members(name);
-        let members: Arc<[QpNumber]> = match group_members(name) {
+        let here: Arc<[QpNumber]> = match group_members(name) {
             Some(mut shown) => {
                 shown.retain(|number| !is_own(*number) || own.contains(number));
                 shown.into()
@@ -152,13 +176,14 @@ impl Groups {
             // The kernel's list is hidden.
             None => own.into(),
         };
+        let members = Members { here, met: met().into() };
         let now = Instant::now();
         let until = now + KNOWN_FOR.max((now - begun) * LOOKS);
         let mut known = lock(&self.known);
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        known.insert(name, Known { members: Arc::clone(&members), until });
+        known.insert(name, Known { members: members.clone(), until });
         members
     }
 

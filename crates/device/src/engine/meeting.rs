@@ -7,9 +7,12 @@ use std::sync::Arc;
 use nonic_meeting::{Namespace, Place};
 use nonic_protocol::QpNumber;
 use nonic_sys::{PacketSocket, Seldom};
-use nonic_transport::{BLOCK_SIZE, met_block_name};
+use nonic_transport::{
+    BLOCK_SIZE, GROUP_MAX, GroupAddress, GroupName, met_block_name, met_member, met_member_name,
+};
 
 use super::Engine;
+use super::groups::Members;
 use super::links::BlockListener;
 use crate::config::Config;
 use crate::port::gids_for_others;
@@ -48,6 +51,43 @@ impl Engine {
                 None
             }
         }
+    }
+
+    /// Shows others that a queue pair is in a group.
+    pub(super) fn show_member(&self, number: QpNumber, group: GroupAddress) {
+        let Some(place) = &self.meeting else { return };
+        if let Err(error) = place.show(&met_member_name(group, number))
+            && let Some(unsaid) = NOT_MET.turn()
+        {
+            tracing::error!(folder = %place.path().display(), %error, unsaid, "what other network namespaces send to a group does not come");
+        }
+    }
+
+    /// It is not any more.
+    pub(super) fn hide_member(&self, number: QpNumber, group: GroupAddress) {
+        if let Some(place) = &self.meeting {
+            place.forget(&met_member_name(group, number));
+        }
+    }
+
+    /// Where the queue pairs are that are attached to a group.
+    pub(crate) fn members_of(&self, group: GroupName) -> Members {
+        let is_own = |number: QpNumber| self.own_blocks().contains(&(number.0 / BLOCK_SIZE));
+        self.groups.members(group, is_own, || {
+            let Some(place) = &self.meeting else { return Vec::new() };
+            let mut met = place.names(|name| met_member(name, group));
+            met.sort_unstable();
+            met.dedup();
+            met.truncate(GROUP_MAX);
+            met
+        })
+    }
+
+    /// Whether the owner of a number at an address is one who sends to groups by the folder, too.
+    pub(super) fn sends_by_folder(&self, gid: &[u8; 16], number: QpNumber) -> bool {
+        let Some(place) = &self.meeting else { return false };
+        let name = || met_block_name(number.0 / BLOCK_SIZE);
+        place.namespace_of(gid).is_some_and(|namespace| place.has_name(namespace, &name()))
     }
 
     /// Connects to the owner of a number in another namespace.

@@ -1,11 +1,13 @@
 //! Multicast groups on the wire: which were joined where, and what comes to them.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use nonic_protocol::QpNumber;
-use nonic_roce::{GROUP, HostAddress};
+use nonic_roce::{Body, GROUP, HostAddress, Packet};
 use nonic_sys::{Seldom, interface_addresses};
-use nonic_transport::GroupAddress;
+use nonic_transport::{BLOCK_SIZE, GroupAddress};
 use nonic_wire::{Arrival, Location};
 
 use super::driver::Driver;
@@ -25,7 +27,14 @@ struct State {
     joined: Vec<(HostAddress, Location)>,
     /// Addresses of this host, when the last one was joined: members here are reached in another way.
     own: Vec<HostAddress>,
+    /// Of senders, by address and block: whether members here are reached through a folder, as it was then.
+    met: HashMap<([u8; 16], u32), (bool, Instant)>,
 }
+
+/// How long that counts.
+const KNOWN_FOR: Duration = Duration::from_millis(20);
+/// So many senders are remembered.
+const KNOWN_MAX: usize = 256;
 
 static NOT_JOINED: Seldom = Seldom::new();
 
@@ -37,7 +46,11 @@ impl Engine {
         number: QpNumber,
         group: GroupAddress,
     ) -> std::io::Result<()> {
-        if !self.groups.attach(number, group)? || !self.is_all_open() {
+        if !self.groups.attach(number, group)? {
+            return Ok(());
+        }
+        self.show_member(number, group);
+        if !self.is_all_open() {
             return Ok(());
         }
         let address = HostAddress::of_gid(group.gid);
@@ -66,6 +79,7 @@ impl Engine {
     /// Detaches it; false if it is not attached.
     pub(crate) fn detach_from_group(&self, number: QpNumber, group: GroupAddress) -> bool {
         let Some(on_wire) = self.groups.detach(number, group) else { return false };
+        self.hide_member(number, group);
         on_wire.into_iter().for_each(|location| self.leave_on_wire(group.gid, location, true));
         true
     }
@@ -73,6 +87,7 @@ impl Engine {
     /// A queue pair goes.
     pub(crate) fn forget_groups(&self, number: QpNumber) {
         for (group, on_wire) in self.groups.forget(number) {
+            self.hide_member(number, group);
             on_wire.into_iter().for_each(|location| self.leave_on_wire(group.gid, location, true));
         }
     }
@@ -121,6 +136,28 @@ impl Engine {
         self.is_all_open() || joined(&lock(&self.wire_groups.state))
     }
 
+    /// Whether the sender sends to members here through a folder as well.
+    fn comes_by_folder(&self, source: HostAddress, packet: &Packet) -> bool {
+        let Body::Datagram(came) = packet.body else { return false };
+        if self.meeting.is_none() {
+            return false;
+        }
+        let (key, now) = ((source.gid(), came.source.0 / BLOCK_SIZE), Instant::now());
+        let known = lock(&self.wire_groups.state).met.get(&key).copied();
+        if let Some((comes, then)) = known
+            && now < then + KNOWN_FOR
+        {
+            return comes;
+        }
+        let comes = self.sends_by_folder(&key.0, came.source);
+        let mut state = lock(&self.wire_groups.state);
+        if state.met.len() >= KNOWN_MAX {
+            state.met.clear();
+        }
+        state.met.insert(key, (comes, now));
+        comes
+    }
+
     /// Takes what came to a group, for each queue pair that is attached to it.
     #[cold]
     pub(super) fn take_for_group(&self, driver: &mut Driver, arrival: &Arrival, datagram: &[u8]) {
@@ -130,6 +167,9 @@ impl Engine {
         }
         let Some(members) = self.groups.receivers(&arrival.station.address().gid()) else { return };
         let Ok((packet, payload, envelope)) = arrival.read(datagram) else { return };
+        if self.comes_by_folder(arrival.source, &packet) {
+            return;
+        }
         let header = arrival.global_header(&envelope, datagram);
         for number in members.iter() {
             if let Some(pair) = driver.pair(*number, || self.find_pair(*number)) {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
 use nonic_memory::SharedSlice;
-use nonic_protocol::{Body, Datagram, Message, Operation, QpNumber, Slot, Status, Step};
-use nonic_transport::{BLOCK_SIZE, GroupName, Link};
+use nonic_protocol::{Body, Datagram, Message, Operation, Slot, Status, Step};
+use nonic_transport::{GroupName, Link};
 
 use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
 use crate::multicast::{GROUP_NUMBER, group_of};
@@ -98,13 +98,11 @@ impl QueuePair {
     /// Sends a datagram to each member of a group that has room for it.
     fn send_to_group(&self, group: GroupName, message: Message, payload: &[SharedSlice<'_>]) {
         let skipped = self.skips_own_multicast.load(Ordering::Relaxed).then_some(self.number);
-        let engine = self.engine();
-        let is_own = |number: QpNumber| engine.own_blocks().contains(&(number.0 / BLOCK_SIZE));
-        let members = engine.groups.members(group, is_own);
-        for member in members.iter().filter(|member| Some(**member) != skipped) {
-            let Some(link) = self.engine().link_to(PeerAddress::ThisHost(*member)) else { continue };
+        let skipped = skipped.map(PeerAddress::ThisHost);
+        for member in self.engine().members_of(group).addresses().filter(|member| Some(*member) != skipped) {
+            let Some(link) = self.engine().link_to(member) else { continue };
             let mut base = message.base;
-            base.destination = *member;
+            base.destination = member.number();
             if link.push(&Message { base, ..message }, payload).is_ok() {
                 link.ring_bell();
             }
