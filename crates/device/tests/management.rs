@@ -1,7 +1,9 @@
 //! Datagrams of queue pair 1, between two engines that share an address. In a network namespace of its own, where the port is free.
 #![forbid(unsafe_code)]
 
-use std::process::Command;
+#[path = "common/inside.rs"]
+mod inside;
+
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -9,8 +11,7 @@ use nonic_device::{
     Config, EngineHandle, ManagementArrival, ManagementError, ManagementObserver, WirePolicy,
 };
 
-/// Set where the namespace is.
-const INSIDE: &str = "NONIC_TEST_INSIDE";
+use crate::inside::is_inside;
 
 /// The bytes of a datagram, where it came from, and whether it was handed on.
 type Note = (Vec<u8>, [u8; 16], bool);
@@ -23,30 +24,6 @@ impl ManagementObserver for Notes {
         let note = (arrival.bytes.to_vec(), arrival.source, arrival.was_handed_on);
         self.0.lock().unwrap().push(note);
     }
-}
-
-/// Runs a test once more in a namespace with only `lo`; whether this is there.
-fn is_inside(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let script = "ip link set lo up && exec \"$0\" \"$@\"";
-    let run = Command::new("unshare")
-        .args(["-rn", "--", "sh", "-c", script])
-        .arg(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(INSIDE, "1")
-        .output();
-    match run {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let refused = ["unshare failed", "not found", "Operation not permitted"];
-            assert!(refused.iter().any(|word| text.contains(word)), "{text}");
-        }
-        Err(error) => println!("no namespace can be made here: {error}"),
-    }
-    false
 }
 
 fn context(wire: WirePolicy) -> Arc<nonic_device::Context> {

@@ -9,7 +9,8 @@ use nonic_device::{
 use nonic_roce::Body;
 
 use crate::common::End;
-use crate::far::{Far, HERE, NUMBER, PEER, context, is_inside, lone};
+use crate::far::{Far, HERE, NUMBER, PEER, context, lone};
+use crate::inside::is_inside;
 
 /// More than go in one run.
 const COUNT: u32 = 150;
@@ -63,7 +64,12 @@ fn send_all(end: &mut End, pair: &QueuePair) {
     }
 }
 
-fn come_all(peer: &Far) {
+/// Sends them and has `then` happen; all come, in order.
+fn all_go(then: impl FnOnce(&QueuePair)) {
+    let (peer, mut end) = (Far::at(PEER), lone(context(None)));
+    let pair = datagram_pair(&end);
+    send_all(&mut end, &pair);
+    then(&pair);
     for number in 0..COUNT {
         let (packet, payload) = peer.hears();
         assert!(matches!(packet.body, Body::Datagram(_)));
@@ -73,23 +79,14 @@ fn come_all(peer: &Far) {
 
 #[test]
 fn datagrams_that_wait_for_a_look_go_though_the_program_never_looks() {
-    if !is_inside("datagrams::datagrams_that_wait_for_a_look_go_though_the_program_never_looks") {
-        return;
+    if is_inside("datagrams::datagrams_that_wait_for_a_look_go_though_the_program_never_looks") {
+        all_go(|_| ());
     }
-    let (peer, mut end) = (Far::at(PEER), lone(context(None)));
-    let pair = datagram_pair(&end);
-    send_all(&mut end, &pair);
-    come_all(&peer);
 }
 
 #[test]
 fn datagrams_that_wait_for_a_look_go_before_their_queue_pair_does() {
-    if !is_inside("datagrams::datagrams_that_wait_for_a_look_go_before_their_queue_pair_does") {
-        return;
+    if is_inside("datagrams::datagrams_that_wait_for_a_look_go_before_their_queue_pair_does") {
+        all_go(|pair| pair.destroy().unwrap());
     }
-    let (peer, mut end) = (Far::at(PEER), lone(context(None)));
-    let pair = datagram_pair(&end);
-    send_all(&mut end, &pair);
-    pair.destroy().unwrap();
-    come_all(&peer);
 }

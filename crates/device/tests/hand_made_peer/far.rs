@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::process::Command;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -15,8 +14,6 @@ use nonic_wire::{Arrival, Location, Outgoing, Pushed, Route, Station, Taken, Wir
 
 use crate::common::{End, NoObserver};
 
-/// Set where the namespace is.
-pub(crate) const INSIDE: &str = "NONIC_TEST_INSIDE";
 /// Where the queue pair is, and other hosts.
 pub(crate) const HERE: HostAddress = HostAddress::V4([127, 0, 0, 1]);
 pub(crate) const PEER: HostAddress = HostAddress::V4([127, 9, 9, 9]);
@@ -24,30 +21,6 @@ pub(crate) const STRANGER: HostAddress = HostAddress::V4([127, 8, 8, 8]);
 /// The peer's queue pair.
 pub(crate) const NUMBER: QpNumber = QpNumber(9);
 pub(crate) const LONG: Duration = Duration::from_secs(20);
-
-/// Runs a test once more in a namespace with only `lo`; whether this is there.
-pub(crate) fn is_inside(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let script = "ip link set lo up && exec \"$0\" \"$@\"";
-    let run = Command::new("unshare")
-        .args(["-rn", "--", "sh", "-c", script])
-        .arg(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(INSIDE, "1")
-        .output();
-    match run {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let refused = ["unshare failed", "not found", "Operation not permitted"];
-            assert!(refused.iter().any(|word| text.contains(word)), "{text}");
-        }
-        Err(error) => println!("no namespace can be made here: {error}"),
-    }
-    false
-}
 
 /// Another host.
 pub(crate) struct Far {

@@ -5,6 +5,8 @@
 mod common;
 mod datagrams;
 mod far;
+#[path = "../common/inside.rs"]
+mod inside;
 mod replies;
 
 use std::sync::{Arc, Mutex, Weak};
@@ -22,9 +24,9 @@ use nonic_roce::{
 
 use crate::common::End;
 use crate::far::{
-    Far, HERE, NUMBER, PEER, STRANGER, acknowledgement, context, end, is_inside, lone, message, says_in_vain,
-    until,
+    Far, HERE, NUMBER, PEER, STRANGER, acknowledgement, context, end, lone, message, says_in_vain, until,
 };
+use crate::inside::is_inside;
 
 #[test]
 fn a_packet_counts_only_from_the_address_of_the_peer() {

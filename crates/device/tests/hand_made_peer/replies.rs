@@ -5,7 +5,8 @@ use nonic_protocol::Psn;
 use nonic_roce::{Answer, Body, Packet};
 
 use crate::common::End;
-use crate::far::{Far, PEER, acknowledgement, context, end, is_inside, message};
+use crate::far::{Far, PEER, acknowledgement, context, end, message};
+use crate::inside::is_inside;
 
 /// Has the peer say message `number` to a program that polls, and the program reply; what comes for it, in order.
 fn is_replied_to(peer: &Far, end: &End, number: u32) -> [Packet; 2] {
