@@ -7,12 +7,11 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::program;
+use common::{datagram_pair, program};
 use nonic_device::{
-    Access, AddressVector, AttributeMask, Capabilities, Completion, CompletionQueue, Context,
-    DatagramDestination, Destination, GlobalRoute, GroupError, Operation, QpAttributes, QpNumber, QpState,
-    QpType, QueuePair, QueuePairRequest, ReceiveRequest, Region, RegionMemory, RegionRequest, ScatterGather,
-    SendFlags, SendRequest, Zone, devices,
+    Access, AddressVector, Capabilities, Completion, CompletionQueue, Context, DatagramDestination,
+    Destination, GlobalRoute, GroupError, Operation, QpNumber, QueuePair, ReceiveRequest, Region,
+    RegionMemory, RegionRequest, ScatterGather, SendFlags, SendRequest, Zone, devices,
 };
 use nonic_second_process::{SecondProcess, role, serve};
 
@@ -34,35 +33,17 @@ struct Member {
 
 impl Member {
     fn new(key: u32) -> Self {
-        use AttributeMask as A;
         let context = devices()[0].open().unwrap();
         let zone = context.allocate_zone().unwrap();
         let queue = context.create_completion_queue(64, 0, None, 0).unwrap();
-        let pair = zone
-            .create_queue_pair(QueuePairRequest {
-                transport: QpType::UnreliableDatagram,
-                send_queue: Arc::clone(&queue),
-                receive_queue: Arc::clone(&queue),
-                shared_receive_queue: None,
-                capabilities: Capabilities {
-                    send_requests: 16,
-                    receive_requests: 16,
-                    send_pieces: 1,
-                    receive_pieces: 1,
-                    inline_bytes: 0,
-                },
-                signal_all: true,
-                cookie: 0,
-                observer: None,
-            })
-            .unwrap();
-        let mut attributes =
-            QpAttributes { state: QpState::Init, port: 1, q_key: key, ..QpAttributes::default() };
-        pair.modify(&attributes, A::STATE | A::PORT | A::PKEY_INDEX | A::QKEY).unwrap();
-        attributes.state = QpState::ReadyToReceive;
-        pair.modify(&attributes, A::STATE).unwrap();
-        attributes.state = QpState::ReadyToSend;
-        pair.modify(&attributes, A::STATE | A::SQ_PSN).unwrap();
+        let capabilities = Capabilities {
+            send_requests: 16,
+            receive_requests: 16,
+            send_pieces: 1,
+            receive_pieces: 1,
+            inline_bytes: 0,
+        };
+        let pair = datagram_pair(&zone, &queue, capabilities, true, key);
         let mut buffer = Box::new([0; 4096]);
         let memory = RegionMemory::Program { address: program(buffer.as_mut_ptr() as usize), length: 4096 };
         let base = buffer.as_ptr() as u64;

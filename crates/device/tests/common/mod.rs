@@ -58,6 +58,35 @@ pub(crate) fn cpu_time_of_this_thread() -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
+/// A queue pair of datagrams in RTS, with a Q_Key.
+pub(crate) fn datagram_pair(
+    zone: &Arc<Zone>,
+    completions: &Arc<CompletionQueue>,
+    capabilities: Capabilities,
+    signal_all: bool,
+    q_key: u32,
+) -> Arc<QueuePair> {
+    use AttributeMask as A;
+    let request = QueuePairRequest {
+        transport: QpType::UnreliableDatagram,
+        send_queue: Arc::clone(completions),
+        receive_queue: Arc::clone(completions),
+        shared_receive_queue: None,
+        capabilities,
+        signal_all,
+        cookie: 0,
+        observer: None,
+    };
+    let pair = zone.create_queue_pair(request).unwrap();
+    let mut attributes = QpAttributes { state: QpState::Init, port: 1, q_key, ..QpAttributes::default() };
+    pair.modify(&attributes, A::STATE | A::PORT | A::PKEY_INDEX | A::QKEY).unwrap();
+    attributes.state = QpState::ReadyToReceive;
+    pair.modify(&attributes, A::STATE).unwrap();
+    attributes.state = QpState::ReadyToSend;
+    pair.modify(&attributes, A::STATE | A::SQ_PSN).unwrap();
+    pair
+}
+
 /// Something with a queue pair, its completions and one registered buffer.
 pub(crate) struct End {
     /// Kept open as long as the queue pair is used.

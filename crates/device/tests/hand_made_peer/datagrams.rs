@@ -1,53 +1,22 @@
 //! Datagrams that a program sends without ever looking at the wire.
 
-use std::sync::Arc;
-
 use nonic_device::{
-    AttributeMask, Capabilities, DatagramDestination, Destination, Operation, QpAttributes, QpState, QpType,
-    QueuePair, QueuePairRequest, SendFlags, SendRequest,
+    Capabilities, DatagramDestination, Destination, Operation, QueuePair, SendFlags, SendRequest,
 };
 use nonic_roce::Body;
 
-use crate::common::End;
+use crate::common::{End, datagram_pair};
 use crate::far::{Far, HERE, NUMBER, PEER, context, lone};
 use crate::inside::is_inside;
 
 /// More than go in one run.
 const COUNT: u32 = 150;
-
-/// A queue pair of datagrams in RTS, beside another whose memory and queue it uses.
-fn datagram_pair(beside: &End) -> Arc<QueuePair> {
-    use AttributeMask as A;
-    let pair = beside.zone.create_queue_pair(QueuePairRequest {
-        transport: QpType::UnreliableDatagram,
-        send_queue: Arc::clone(&beside.completions),
-        receive_queue: Arc::clone(&beside.completions),
-        shared_receive_queue: None,
-        capabilities: Capabilities {
-            send_requests: COUNT,
-            receive_requests: 1,
-            send_pieces: 1,
-            receive_pieces: 1,
-            inline_bytes: 4,
-        },
-        signal_all: false,
-        cookie: 0,
-        observer: None,
-    });
-    let pair = pair.unwrap();
-    let mut attributes = QpAttributes { state: QpState::Init, port: 1, q_key: 7, ..QpAttributes::default() };
-    pair.modify(&attributes, A::STATE | A::PORT | A::PKEY_INDEX | A::QKEY).unwrap();
-    attributes.state = QpState::ReadyToReceive;
-    pair.modify(&attributes, A::STATE).unwrap();
-    attributes.state = QpState::ReadyToSend;
-    pair.modify(&attributes, A::STATE | A::SQ_PSN).unwrap();
-    pair
-}
+const Q_KEY: u32 = 7;
 
 /// Sends each number up to [`COUNT`] to the peer, and looks at nothing.
 fn send_all(end: &mut End, pair: &QueuePair) {
     let vector = end.way_between(HERE.gid(), PEER.gid());
-    let destination = DatagramDestination { zone: end.zone.id(), vector, qp_number: NUMBER, q_key: 7 };
+    let destination = DatagramDestination { zone: end.zone.id(), vector, qp_number: NUMBER, q_key: Q_KEY };
     for number in 0..COUNT {
         let at = 4 * number as usize;
         end.buffer[at..at + 4].copy_from_slice(&number.to_be_bytes());
@@ -67,7 +36,14 @@ fn send_all(end: &mut End, pair: &QueuePair) {
 /// Sends them and has `then` happen; all come, in order.
 fn all_go(then: impl FnOnce(&QueuePair)) {
     let (peer, mut end) = (Far::at(PEER), lone(context(None)));
-    let pair = datagram_pair(&end);
+    let capabilities = Capabilities {
+        send_requests: COUNT,
+        receive_requests: 1,
+        send_pieces: 1,
+        receive_pieces: 1,
+        inline_bytes: 4,
+    };
+    let pair = datagram_pair(&end.zone, &end.completions, capabilities, false, Q_KEY);
     send_all(&mut end, &pair);
     then(&pair);
     for number in 0..COUNT {
