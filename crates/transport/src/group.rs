@@ -52,10 +52,13 @@ pub fn met_member_name(group: GroupAddress, number: QpNumber) -> String {
     format!("{}{gid:032x}.{:04x}.{:06x}", met_prefix(), group.lid, number.0)
 }
 
-/// The queue pair of which such a name says that it is attached to this group.
-pub fn met_member(text: &str, name: GroupName) -> Option<QpNumber> {
-    let (group, number) = text.strip_prefix(&met_prefix())?.rsplit_once('.')?;
-    member(group, number, name)
+/// Reads such names: the queue pair of which one says that it is attached to this group.
+pub fn met_member(name: GroupName) -> impl Fn(&str) -> Option<QpNumber> {
+    let prefix = met_prefix();
+    move |text| {
+        let (group, number) = text.strip_prefix(&prefix)?.rsplit_once('.')?;
+        member(group, number, name)
+    }
 }
 
 impl Membership {
@@ -132,13 +135,13 @@ mod tests {
             GroupAddress { gid: [0xff, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], lid: 0xc001 };
         let name = met_member_name(group, QpNumber(0x12345));
         for known in [GroupName::Gid(group.gid), GroupName::Lid(0xc001)] {
-            assert_eq!(met_member(&name, known), Some(QpNumber(0x12345)));
+            assert_eq!(met_member(known)(&name), Some(QpNumber(0x12345)));
         }
         for other in [GroupName::Gid([0xff; 16]), GroupName::Lid(0xc002)] {
-            assert_eq!(met_member(&name, other), None);
+            assert_eq!(met_member(other)(&name), None);
         }
         for nonsense in ["", "life", "group.0.x", &name[..name.len() - 7], &format!("{name}00")] {
-            assert_eq!(met_member(nonsense, GroupName::Gid(group.gid)), None, "{nonsense}");
+            assert_eq!(met_member(GroupName::Gid(group.gid))(nonsense), None, "{nonsense}");
         }
     }
 

@@ -75,7 +75,7 @@ impl Engine {
         let is_own = |number: QpNumber| self.own_blocks().contains(&(number.0 / BLOCK_SIZE));
         self.groups.members(group, is_own, || {
             let Some(place) = &self.meeting else { return Vec::new() };
-            let mut met = place.names(|name| met_member(name, group));
+            let mut met = place.names(met_member(group));
             met.sort_unstable();
             met.dedup();
             met.truncate(GROUP_MAX);

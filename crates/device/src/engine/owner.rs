@@ -98,7 +98,6 @@ impl Drop for EngineOwner {
             return;
         }
         self.0.answer_all();
-        self.0.release_on_wire();
         self.0.say_goodbye();
         self.0.agent.stop.store(true, Ordering::SeqCst);
         self.0.party.doorbell.signal();
@@ -228,7 +227,6 @@ impl Engine {
             return;
         }
         self.answer_all();
-        self.release_on_wire();
         self.say_goodbye();
         self.agent.departure.done.store(true, Ordering::SeqCst);
         self.agent.departure.waiting.ring();

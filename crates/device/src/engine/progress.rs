@@ -194,13 +194,13 @@ impl Engine {
     pub(crate) fn answer_for_poller(&self) {
         if self.is_polled() {
             self.answer_all();
-            self.release_on_wire();
         }
     }
 
-    /// Sends every acknowledgement that is still owed.
+    /// Sends every acknowledgement that is still owed, and what waits for the next look at the wire.
     pub(super) fn answer_all(&self) {
         self.driving.driver.lock().answer();
+        self.release_on_wire();
     }
 
     /// Handles `most` messages of the ring of a link that polls do not look at, on the agent's thread.

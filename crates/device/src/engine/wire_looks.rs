@@ -170,13 +170,11 @@ impl Engine {
 
     /// A queue pair says what it owes for the last packets, or leaves it to a reply of the program that polls.
     fn settle_on_wire(&self, driver: &mut Driver, number: QpNumber, again: bool) {
-        let Some(pair) = driver.pair(number, || self.find_pair(number)).filter(|_| again) else {
+        if !again {
             return self.answer_on_wire(driver, number);
-        };
-        let waits = pair.expects_reply_on_wire();
-        if !waits {
-            pair.answer_on_wire();
         }
+        let Some(pair) = driver.pair(number, || self.find_pair(number)) else { return };
+        let waits = pair.waits_for_reply_on_wire();
         // It shows at the next look whether there was a reply.
         driver.note_debt(number);
         // An agent that does not look soon would not know that it may have to say it: nothing is left that would wake it.

@@ -104,9 +104,15 @@ impl QueuePair {
         }
     }
 
-    /// The program, which polls, gets what was taken last. Whether its reply will take along what is owed.
-    pub(crate) fn expects_reply_on_wire(&self) -> bool {
-        self.lock().wired.as_mut().is_some_and(|wired| wired.carrier.replies.expect())
+    /// The program, which polls, gets what was taken last: goes on, or waits for its reply, which will take along what is owed. Whether it
+    /// waits.
+    pub(crate) fn waits_for_reply_on_wire(&self) -> bool {
+        let mut core = self.lock();
+        let waits = core.wired.as_mut().is_some_and(|wired| wired.carrier.replies.expect());
+        if !waits {
+            self.pump_wire(&mut core);
+        }
+        waits
     }
 
     /// The program looks again, or will not.
