@@ -128,7 +128,9 @@ impl Place {
     /// The namespace, other than this process's, in which somebody is reached by a GID: as it was a moment ago.
     pub fn namespace_of(&self, gid: &[u8; 16]) -> Option<Namespace> {
         let mut known = lock(&self.known);
-        self.look_if_late(&mut known);
+        if known.looked.is_none_or(|looked| looked.elapsed() >= KNOWN_FOR) {
+            self.look(&mut known);
+        }
         known.by_gid.get(gid).copied()
     }
 
@@ -139,10 +141,14 @@ impl Place {
         known.by_gid.get(gid).copied()
     }
 
-    /// What `read` makes of names that processes of other namespaces have, as they were a moment ago.
+    /// What `read` makes of names that processes of other namespaces have now: who asks has seen some of them come.
     pub fn names<T>(&self, read: impl Fn(&str) -> Option<T>) -> Vec<(Namespace, T)> {
+        let mut known = lock(&self.known);
+        self.look(&mut known);
+        let processes: Vec<_> = known.members.iter().map(|member| (member.namespace, member.token)).collect();
+        drop(known);
         let mut found = Vec::new();
-        for (namespace, token) in self.elsewhere() {
+        for (namespace, token) in processes {
             let names = self.folder.enter(&Member::folder(token)).and_then(|there| there.names(NAMES_MAX));
             let names = names.unwrap_or_default();
             found.extend(names.iter().filter_map(|name| Some((namespace, read(name)?))));
@@ -150,26 +156,21 @@ impl Place {
         found
     }
 
-    /// Whether a process of another namespace has a name.
-    pub fn has_name(&self, namespace: Namespace, name: &str) -> bool {
+    /// Whether a process now has a name in the other namespace that is reached by a GID.
+    pub fn has_name(&self, gid: &[u8; 16], name: &str) -> bool {
+        let Some(namespace) = self.namespace_now(gid) else { return false };
         let has = |token| {
             let there = self.folder.enter(&Member::folder(token));
             there.and_then(|there| there.owner_of(name)).is_ok()
         };
-        self.elsewhere().into_iter().any(|(of, token)| of == namespace && has(token))
+        self.processes_in(namespace).into_iter().any(has)
     }
 
-    /// The processes of other namespaces, as they were a moment ago.
-    fn elsewhere(&self) -> Vec<(Namespace, u64)> {
-        let mut known = lock(&self.known);
-        self.look_if_late(&mut known);
-        known.members.iter().map(|member| (member.namespace, member.token)).collect()
-    }
-
-    fn look_if_late(&self, known: &mut Known) {
-        if known.looked.is_none_or(|looked| looked.elapsed() >= KNOWN_FOR) {
-            self.look(known);
-        }
+    /// The processes of a namespace, as they were last seen.
+    fn processes_in(&self, namespace: Namespace) -> Vec<u64> {
+        let known = lock(&self.known);
+        let members = known.members.iter().filter(|member| member.namespace == namespace);
+        members.map(|member| member.token).collect()
     }
 
     fn look(&self, known: &mut Known) {
@@ -204,11 +205,8 @@ impl Place {
 
     /// Connects to whoever in a namespace has a name; `ConnectionRefused` if nobody has it, `WouldBlock` if it takes no connections.
     pub fn connect(&self, namespace: Namespace, name: &str) -> io::Result<PacketSocket> {
-        let mut known = lock(&self.known);
-        self.look(&mut known);
-        let members = known.members.iter().filter(|member| member.namespace == namespace);
-        let tokens: Vec<_> = members.map(|member| member.token).collect();
-        drop(known);
+        self.look(&mut lock(&self.known));
+        let tokens = self.processes_in(namespace);
         let mut last = io::ErrorKind::ConnectionRefused.into();
         for token in tokens {
             match self.connect_to_process(token, name) {
@@ -291,7 +289,7 @@ mod tests {
         let near = Place::make(&path, &[]).unwrap();
         let far = elsewhere(&path, 2, &[GID]);
         let shown = || near.names(|name| name.strip_prefix("number.")?.parse::<u32>().ok());
-        assert!(near.elsewhere().len() == 1 && shown().is_empty());
+        assert!(shown().is_empty());
         for name in ["number.1", "number.2", "number.x", "other"] {
             far.show(name).unwrap();
         }
@@ -299,12 +297,14 @@ mod tests {
         let mut found = shown();
         found.sort_unstable();
         assert_eq!(found, [1, 2].map(|number| (Namespace(2), number)));
-        assert!(near.has_name(Namespace(2), "other") && !near.has_name(Namespace(3), "other"));
+        assert!(
+            near.has_name(&GID, "other") && !near.has_name(&[9; 16], "other") && !near.has_name(&GID, "none")
+        );
         far.forget("number.1");
         assert_eq!(shown(), [(Namespace(2), 2)]);
         drop(far);
         assert_eq!(near.namespace_now(&GID), None);
-        assert!(shown().is_empty() && !near.has_name(Namespace(2), "other"));
+        assert!(shown().is_empty() && !near.has_name(&GID, "other"));
         std::fs::remove_dir_all(path).unwrap();
     }
 

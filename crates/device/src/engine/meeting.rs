@@ -86,8 +86,7 @@ impl Engine {
     /// Whether the owner of a number at an address is one who sends to groups by the folder, too.
     pub(super) fn sends_by_folder(&self, gid: &[u8; 16], number: QpNumber) -> bool {
         let Some(place) = &self.meeting else { return false };
-        let name = || met_block_name(number.0 / BLOCK_SIZE);
-        place.namespace_of(gid).is_some_and(|namespace| place.has_name(namespace, &name()))
+        place.has_name(gid, &met_block_name(number.0 / BLOCK_SIZE))
     }
 
     /// Connects to the owner of a number in another namespace.

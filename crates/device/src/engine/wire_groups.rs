@@ -27,12 +27,23 @@ struct State {
     joined: Vec<(HostAddress, Location)>,
     /// Addresses of this host, when the last one was joined: members here are reached in another way.
     own: Vec<HostAddress>,
-    /// Of senders, by address and block: whether members here are reached through a folder, as it was then.
-    met: HashMap<([u8; 16], u32), (bool, Instant)>,
+    /// What is known of senders, by address and block.
+    senders: HashMap<([u8; 16], u32), Sender>,
 }
 
-/// How long that counts.
+/// Whether a process sends to members here through a folder as well.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    /// When it was last looked for in the folder.
+    looked: Instant,
+    /// When it was last seen there.
+    seen: Option<Instant>,
+}
+
+/// How long a look counts.
 const KNOWN_FOR: Duration = Duration::from_millis(20);
+/// How long what a process has sent by the wire may still come after it has left the folder.
+const LATE: Duration = Duration::from_secs(2);
 /// So many senders are remembered.
 const KNOWN_MAX: usize = 256;
 
@@ -143,19 +154,19 @@ impl Engine {
             return false;
         }
         let (key, now) = ((source.gid(), came.source.0 / BLOCK_SIZE), Instant::now());
-        let known = lock(&self.wire_groups.state).met.get(&key).copied();
-        if let Some((comes, then)) = known
-            && now < then + KNOWN_FOR
-        {
-            return comes;
+        let known = lock(&self.wire_groups.state).senders.get(&key).copied();
+        let mut seen = known.and_then(|sender| sender.seen);
+        if known.is_none_or(|sender| now >= sender.looked + KNOWN_FOR) {
+            if self.sends_by_folder(&key.0, came.source) {
+                seen = Some(now);
+            }
+            let mut state = lock(&self.wire_groups.state);
+            if state.senders.len() >= KNOWN_MAX {
+                state.senders.clear();
+            }
+            state.senders.insert(key, Sender { looked: now, seen });
         }
-        let comes = self.sends_by_folder(&key.0, came.source);
-        let mut state = lock(&self.wire_groups.state);
-        if state.met.len() >= KNOWN_MAX {
-            state.met.clear();
-        }
-        state.met.insert(key, (comes, now));
-        comes
+        seen.is_some_and(|seen| now < seen + LATE)
     }
 
     /// Takes what came to a group, for each queue pair that is attached to it.
