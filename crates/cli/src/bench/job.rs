@@ -67,6 +67,8 @@ pub(super) enum WireJob {
     Datagrams,
     /// Half a round trip of a datagram of UDP.
     PingPong,
+    /// The same of the packets that the device sends, by its calls.
+    Packets,
     /// Processor time for a billion bytes that are written.
     WriteCost,
     /// The same for a stream of TCP.

@@ -184,6 +184,7 @@ impl Job {
             Self::Wire(WireJob::Lossy) => "write, lossy".to_owned(),
             Self::Wire(WireJob::Datagrams) => "UDP in runs".to_owned(),
             Self::Wire(WireJob::PingPong) => "UDP ping-pong".to_owned(),
+            Self::Wire(WireJob::Packets) => "the packets alone".to_owned(),
             Self::Wire(WireJob::WriteCost) => "write".to_owned(),
             Self::Wire(WireJob::StreamCost) => "TCP".to_owned(),
         }

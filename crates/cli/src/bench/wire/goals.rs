@@ -30,6 +30,12 @@ pub(in crate::bench) fn goals() -> Vec<Goal> {
             ("1.3 of a UDP ping-pong that spins", vec![of(1.3, 1)]),
             ("1.1", vec![of(1.1, 1)]),
         ),
+        time(
+            "send 8 B, beside its packets alone",
+            vec![send, beside(WireJob::Packets)],
+            ("1.3 of a ping-pong of the same packets by the same calls", vec![of(1.3, 1)]),
+            ("1.1", vec![of(1.1, 1)]),
+        ),
         rate(
             "write 8 B",
             None,

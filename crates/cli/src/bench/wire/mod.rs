@@ -63,6 +63,7 @@ impl Wire {
         match job {
             WireJob::Datagrams => udp::rate(side, order, peer).map(Some),
             WireJob::PingPong => udp::ping_pong(&mut self.device, side, order, peer).map(Some),
+            WireJob::Packets => udp::ping_pong_of_packets(&mut self.device, side, order, peer).map(Some),
             WireJob::Lossy => {
                 let lost = |share| if side == Side::Initiator { lose(share) } else { Ok(()) };
                 lost(LOSS)?;

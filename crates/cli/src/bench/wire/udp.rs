@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use nonic_sys::{DATAGRAM_RUN_MAX, DatagramBatch, DatagramRoute, RunSent, WireSocket};
+use nonic_sys::{AsFd, DATAGRAM_RUN_MAX, DatagramBatch, DatagramRoute, Epoll, RunSent, WireSocket};
 
 use super::super::device::{Device, now, spin_in_step};
 use super::super::job::{Order, Sample, Unit};
@@ -17,6 +17,8 @@ const PORT: u16 = 4700;
 
 /// Bytes of a datagram of the ping-pong: what a send of 8 bytes takes behind the header of UDP.
 const SMALL: usize = 12 + 8 + 4;
+/// The same of an acknowledgement.
+const ACKNOWLEDGEMENT: usize = 12 + 4 + 4;
 
 fn failed(what: &str) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::new(format!("{what} for UDP: {error}"))
@@ -90,7 +92,6 @@ pub(super) fn ping_pong(
     let socket = UdpSocket::bind(at(side)).map_err(failed("no socket"))?;
     socket.connect(at(other(side))).map_err(failed("no connection"))?;
     socket.set_nonblocking(true).map_err(failed("no socket that never waits"))?;
-    peer.meet()?;
     let message = [0; SMALL];
     let ping = || match socket.send(&message) {
         Ok(_) => Ok(()),
@@ -104,6 +105,48 @@ pub(super) fn ping_pong(
             Err(error) => Err(failed("receiving")(error)),
         })
     };
+    turns(device, side, order, peer, (ping, pong))
+}
+
+/// The same packets as the device's, by its calls, and nothing else: a message and the acknowledgement of the one before it, as a run
+/// of two. Its sockets are connected to nobody: of one that is, the kernel numbers datagrams from a number on that it does not
+/// tell, and the check of a packet is over that number, too.
+pub(super) fn ping_pong_of_packets(
+    device: &mut Device,
+    side: Side,
+    order: &Order,
+    peer: &mut Exchange,
+) -> Outcome<Sample> {
+    let socket = WireSocket::bind(at(side)).map_err(failed("no socket"))?;
+    // As the device does, to be woken when nobody spins.
+    let epoll = Epoll::new().map_err(failed("nothing to wait on"))?;
+    epoll.add(socket.as_fd(), 0).map_err(failed("nothing to wait on"))?;
+    let route = DatagramRoute { to: at(other(side)), traffic_class: 0, hop_limit: 64 };
+    let message = [0; SMALL + ACKNOWLEDGEMENT];
+    let ping = || match socket.send(&route, &message, SMALL) {
+        RunSent::Sent => Ok(()),
+        unsent => Err(Failure::new(format!("a run of two datagrams is not sent by UDP: {unsent:?}"))),
+    };
+    let mut batch = DatagramBatch::default();
+    let pong = || {
+        let mut came = 0;
+        wait_until("a run of two datagrams", || {
+            socket.receive_one(&mut batch, |_, bytes| came += bytes.len());
+            Ok(came == message.len())
+        })
+    };
+    turns(device, side, order, peer, (ping, pong))
+}
+
+/// Measures turns of a `ping` and a `pong`.
+fn turns(
+    device: &mut Device,
+    side: Side,
+    order: &Order,
+    peer: &mut Exchange,
+    (mut ping, mut pong): (impl FnMut() -> Outcome<()>, impl FnMut() -> Outcome<()>),
+) -> Outcome<Sample> {
+    peer.meet()?;
     let turn = |_| match side {
         Side::Initiator => ping().and_then(|()| pong()),
         Side::Target => pong().and_then(|()| ping()),
