@@ -27,7 +27,7 @@ use nonic_trust::TrustedUsers;
 
 use self::giver::Giver;
 use self::message::{HEAD, MESSAGE, read, write};
-use crate::incoming::{Arrival, Taken};
+use crate::incoming::{Arrival, Run, Taken};
 use crate::proof::Doubt;
 use crate::station::Station;
 use crate::wire::{GIVER, LISTENER, TAKER};
@@ -287,7 +287,7 @@ impl Handing {
         number: u64,
         epoll: &Epoll,
         stations: &[Arc<Station>],
-        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+        take: &mut dyn FnMut(&mut Run<'_>) -> Taken,
     ) -> bool {
         let mut worked = false;
         let Self { givers, buffer, trusted, .. } = self;
@@ -298,9 +298,9 @@ impl Handing {
                 Received::Message(length, _) if !giver.is_known() => giver.hear(&buffer[..length], trusted),
                 Received::Message(length, _) => {
                     worked = true;
-                    if let Some((arrival, datagram)) = read(stations, &mut buffer[..length]) {
+                    if let Some((arrival, datagram)) = read(stations, &buffer[..length]) {
                         // What was handed on is not handed on again: nothing goes in circles.
-                        take(&arrival, datagram);
+                        take(&mut Run::new(arrival, datagram, datagram.len()));
                     }
                     true
                 }

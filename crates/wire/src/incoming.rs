@@ -37,6 +37,55 @@ pub enum Taken {
     Elsewhere,
 }
 
+/// Datagrams that came as one: of one length, but for the last.
+#[derive(Debug)]
+pub struct Run<'a> {
+    arrival: Arrival,
+    current: &'a [u8],
+    rest: &'a [u8],
+    /// Their length.
+    segment: usize,
+}
+
+impl<'a> Run<'a> {
+    /// Datagrams of `segment` bytes, of which `arrival` is the first one's; the first is the current one.
+    pub(crate) fn new(arrival: Arrival, bytes: &'a [u8], segment: usize) -> Self {
+        let mut run = Self { arrival, current: &[], rest: bytes, segment };
+        (run.current, run.rest) = run.next();
+        run
+    }
+
+    /// The datagram behind the current one, and those behind that.
+    fn next(&self) -> (&'a [u8], &'a [u8]) {
+        self.rest.split_at(self.segment.min(self.rest.len()))
+    }
+
+    /// The current one, and where it came from.
+    pub fn current(&self) -> (&Arrival, &'a [u8]) {
+        (&self.arrival, self.current)
+    }
+
+    /// The queue pair that the current one is for.
+    pub fn destination(&self) -> Option<QpNumber> {
+        Arrival::destination(self.current)
+    }
+
+    /// Goes on to the next if it is for a queue pair, too; whether it did.
+    pub fn goes_on_for(&mut self, number: QpNumber) -> bool {
+        Arrival::destination(self.next().0) == Some(number) && self.goes_on()
+    }
+
+    /// Goes on to the next; false if there is none.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        if self.rest.is_empty() {
+            return false;
+        }
+        (self.current, self.rest) = self.next();
+        self.arrival.index = self.arrival.index.wrapping_add(1);
+        true
+    }
+}
+
 impl Arrival {
     /// The queue pair that a datagram is for, before its check is looked at. `None`: it is too short for a packet.
     pub fn destination(datagram: &[u8]) -> Option<QpNumber> {
@@ -83,17 +132,13 @@ mod tests {
     use crate::station::Location;
     use crate::wire::Wire;
 
-    #[test]
-    fn an_address_of_another_link_is_not_the_peers_although_it_is_the_same() {
+    fn own_address() -> HostAddress {
         let [first, second, third, ..] = random_u64().to_ne_bytes();
-        let own = HostAddress::V4([127, first, second, third.clamp(1, 254)]);
-        let wire = Wire::new().unwrap();
-        let open = |interface| wire.station(Location { address: own, interface }).unwrap().0;
-        // There may be no such interface, and nothing is sent.
-        let (near, far) = (open(1), open(0xffff));
-        let [peer, stranger] = [1, 2].map(|last| HostAddress::V4([127, 0, 0, last]));
-        let route = Route { to: peer, traffic_class: 0, hop_limit: 64 };
-        let came = |station: &Arc<Station>, source| Arrival {
+        HostAddress::V4([127, first, second, third.clamp(1, 254)])
+    }
+
+    fn came(station: &Arc<Station>, source: HostAddress) -> Arrival {
+        Arrival {
             station: Arc::clone(station),
             source,
             source_port: 1,
@@ -101,9 +146,43 @@ mod tests {
             hop_limit: 64,
             index: 0,
             was_handed_on: false,
-        };
+        }
+    }
+
+    #[test]
+    fn an_address_of_another_link_is_not_the_peers_although_it_is_the_same() {
+        let (own, wire) = (own_address(), Wire::new().unwrap());
+        let open = |interface| wire.station(Location { address: own, interface }).unwrap().0;
+        // There may be no such interface, and nothing is sent.
+        let (near, far) = (open(1), open(0xffff));
+        let [peer, stranger] = [1, 2].map(|last| HostAddress::V4([127, 0, 0, last]));
+        let route = Route { to: peer, traffic_class: 0, hop_limit: 64 };
         assert!(came(&near, peer).comes_by(&near, &route));
         assert!(!came(&near, stranger).comes_by(&near, &route));
         assert!(!came(&far, peer).comes_by(&near, &route));
+    }
+
+    #[test]
+    fn a_run_goes_on_for_a_queue_pair_up_to_the_first_datagram_of_another_and_each_has_its_place() {
+        let (own, wire) = (own_address(), Wire::new().unwrap());
+        let (station, _) = wire.station(Location { address: own, interface: 1 }).unwrap();
+        // Of twelve bytes each, for two queue pairs; the last is shorter, and too short for a number.
+        let mut bytes: Vec<u8> =
+            [7, 7, 8].iter().flat_map(|to| [0, 0, 0, 0, 0, 0, 0, *to, 0, 0, 0, 0]).collect();
+        bytes.extend([1; 3]);
+        let mut run = Run::new(came(&station, own), &bytes, 12);
+        let at = |run: &Run<'_>| (run.current().0.index, run.current().1.len(), run.destination());
+        let [seven, eight] = [7, 8].map(|number| Some(QpNumber(number)));
+        assert_eq!(at(&run), (0, 12, seven));
+        assert!(!run.goes_on_for(QpNumber(8)) && run.goes_on_for(QpNumber(7)));
+        assert_eq!(at(&run), (1, 12, seven));
+        assert!(!run.goes_on_for(QpNumber(7)) && run.goes_on());
+        assert_eq!(at(&run), (2, 12, eight));
+        assert!(!run.goes_on_for(QpNumber(8)) && run.goes_on());
+        assert_eq!(at(&run), (3, 3, None));
+        assert!(!run.goes_on());
+        // Each is too short for a number; together they would have one.
+        let bytes = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0];
+        assert!(!Run::new(came(&station, own), &bytes, 4).goes_on_for(QpNumber(7)));
     }
 }

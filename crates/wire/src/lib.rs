@@ -19,7 +19,7 @@ mod station;
 mod wire;
 
 pub use handing::{MANAGERS_MAX, Share};
-pub use incoming::{Arrival, Taken};
+pub use incoming::{Arrival, Run, Taken};
 pub use losses::Losses;
 pub use outgoing::{Outgoing, Pushed};
 pub use station::{Location, OpenError, Route, Station, largest_mtu, most_bytes};

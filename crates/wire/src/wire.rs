@@ -10,7 +10,7 @@ use nonic_sys::{AsFd, BorrowedFd, DatagramBatch, DatagramHeader, Epoll, PacketSo
 use nonic_trust::TrustedUsers;
 
 use crate::handing::{Handing, Share, listener};
-use crate::incoming::{Arrival, Taken};
+use crate::incoming::{Arrival, Run, Taken};
 use crate::losses::Losses;
 use crate::outgoing::Outgoing;
 use crate::station::{Location, OpenError, Station, host_address};
@@ -182,11 +182,12 @@ impl Wire {
         lock(&self.listeners).iter().any(|(own, _)| *own == share)
     }
 
-    /// Takes what has come, as far as it is there at once, and gives each datagram to `take`. What is not this engine's is handed
+    /// Takes what has come, as far as it is there at once, and gives each datagram to `take`, which may take others behind it in its run,
+    /// too. What is not this engine's is handed
     /// to whose it is; a management datagram that no process of this user takes is given to `unclaimed`. Whether something had come.
     pub fn receive(
         &self,
-        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+        take: &mut dyn FnMut(&mut Run<'_>) -> Taken,
         unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
     ) -> bool {
         self.receive_all(&mut lock(&self.incoming), take, unclaimed)
@@ -196,7 +197,7 @@ impl Wire {
     /// says where something is costs as much as one that takes it.
     pub fn receive_for_poller(
         &self,
-        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+        take: &mut dyn FnMut(&mut Run<'_>) -> Taken,
         unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
     ) -> bool {
         let mut incoming = lock(&self.incoming);
@@ -213,7 +214,7 @@ impl Wire {
     fn receive_all(
         &self,
         incoming: &mut Incoming,
-        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+        take: &mut dyn FnMut(&mut Run<'_>) -> Taken,
         unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
     ) -> bool {
         let Incoming { batch, handing, ready, hot } = incoming;
@@ -263,11 +264,11 @@ impl Wire {
         station: &Arc<Station>,
         several: bool,
         (batch, handing): (&mut DatagramBatch, &mut Handing),
-        take: &mut dyn FnMut(&Arrival, &mut [u8]) -> Taken,
+        take: &mut dyn FnMut(&mut Run<'_>) -> Taken,
         unclaimed: &mut dyn FnMut(&Arrival, &[u8]),
     ) -> bool {
         let come = |header: &DatagramHeader, bytes: &mut [u8]| {
-            let mut arrival = Arrival {
+            let arrival = Arrival {
                 station: Arc::clone(station),
                 source: host_address(header.from.ip()),
                 source_port: header.from.port(),
@@ -276,15 +277,20 @@ impl Wire {
                 index: 0,
                 was_handed_on: false,
             };
-            for datagram in bytes.chunks_mut(header.segment.max(1)) {
-                if take(&arrival, datagram) != Taken::Taken
-                    && let Some(number) = Arrival::destination(datagram)
-                    && !handing.hand_on(number, |share| self.has(share), (&arrival, datagram), &self.epoll)
+            let mut run = Run::new(arrival, bytes, header.segment.max(1));
+            loop {
+                let taken = take(&mut run);
+                let (arrival, datagram) = run.current();
+                if taken != Taken::Taken
+                    && let Some(number) = run.destination()
+                    && !handing.hand_on(number, |share| self.has(share), (arrival, datagram), &self.epoll)
                     && number == MANAGEMENT
                 {
-                    unclaimed(&arrival, datagram);
+                    unclaimed(arrival, datagram);
                 }
-                arrival.index = arrival.index.wrapping_add(1);
+                if !run.goes_on() {
+                    break;
+                }
             }
         };
         let socket = station.socket();

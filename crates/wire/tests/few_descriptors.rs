@@ -15,7 +15,7 @@ static TURN: Mutex<()> = Mutex::new(());
 fn looks(wire: &Wire, most: usize) -> usize {
     let look = |_: &usize| {
         let is_called = wait_readable(wire.as_fd(), Some(Duration::ZERO));
-        wire.receive(&mut |_, _| Taken::Taken, &mut |_, _| {});
+        wire.receive(&mut |_| Taken::Taken, &mut |_, _| {});
         is_called
     };
     (0..most).filter(look).count()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nonic_protocol::{Psn, QpNumber};
 use nonic_roce::{Base, Body, HostAddress, Packet, Part, Request, Tail};
 use nonic_sys::{AsFd, random_u64, wait_readable};
-use nonic_wire::{Arrival, Location, OpenError, Outgoing, Pushed, Route, Share, Station, Taken, Wire};
+use nonic_wire::{Arrival, Location, OpenError, Outgoing, Pushed, Route, Run, Share, Station, Taken, Wire};
 
 /// An address of this host that nobody else is at.
 fn location() -> Location {
@@ -54,7 +54,8 @@ fn receive(wire: &Wire, enough: usize) -> Vec<(Packet, usize)> {
     let deadline = Instant::now() + Duration::from_secs(20);
     while came.len() < enough && Instant::now() < deadline {
         wait_readable(wire.as_fd(), Some(Duration::from_secs(1)));
-        let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
+        let mut take = |run: &mut Run<'_>| {
+            let (arrival, datagram) = run.current();
             let (packet, payload, _) = arrival.read(datagram).expect("its check is right");
             let right = payload.iter().enumerate().all(|(at, found)| *found == byte(packet.base.psn.0, at));
             assert!(right, "other bytes than were sent: {packet:?}");
@@ -120,7 +121,8 @@ fn a_packet_reaches_the_process_whose_it_is_whichever_of_them_gets_it() {
     let deadline = Instant::now() + Duration::from_secs(20);
     while came.iter().any(|came| came.len() < 10) && Instant::now() < deadline {
         for (index, wire) in [&one, &other].into_iter().enumerate() {
-            let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
+            let mut take = |run: &mut Run<'_>| {
+                let (arrival, datagram) = run.current();
                 let number = Arrival::destination(datagram).unwrap();
                 if Share::block_of(number) != Share::Block(blocks[index]) {
                     return Taken::Elsewhere;
@@ -152,7 +154,8 @@ fn a_management_datagram_reaches_every_process_that_takes_them_once() {
     let deadline = Instant::now() + Duration::from_secs(20);
     while came.iter().any(|came| came.len() < 5) && Instant::now() < deadline {
         for (index, wire) in [&one, &other].into_iter().enumerate() {
-            let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
+            let mut take = |run: &mut Run<'_>| {
+                let (arrival, datagram) = run.current();
                 let psn = arrival.read(datagram).expect("its check is right").0.base.psn.0;
                 came[index].push((psn, arrival.was_handed_on));
                 Taken::Shared
@@ -191,7 +194,7 @@ fn a_management_datagram_that_comes_to_a_process_which_takes_none_is_another_one
     let deadline = Instant::now() + Duration::from_secs(20);
     while refused == 0 && Instant::now() < deadline {
         wait_readable(without.as_fd(), Some(Duration::from_secs(1)));
-        without.receive(&mut |_, _| Taken::Shared, &mut |arrival, datagram| {
+        without.receive(&mut |_| Taken::Shared, &mut |arrival, datagram| {
             assert_eq!(arrival.read(datagram).expect("its check is right").0.base.psn, Psn(0));
             refused += 1;
         });
@@ -206,9 +209,10 @@ fn a_management_datagram_that_comes_to_a_process_which_takes_none_is_another_one
     }
     let mut came = [Vec::new(), Vec::new()];
     while came.iter().any(Vec::is_empty) && Instant::now() < deadline {
-        without.receive(&mut |_, _| Taken::Shared, &mut nobodys);
+        without.receive(&mut |_| Taken::Shared, &mut nobodys);
         for (index, wire) in [&one, &other].into_iter().enumerate() {
-            let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
+            let mut take = |run: &mut Run<'_>| {
+                let (arrival, datagram) = run.current();
                 let psn = arrival.read(datagram).expect("its check is right").0.base.psn.0;
                 came[index].push((psn, arrival.was_handed_on));
                 Taken::Shared
@@ -253,7 +257,7 @@ fn what_is_sent_to_a_group_comes_to_each_that_has_joined_until_it_leaves_as_ofte
     wires[0].leave(group);
     assert!(wires[0].stations().is_empty());
     // All of it was sent before this, and on one interface nothing is overtaken.
-    let came = wires[2].receive(&mut |_, _| Taken::Taken, &mut |_, _| {});
+    let came = wires[2].receive(&mut |_| Taken::Taken, &mut |_, _| {});
     assert!(!came, "what is for another group came");
 }
 

@@ -20,7 +20,7 @@ use nonic_roce::{
 };
 use nonic_second_process::{SecondProcess, role, serve};
 use nonic_sys::{AsFd, wait_readable};
-use nonic_wire::{Arrival, Location, Outgoing, Pushed, Route, Station, Taken, Wire};
+use nonic_wire::{Location, Outgoing, Pushed, Route, Run, Station, Taken, Wire};
 use nonic_wire_connection::{ListenAt, Takes, WireConnection};
 
 use common::{End, NoObserver};
@@ -158,7 +158,8 @@ impl Peer {
     /// What has come to it.
     fn hear(&self) -> Vec<(Packet, Vec<u8>)> {
         let mut came = Vec::new();
-        let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
+        let mut take = |run: &mut Run<'_>| {
+            let (arrival, datagram) = run.current();
             let (packet, payload, _) = arrival.read(datagram).expect("its check is right");
             came.push((packet, payload.to_vec()));
             Taken::Taken

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use nonic_protocol::QpNumber;
 use nonic_roce::{Body, MANAGEMENT, MANAGEMENT_Q_KEY};
 use nonic_transport::BLOCK_SIZE;
-use nonic_wire::{Arrival, Taken, Wire};
+use nonic_wire::{Arrival, Run, Taken, Wire};
 
 use super::driver::Driver;
 use super::{Engine, Progress, lock};
@@ -128,8 +128,9 @@ impl Engine {
         self.release_on_wire();
         // The queue pair that had the last packets. It says what it owes for all of them at once.
         let mut last = None;
-        let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
-            let Some(number) = Arrival::destination(datagram) else { return Taken::Taken };
+        let mut take = |run: &mut Run<'_>| {
+            let Some(number) = run.destination() else { return Taken::Taken };
+            let (arrival, datagram) = run.current();
             if arrival.station.is_group() {
                 if !self.wires.losses.take_one() {
                     self.take_for_group(driver, arrival, datagram);
@@ -151,7 +152,7 @@ impl Engine {
                 let is_own = self.own_blocks().contains(&(number.0 / BLOCK_SIZE));
                 return if is_own { Taken::Taken } else { Taken::Elsewhere };
             };
-            if !self.wires.losses.take_one() && pair.take_packet(arrival, datagram) {
+            if pair.take_packets(run, &self.wires.losses) {
                 last = Some(number);
             }
             Taken::Taken

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nonic_protocol::{AttributeMask, Happening, QpAttributes, QpState, QpType};
 use nonic_roce::{Connection, HostAddress};
-use nonic_wire::Arrival;
+use nonic_wire::{Arrival, Losses, Run};
 
 use super::surroundings::Around;
 use crate::error::ModifyError;
@@ -245,38 +245,63 @@ impl QueuePair {
         });
     }
 
-    /// Takes a datagram that came for it. Whether something may have to be said for it.
-    pub(crate) fn take_packet(&self, arrival: &Arrival, datagram: &[u8]) -> bool {
+    /// Takes the current datagram of a run, which is for it, and those for it that follow. Whether something may have to be said for them.
+    pub(crate) fn take_packets(&self, run: &mut Run<'_>, losses: &Losses) -> bool {
         let mut core = self.lock();
         if self.transport() == QpType::UnreliableDatagram {
-            self.take_wire_datagram(&mut core, arrival, datagram);
+            self.each_of(run, losses, |arrival, datagram| {
+                self.take_wire_datagram(&mut core, arrival, datagram)
+            });
             return false;
         }
         if !core.state().receives() {
-            core.dropped_from = Some(arrival.source);
+            core.dropped_from = Some(run.current().0.source);
         }
         let Core { inner, wired: Some(wired), .. } = &mut *core else {
             // Nobody on the wire is its peer.
-            self.witness.sees(Happening::Dropped);
+            self.each_of(run, losses, |_, _| self.witness.sees(Happening::Dropped));
             return false;
         };
-        let carrier = &wired.carrier;
+        let (now, mut took_one) = (Instant::now(), false);
+        wired.exchange(inner);
+        self.each_of(run, losses, |arrival, datagram| {
+            took_one |= self.take_packet(wired, now, arrival, datagram);
+        });
+        let Wired { connection, carrier } = &mut **wired;
+        if took_one {
+            carrier.replies.has_taken(connection.may_wait_to_acknowledge());
+        }
+        wired.exchange(inner);
+        took_one
+    }
+
+    /// Those datagrams of a run for it that are not lost on purpose.
+    fn each_of(&self, run: &mut Run<'_>, losses: &Losses, mut take: impl FnMut(&Arrival, &[u8])) {
+        loop {
+            if !losses.take_one() {
+                let (arrival, datagram) = run.current();
+                take(arrival, datagram);
+            }
+            if !run.goes_on_for(self.number()) {
+                break;
+            }
+        }
+    }
+
+    /// Takes one that came; false if it is dropped.
+    fn take_packet(&self, wired: &mut Wired, now: Instant, arrival: &Arrival, datagram: &[u8]) -> bool {
+        let Wired { connection, carrier } = wired;
         let is_of_peer = !carrier.is_closed && arrival.comes_by(&carrier.station, &carrier.route);
         let read = if is_of_peer { arrival.read(datagram).ok() } else { None };
         let Some((packet, payload, _)) = read else {
             self.witness.sees(Happening::Dropped);
             return false;
         };
-        let now = Instant::now();
-        wired.exchange(inner);
-        let Wired { connection, carrier } = &mut **wired;
         if arrival.met_congestion() {
             connection.handle_congestion(now);
         }
         connection.set_little_room(arrival.was_handed_on);
         connection.handle(now, &mut Around { pair: self, carrier }, &packet, payload);
-        carrier.replies.has_taken(connection.may_wait_to_acknowledge());
-        wired.exchange(inner);
         true
     }
 

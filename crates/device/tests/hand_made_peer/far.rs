@@ -10,7 +10,7 @@ use nonic_protocol::Psn;
 use nonic_roce::{
     Aeth, Answer, Base, Body, Credits, HostAddress, Msn, Packet, Part, Request, Syndrome, Tail,
 };
-use nonic_wire::{Arrival, Location, Outgoing, Pushed, Route, Station, Taken, Wire};
+use nonic_wire::{Location, Outgoing, Pushed, Route, Run, Station, Taken, Wire};
 
 use crate::common::{End, NoObserver};
 
@@ -50,7 +50,8 @@ impl Far {
     /// What has come to it and was not heard.
     pub(crate) fn hear(&self) -> Vec<(Packet, Vec<u8>)> {
         let mut heard = self.heard.borrow_mut();
-        let mut take = |arrival: &Arrival, datagram: &mut [u8]| {
+        let mut take = |run: &mut Run<'_>| {
+            let (arrival, datagram) = run.current();
             let (packet, payload, _) = arrival.read(datagram).expect("its check is right");
             heard.push_back((packet, payload.to_vec()));
             Taken::Taken

@@ -25,8 +25,8 @@ pub(super) fn write(message: &mut [u8], arrival: &Arrival, datagram: &[u8], stan
 }
 
 /// A message that was handed on. Only what came to an address that this engine is at, too, concerns it.
-pub(super) fn read<'a>(stations: &[Arc<Station>], message: &'a mut [u8]) -> Option<(Arrival, &'a mut [u8])> {
-    let (head, datagram) = message.split_at_mut_checked(HEAD)?;
+pub(super) fn read<'a>(stations: &[Arc<Station>], message: &'a [u8]) -> Option<(Arrival, &'a [u8])> {
+    let (head, datagram) = message.split_at_checked(HEAD)?;
     let gid = |at: usize| head[at..at + 16].try_into().ok().map(HostAddress::of_gid);
     let interface = u32::from_ne_bytes(head[32..36].try_into().ok()?);
     let location = Location { address: gid(0)?, interface };

@@ -52,7 +52,8 @@ impl Taking {
         self.handing.welcome(&self.listener, &self.epoll);
         let numbers: Vec<_> = self.handing.givers.iter().map(|giver| giver.number).collect();
         for number in numbers {
-            let mut take = |_: &Arrival, datagram: &mut [u8]| {
+            let mut take = |run: &mut Run<'_>| {
+                let (_, datagram) = run.current();
                 self.taken.push(datagram[0]);
                 Taken::Taken
             };
