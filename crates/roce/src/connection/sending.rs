@@ -9,11 +9,14 @@ use nonic_protocol::{
 use super::Connection;
 use super::requester::WaitReason;
 use super::waiting::LOOK_AGAIN;
+use crate::congestion::WINDOW_MAX;
 use crate::packet::{Base, Body, Flush, Packet, Part, Request, Reth, Tail, UnreliableRequest};
 use crate::surroundings::{Payload, Sent, Surroundings};
 
 /// An answer is asked for at the end of every message and after so many packets, so that a long one is acknowledged on its way.
-const ASK_EVERY: u32 = 16;
+const ASK_EVERY: u32 = 64;
+/// The same once packets were lost, or met congestion: so are answers, and what was asked for rarely is waited for longer.
+const ASK_EVERY_AFTER_LOSS: u32 = 16;
 
 /// Packets under way at most, answers of reads included: half of the numbers (9.7.2).
 const NUMBERS_MAX: u32 = 1 << 23;
@@ -282,7 +285,8 @@ impl<T: Moment> Connection<T> {
     /// Whether the next packet asks for an answer.
     fn asks(&self, request: &Request) -> bool {
         let full = self.requester.under_way() + 1 >= self.window();
-        self.is_reliable() && (request.ends() || self.requester.unasked + 1 >= ASK_EVERY || full)
+        let every = if self.window() < WINDOW_MAX { ASK_EVERY_AFTER_LOSS } else { ASK_EVERY };
+        self.is_reliable() && (request.ends() || self.requester.unasked + 1 >= every || full)
     }
 
     /// A request, as it travels on a connection of this kind.

@@ -1,7 +1,11 @@
 //! What a requester makes of everything that a responder can say (IBTA vol. 1, 9.7.5, 9.7.6).
 
-use nonic_protocol::{Key, Operation, QpState, SendFlags, Status};
-use nonic_roce::{Aeth, Answer, Credits, FiveBits, Msn, Nak, Part, ReadPart, Request, Syndrome, Tail};
+use std::time::Duration;
+
+use nonic_protocol::{Key, Operation, Psn, QpNumber, QpState, SendFlags, Status};
+use nonic_roce::{
+    Aeth, Answer, Base, Body, Credits, FiveBits, Msn, Nak, Packet, Part, ReadPart, Request, Syndrome, Tail,
+};
 
 use crate::pair::{Pair, acknowledged, done, ours, refused, remote, reth};
 
@@ -29,7 +33,7 @@ fn a_message_is_cut_into_packets_and_the_last_asks_for_an_answer() {
     let parts = [Part::First(reth(64, 600)), Part::Middle, Part::Last(Some(3))];
     for (at, ((packet, payload), part)) in said.iter().zip(parts).enumerate() {
         let last = at == 2;
-        assert_eq!(packet.body, nonic_roce::Body::Request(Request::Write(part)));
+        assert_eq!(packet.body, Body::Request(Request::Write(part)));
         assert_eq!((packet.base.psn, payload.len()), (ours(at as u32), if last { 88 } else { 256 }));
         assert_eq!((packet.base.ack_request, packet.base.solicited), (last, last));
     }
@@ -44,18 +48,46 @@ fn a_message_is_cut_into_packets_and_the_last_asks_for_an_answer() {
 fn a_long_message_asks_for_an_answer_on_its_way_and_no_more_than_a_window_is_under_way() {
     let mut pair = Pair::reliable();
     pair.post(SEND, 2000 * 256);
-    let asks: Vec<_> = pair.host.sent.drain(..).map(|(packet, _)| packet.base.ack_request).collect();
+    let asks = asks(&mut pair);
     assert_eq!(asks.len(), 1024);
-    assert!(asks.chunks(16).all(|chunk| chunk.iter().filter(|asks| **asks).count() == 1));
+    assert!(are_asked_every(64, &asks));
     assert!(asks[1023], "the one that fills the window");
-    assert_eq!(pair.hear(ours(15), done(0), &[]).len(), 16);
+    assert_eq!(pair.hear(ours(63), done(0), &[]).len(), 64);
     // Congestion halves it.
-    let base = nonic_roce::Base::new(nonic_protocol::QpNumber(8), nonic_protocol::Psn(0));
-    pair.take_packet(nonic_roce::Packet { base, body: nonic_roce::Body::Congestion }, &[]);
-    assert_eq!(pair.hear(ours(15 + 511), done(0), &[]), []);
+    tell_of_congestion(&mut pair);
+    assert_eq!(pair.hear(ours(63 + 511), done(0), &[]), []);
     // A whole window was acknowledged, so it is one larger.
-    assert_eq!(pair.hear(ours(15 + 611), done(0), &[]).len(), 513 - (1024 - 611));
+    assert_eq!(pair.hear(ours(63 + 611), done(0), &[]).len(), 513 - (1024 - 611));
     assert_eq!(pair.connection.congestion_counts().notices_received, 1);
+}
+
+#[test]
+fn answers_are_asked_for_more_often_once_the_window_is_smaller() {
+    let mut pair = Pair::reliable();
+    pair.post(SEND, 2000 * 256);
+    pair.host.sent.clear();
+    for _ in 0..3 {
+        tell_of_congestion(&mut pair);
+        pair.now += Duration::from_millis(1);
+    }
+    let answer = Body::Answer(done(0));
+    let base = Base::new(QpNumber(8), ours(1023));
+    pair.take_packet(Packet { base, body: answer }, &[]);
+    let asks = asks(&mut pair);
+    assert!((128..256).contains(&asks.len()) && are_asked_every(16, &asks[..128]), "{asks:?}");
+}
+
+/// Of each packet that was sent whether it asks for an answer.
+fn asks(pair: &mut Pair) -> Vec<bool> {
+    pair.host.sent.drain(..).map(|(packet, _)| packet.base.ack_request).collect()
+}
+
+fn are_asked_every(packets: usize, asks: &[bool]) -> bool {
+    asks.chunks(packets).all(|chunk| chunk.iter().filter(|asks| **asks).count() == 1)
+}
+
+fn tell_of_congestion(pair: &mut Pair) {
+    pair.take_packet(Packet { base: Base::new(QpNumber(8), Psn(0)), body: Body::Congestion }, &[]);
 }
 
 #[test]
