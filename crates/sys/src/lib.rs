@@ -93,7 +93,7 @@ pub use cancellation::{
     CancelState, CancellationHeld, Sleep, cancel_if_asked, put_off_cancellation, restore_cancellation,
     sleep_cancellably,
 };
-pub use clock::{raw_clock_ns, wall_clock_ns};
+pub use clock::{raw_clock_ns, thread_cpu_ns_of, wall_clock_ns};
 pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_across, copy_ordered_near, copy_with_threshold};
 pub use datagram_socket::{
     any_option, bind_datagram, datagram_name, open_datagram, receive_datagram, send_datagram, set_any_option,
@@ -181,9 +181,9 @@ pub use stream_socket::{
 #[cfg(not(loom))]
 pub use system_v::{SegmentPlace, attach_segment, duplicate_over, duplicate_segment, segment_at};
 pub use thread::{
-    THREAD_PLACES, Threads, at_exit, is_thread, nap, online_cpus, own_stack, prefer_short_slices,
-    process_status, process_status_at, random_u64, thread_mark, thread_number, thread_place, timer_slack_ns,
-    usable_cpus,
+    THREAD_PLACES, Threads, at_exit, is_runnable, is_thread, nap, online_cpus, own_stack,
+    prefer_short_slices, process_status, process_status_at, random_u64, thread_mark, thread_number,
+    thread_place, timer_slack_ns, usable_cpus,
 };
 pub use ticks::{ticks, ticks_in};
 pub use use_count::{CannotClose, UseCount};

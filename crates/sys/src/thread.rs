@@ -1,7 +1,8 @@
 //! What there is to know about threads and processes, places for threads, and randomness for names.
 
 use std::cell::Cell;
-use std::io;
+use std::ffi::CStr;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
@@ -82,6 +83,26 @@ pub fn thread_number() -> i32 {
 pub fn is_thread(number: i32) -> bool {
     use rustix::fs::{Access, access};
     access(format!("/proc/self/task/{number}"), Access::EXISTS).is_ok()
+}
+
+/// Whether a thread of this process runs, or would if it had a processor; false if that is not to be known. Allocates nothing.
+pub fn is_runnable(number: i32) -> bool {
+    // The first words of the file: number, name, state. A name has 15 bytes at most.
+    let mut text = [0; 64];
+    let Some(count) = read_of_thread(number, &mut text) else { return false };
+    // Behind the name, in which there may be anything.
+    let behind = text[..count].iter().rposition(|byte| *byte == b')').map(|end| &text[end + 1..count]);
+    behind.is_some_and(|behind| behind.starts_with(b" R"))
+}
+
+/// The beginning of what the kernel tells of a thread; how many bytes.
+fn read_of_thread(number: i32, text: &mut [u8]) -> Option<usize> {
+    use rustix::fs::{Mode, OFlags};
+    let mut path = [0; 40];
+    write!(&mut path[..], "/proc/self/task/{number}/stat").ok()?;
+    let path = CStr::from_bytes_until_nul(&path).ok()?;
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    rustix::io::read(&file, text).ok()
 }
 
 /// Opens what the kernel tells about this process's memory (`/proc/self/status`).

@@ -5,6 +5,7 @@ mod changing;
 mod foreigners;
 mod newcomers;
 mod shares;
+mod starvation;
 mod turns;
 mod wire;
 
@@ -17,6 +18,7 @@ use nonic_transport::{Link, LinkEvent, Sleeper};
 
 use self::changing::Asking;
 use self::newcomers::Newcomers;
+use self::starvation::Starvation;
 use self::turns::Turns;
 use self::wire::WireWatch;
 use crate::engine::{Engine, Progress, lock};
@@ -76,6 +78,7 @@ struct Agent<'a> {
     /// Something came by the wire.
     wire_called: bool,
     wire: WireWatch,
+    starvation: Starvation,
 }
 
 /// Runs until the engine stops.
@@ -98,6 +101,7 @@ pub(crate) fn run(engine: &Engine) {
         polled_until: None,
         wire_called: false,
         wire: WireWatch::default(),
+        starvation: Starvation::default(),
     };
     let mut ready = Vec::new();
     while !engine.agent.stop.load(Ordering::SeqCst) {
@@ -151,15 +155,14 @@ impl Agent<'_> {
             if std::mem::take(&mut self.wire_called) {
                 self.wire.called(self.engine);
             }
-            if self.program_polls(now) {
+            if let Some(wait) = self.leaves_to_program(now) {
                 self.wire.program_polls(self.engine);
                 self.engine.agent.timed.store(true, Ordering::SeqCst);
                 // A program that asked for an event since then did not see the flag.
                 if self.engine.anyone_sleeps() {
                     continue;
                 }
-                let left = self.polled_until.map(|until| until.saturating_duration_since(Instant::now()));
-                return until_timer(left.or(Some(POLLED_TICK)));
+                return until_timer(Some(wait));
             }
             let mut progress = self.engine.progress(usize::MAX);
             drop(at_work);
@@ -204,15 +207,28 @@ impl Agent<'_> {
         all
     }
 
-    /// Whether the program drives the device by polling. It is asked once in a tick, or when somebody calls.
-    fn program_polls(&mut self, now: Instant) -> bool {
-        let was_asked = self.polled_until.is_some_and(|until| now < until);
-        if was_asked && !self.called && !self.engine.anyone_sleeps() {
-            return true;
+    /// How long to wait before it is asked again whether the program drives the device by polling, if it does, or would if it had a
+    /// processor. It is asked once in a tick, or when somebody calls.
+    fn leaves_to_program(&mut self, now: Instant) -> Option<Duration> {
+        if let Some(until) = self.polled_until
+            && now < until
+            && !self.called
+            && !self.engine.anyone_sleeps()
+        {
+            return Some(until - now);
         }
         let polls = self.engine.program_polls();
         self.polled_until = polls.then(|| now + POLLED_TICK);
-        polls
+        if polls {
+            self.starvation.polls(self.engine.poller());
+            return Some(POLLED_TICK);
+        }
+        let wait = if self.engine.anyone_sleeps() { None } else { self.starvation.patience(now) };
+        if wait.is_some() {
+            // What was to go with the program's next look: nobody knows when that will be.
+            self.engine.release_on_wire();
+        }
+        wait
     }
 
     /// Somebody calls who is no foreigner, or whom somebody here talks with.

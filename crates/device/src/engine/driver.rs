@@ -1,7 +1,7 @@
 //! Who reads the rings, and what that thread keeps from one time to the next.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 
 use nonic_protocol::QpNumber;
 use nonic_sys::{BiasedMutex, Yielder};
@@ -27,6 +27,8 @@ pub(super) struct Driving {
     pub(super) sent: AtomicBool,
     /// A program polled since the agent last looked.
     pub(super) recent_poll: AtomicBool,
+    /// The number of the thread that did; 0: none yet.
+    pub(super) poller: AtomicI32,
     /// Completion queues whose program wants an event.
     pub(super) armed: AtomicUsize,
     /// Arrivals whose order was asked for.
@@ -45,6 +47,7 @@ impl Driving {
             pause: AtomicU32::new(0),
             sent: AtomicBool::new(false),
             recent_poll: AtomicBool::new(false),
+            poller: AtomicI32::new(0),
             armed: AtomicUsize::new(0),
             arrivals: AtomicU64::new(1),
             yielder: Yielder::default(),

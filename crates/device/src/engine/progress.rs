@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nonic_protocol::{Delivery, QpNumber};
-use nonic_sys::{BiasedGuard, Seldom};
+use nonic_sys::{BiasedGuard, Seldom, thread_number};
 use nonic_transport::{Consumer, Link, RingCorrupt, Sleeper};
 
 use super::Engine;
@@ -75,8 +75,19 @@ impl Engine {
 
     pub(crate) fn note_poll(&self) {
         if !self.is_polled() {
-            self.driving.recent_poll.store(true, Ordering::Relaxed);
+            self.note_poller();
         }
+    }
+
+    #[cold]
+    fn note_poller(&self) {
+        self.driving.poller.store(thread_number(), Ordering::Relaxed);
+        self.driving.recent_poll.store(true, Ordering::Relaxed);
+    }
+
+    /// The thread that polled last, or did for the first time after somebody asked.
+    pub(crate) fn poller(&self) -> i32 {
+        self.driving.poller.load(Ordering::Relaxed)
     }
 
     /// Whether a program drives the device itself. Asking forgets.

@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Has those go on that were to with the next look.
-    pub(super) fn release_on_wire(&self) {
+    pub(crate) fn release_on_wire(&self) {
         if !self.wire_looks.has_held.swap(false, Ordering::AcqRel) {
             return;
         }
