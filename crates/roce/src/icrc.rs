@@ -17,7 +17,7 @@ const UDP: u8 = 17;
 const DONT_FRAGMENT: u16 = 0x4000;
 /// Where the byte stands in the base transport header that routers may change: FECN, BECN.
 const VARIANT: usize = 4;
-/// What of a packet is masked is in its first bytes.
+/// Bytes of the base transport header: what of a packet is masked is in it.
 const HEAD: usize = 12;
 /// Bytes that are hashed as one, the prefix and the beginning of a packet: all of a short one.
 const BLOCK: usize = 128;
