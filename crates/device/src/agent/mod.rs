@@ -157,6 +157,7 @@ impl Agent<'_> {
             }
             if let Some(wait) = self.leaves_to_program(now) {
                 self.wire.program_polls(self.engine);
+                self.engine.agent.soon.store(wait <= POLLED_TICK, Ordering::SeqCst);
                 self.engine.agent.timed.store(true, Ordering::SeqCst);
                 // A program that asked for an event since then did not see the flag.
                 if self.engine.anyone_sleeps() {

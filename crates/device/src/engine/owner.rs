@@ -128,12 +128,19 @@ pub(crate) struct AgentThread {
     pub(crate) stop: AtomicBool,
     /// It waits with a time limit and without its bell.
     pub(crate) timed: AtomicBool,
+    /// While it does, whether the limit is no longer than [`agent::POLLED_TICK`].
+    pub(crate) soon: AtomicBool,
     /// Held by it while it may touch memory of the program.
     pub(crate) at_work: Arc<Mutex<()>>,
     departure: Departure,
 }
 
 impl AgentThread {
+    /// Whether it looks within [`agent::POLLED_TICK`] though nobody rings its bell.
+    pub(crate) fn looks_soon(&self) -> bool {
+        self.timed.load(Ordering::SeqCst) && self.soon.load(Ordering::SeqCst)
+    }
+
     /// Not started.
     pub(super) fn new(at_work: Arc<Mutex<()>>) -> Result<Self, OpenError> {
         Ok(Self {
@@ -143,6 +150,7 @@ impl AgentThread {
             changing_token: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             timed: AtomicBool::new(false),
+            soon: AtomicBool::new(false),
             at_work,
             departure: Departure::default(),
         })

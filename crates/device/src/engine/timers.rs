@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nonic_protocol::QpNumber;
@@ -29,7 +28,7 @@ impl Engine {
         let is_seen = due.is_fired;
         drop(due);
         // An agent that looks whether the program still polls says so before it sleeps, and looks at the queue when it wakes.
-        let wakes_before = || self.agent.timed.load(Ordering::SeqCst) && when >= Instant::now() + POLLED_TICK;
+        let wakes_before = || self.agent.looks_soon() && when >= Instant::now() + POLLED_TICK;
         if !is_seen && !wakes_before() {
             self.party.doorbell.signal();
         }
@@ -53,5 +52,32 @@ impl Engine {
                 pair.timer_fired(now);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::commons::Commons;
+
+    #[test]
+    fn an_agent_is_called_for_what_is_due_before_it_looks_and_for_nothing_else() {
+        let engine = Engine::create(&Config::default(), &Commons::default()).unwrap();
+        // No agent runs.
+        let is_called = |timed, soon, due: Duration| {
+            engine.agent.timed.store(timed, Ordering::SeqCst);
+            engine.agent.soon.store(soon, Ordering::SeqCst);
+            engine.schedule(Instant::now() + due, QpNumber(1));
+            engine.party.doorbell.take_if_ready()
+        };
+        let (later, sooner) = (10 * POLLED_TICK, POLLED_TICK / 2);
+        assert!(!is_called(true, true, later));
+        assert!(is_called(true, true, sooner));
+        assert!(is_called(true, false, later), "it leaves a program alone that has no processor");
+        assert!(is_called(false, true, later), "it sleeps until it is called");
     }
 }

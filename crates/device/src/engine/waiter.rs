@@ -264,7 +264,7 @@ impl Engine {
         // Once: the place is another thread's as soon as this is said.
         self.waiter.present.store(false, Ordering::SeqCst);
         // The agent says that it looks soon, then looks for a waiter: if it saw this one, it is seen here that it does not.
-        if polls && self.agent.timed.load(Ordering::SeqCst) && !self.anyone_sleeps() {
+        if polls && self.agent.looks_soon() && !self.anyone_sleeps() {
             return;
         }
         for _ in 0..LAST_LOOKS {

@@ -43,7 +43,7 @@ impl Engine {
 
     /// Has the agent look soon, if it does not anyway.
     pub(crate) fn have_agent_look(&self) {
-        if !self.agent.timed.load(Ordering::SeqCst) {
+        if !self.agent.looks_soon() {
             self.party.doorbell.signal();
         }
     }
