@@ -248,6 +248,7 @@ impl Context {
         for pair in self.engine().all_pairs() {
             pair.lose_context(self);
         }
+        self.engine().domains.lose_context(Some(self));
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -287,7 +287,10 @@ pub enum ModifyError {
     /// The queue pair was destroyed.
     #[error("the queue pair was destroyed")]
     Destroyed,
-    /// The device was opened before a `fork` by the parent, or has failed.
+    /// Another process has the queue pair, and refuses it for one of these reasons.
+    #[error("the process that has the queue pair refuses the change")]
+    Elsewhere,
+    /// The device was opened before a `fork` by the parent, or has failed; or it is another process's, which has ended.
     #[error("the device belongs to the parent, which opened it before fork, or has failed: open it again")]
     Gone,
 }

@@ -13,6 +13,10 @@ extern crate self as nonic_device;
 mod active_mtu;
 mod agent;
 mod async_event;
+mod bytes;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 mod completion_channel;
 mod completion_queue;
 mod config;
@@ -46,6 +50,7 @@ mod open_files;
 mod origin;
 mod own_thread;
 mod pair_table;
+mod peer_access;
 mod peer_address;
 mod port;
 mod port_state;

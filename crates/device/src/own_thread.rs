@@ -50,11 +50,17 @@ impl OwnThread {
     /// For a thread that is about to start. It is counted from when it is known to be there, because its starter says so
     /// ([`Starter::has_started`]) or it says itself what it does, to when it drops this.
     pub fn count() -> Self {
-        Self {
-            at_work: crate::process::at_work(),
-            presence: Presence::new(count),
-            is_counted: Cell::new(false),
-        }
+        Self::keeping(crate::process::at_work())
+    }
+
+    /// The same for a thread that does at once what another process waits for: it waits for no thread that may itself be waiting for
+    /// a process.
+    pub(crate) fn count_serving() -> Self {
+        Self::keeping(crate::process::serving())
+    }
+
+    fn keeping(at_work: Arc<Mutex<()>>) -> Self {
+        Self { at_work, presence: Presence::new(count), is_counted: Cell::new(false) }
     }
 
     /// What the starting thread says it by.

@@ -80,6 +80,11 @@ pub(crate) fn at_work() -> Arc<Mutex<()>> {
     process().commons.at_work()
 }
 
+/// The same for a thread for which other processes wait.
+pub(crate) fn serving() -> Arc<Mutex<()>> {
+    process().commons.serving()
+}
+
 /// Runs when the process exits with devices still open, on a thread that may hold any lock.
 extern "C" fn say_goodbye() {
     let Some(process) = PROCESS.get() else { return };

@@ -10,9 +10,9 @@ use nonic_protocol::{
 };
 use nonic_transport::FRAGMENT;
 
+use crate::bytes::{cut, gathered};
 use crate::nowhere;
 use crate::queue_pair::{Arrival, Inner, Path, QueuePair};
-use crate::requester::{cut, gathered};
 
 impl Surroundings<Path, Instant> for &QueuePair {
     type Arrival<'a> = Arrival<'a>;

@@ -21,6 +21,13 @@ pub struct Pieces {
 impl Pieces {
     const EMPTY: Self = Self { count: 0, few: [NONE; FEW], many: None };
 
+    /// These.
+    pub fn of(pieces: &[ScatterGather]) -> Self {
+        let mut all = Self::EMPTY;
+        all.set(pieces);
+        all
+    }
+
     #[inline]
     fn set(&mut self, pieces: &[ScatterGather]) {
         self.count = pieces.len() as u32;

@@ -338,27 +338,6 @@ static void requests_are_built(struct node *n, struct receiver *r)
     meet();
 }
 
-// A domain does not reach beyond its process, whatever file it is known by.
-static void another_process_has_a_domain_of_its_own(struct node *n, struct receiver *r)
-{
-    struct invitation there = connect_extended(n, r);
-    if (self.active) {
-        CHECK_NULL("xrc", "a queue pair that another process created is not found", open_target(r->domain, there.card.qpn),
-                   EINVAL);
-        struct ibv_xrcd *taken = open_domain(n->context, other_file, O_CREAT | O_EXCL);
-        CHECK("xrc", "a file has a domain in each process", taken != NULL);
-        meet();
-        meet();
-        REQUIRE(taken && ibv_close_xrcd(taken) == 0);
-    } else {
-        meet();
-        struct ibv_xrcd *own = open_domain(n->context, other_file, O_CREAT | O_EXCL);
-        CHECK("xrc", "and nobody stands in the way of another's", own != NULL);
-        meet();
-        REQUIRE(own && ibv_close_xrcd(own) == 0);
-    }
-}
-
 static void other_services_find_nobody(struct node *n, struct receiver *r)
 {
     drop_qp(n);
@@ -385,6 +364,7 @@ static void other_services_find_nobody(struct node *n, struct receiver *r)
 }
 
 #include "extended_alone.h"
+#include "extended_shared.h"
 
 int main(void)
 {
@@ -403,7 +383,10 @@ int main(void)
     what_a_queue_does_not_allow_is_refused(&n, &r);
     a_queue_without_receives_is_waited_for(&n, &r);
     requests_are_built(&n, &r);
-    another_process_has_a_domain_of_its_own(&n, &r);
+    queues_of_another_process_are_named(&n, &r);
+    what_a_queue_of_another_process_does_not_allow_is_refused(&n, &r);
+    a_queue_pair_of_another_process_is_open(&n, &r);
+    a_domain_is_known_by_its_file_to_all(&n, &r);
     other_services_find_nobody(&n, &r);
     if (self.active) {
         domains_are_known_by_their_files(&n, &r);

@@ -102,6 +102,13 @@ const MEASURED: &[(&str, &str)] = &[
     ("ib_atomic_lat", "-x 2 -n 100 -A CMP_AND_SWAP"),
 ];
 
+/// Programs of `c/` that take turns.
+const TURNS: &[(&str, &str)] = &[
+    ("what a memory window refuses once it is invalid, a peer cannot do by the wire", "wire_windows"),
+    ("a flush ends when what was written to another host is there", "wire_flushes"),
+    ("a queue of an XRC domain is reached by the wire through another process", "wire_domain"),
+];
+
 fn main() -> ExitCode {
     // Who gets no CPU for two seconds counts as gone: a peer on another host cannot know better.
     let mut suite = Suite::new();
@@ -117,17 +124,10 @@ fn main() -> ExitCode {
             measure(name, options)
         });
     }
-    for (mtu, options) in [(ETHERNET, "-g 1 -m 1024"), (JUMBO, "-g 2 -m 4096")] {
-        suite.test(
-            format!(
-                "what a memory window refuses once it is invalid, a peer cannot do by the wire, {options}"
-            ),
-            move || turns("wire_windows", mtu, options),
-        );
-        suite.test(
-            format!("a flush ends when what was written to another host is there, {options}"),
-            move || turns("wire_flushes", mtu, options),
-        );
+    for (sentence, name) in TURNS {
+        for (mtu, options) in [(ETHERNET, "-g 1 -m 1024"), (JUMBO, "-g 2 -m 4096")] {
+            suite.test(format!("{sentence}, {options}"), move || turns(name, mtu, options));
+        }
     }
     suite.test("datagrams to another host cost the call that sends them, and ask for no file", datagrams);
     suite.test("four processes of a user share the port, and each gets what is its own", four_processes);

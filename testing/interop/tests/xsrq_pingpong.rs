@@ -136,10 +136,10 @@ impl Case {
     }
 }
 
-/// The lines that say who one side is: `  local: LID 0001, QPN RECV ea9000 SEND ea9001, PSN c023d5, SRQN 000001, GID ::`.
+/// The lines that say who one side is: `  local: LID 0001, QPN RECV ea9000 SEND ea9001, PSN c023d5, SRQN ea9000, GID ::`.
 fn cards<'a>(text: &'a str, side: &str) -> Vec<Option<&'a str>> {
     let said = |line: &'a str| line.trim_start().strip_prefix(side)?.strip_prefix(": ");
     let known =
-        |card: &&str| card.contains("QPN RECV") && card.contains("SRQN 0") && !card.contains("SRQN 000000");
+        |card: &&str| card.contains("QPN RECV") && card.contains("SRQN ") && !card.contains("SRQN 000000");
     text.lines().filter_map(said).map(|card| Some(card).filter(known)).collect()
 }

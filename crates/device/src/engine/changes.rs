@@ -213,6 +213,7 @@ impl Engine {
         if is_fatal {
             self.end_use();
             self.all_pairs().iter().for_each(|pair| pair.lose_device());
+            self.domains.lose_context(None);
         } else {
             self.look_at_ports(change == Change::PortDown);
         }

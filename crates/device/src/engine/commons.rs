@@ -13,6 +13,7 @@ use crate::faults::Faults;
 #[derive(Debug, Default)]
 pub(crate) struct Commons {
     at_work: Arc<Mutex<()>>,
+    serving: Arc<Mutex<()>>,
     adopted: Mutex<Weak<AdoptedMemory>>,
     /// When the first engine was made that follows a file of faults.
     began: OnceLock<Instant>,
@@ -22,6 +23,11 @@ impl Commons {
     /// Held by threads of the library while they may touch memory of the program.
     pub(crate) fn at_work(&self) -> Arc<Mutex<()>> {
         Arc::clone(&self.at_work)
+    }
+
+    /// Held in its place by those for which other processes wait: whoever holds the first may itself be waiting for another process.
+    pub(crate) fn serving(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.serving)
     }
 
     /// What an engine that is made now will meet of the file of faults.

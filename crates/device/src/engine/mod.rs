@@ -41,7 +41,7 @@ use self::groups::Groups;
 use self::links::Links;
 use self::owner::AgentThread;
 pub(crate) use self::owner::EngineOwner;
-use self::pairs::Pairs;
+use self::pairs::{Errand, Pairs};
 pub(crate) use self::progress::{Aside, Progress};
 pub(crate) use self::revocation::Leaving;
 use self::revocation::Withheld;
@@ -112,10 +112,10 @@ impl Engine {
         }
         party.memory.shadows().set_seed(config.cache_seed);
         let at_work = commons.at_work();
-        let resting = Arc::clone(&at_work);
+        let resting = [Arc::clone(&at_work), commons.serving()];
         // Pages of a program with one thread are moved without protection: not while the agent uses them.
         party.adopter.set_quiet_hook(move |switch| {
-            let resting = lock(&resting);
+            let resting = resting.each_ref().map(|mutex| lock(mutex));
             switch();
             drop(resting);
         });
@@ -181,6 +181,8 @@ impl Engine {
         // Taken out first: what follows may add to both lists.
         let overruns = std::mem::take(&mut *lock(&self.pairs.overruns));
         let ended = std::mem::take(&mut *lock(&self.links.ended));
+        let errands = std::mem::take(&mut *lock(&self.pairs.errands));
+        errands.into_iter().for_each(Errand::run);
         for queue in overruns {
             for pair in self.all_pairs() {
                 pair.queue_overran(&queue);

@@ -25,6 +25,23 @@ pub(super) struct Pairs {
     credits: SharedMapping,
     /// Completion queues whose queue pairs are to fail.
     pub(super) overruns: Mutex<Vec<Arc<CompletionQueue>>>,
+    /// What is to be done to them.
+    pub(super) errands: Mutex<Vec<Errand>>,
+}
+
+/// Something that may wait for other threads, and for the peers of a queue pair.
+pub(crate) struct Errand(Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Errand {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Errand")
+    }
+}
+
+impl Errand {
+    pub(super) fn run(self) {
+        (self.0)();
+    }
 }
 
 static NO_BLOCK: Seldom = Seldom::new();
@@ -38,6 +55,7 @@ impl Pairs {
             table: RwLock::new(PairTable::default()),
             credits: asked("memory for send queues (mmap)", credits)?,
             overruns: Mutex::new(Vec::new()),
+            errands: Mutex::default(),
         })
     }
 }
@@ -132,6 +150,12 @@ impl Engine {
     /// A completion queue overran: its queue pairs go to error, later, when nobody holds their locks.
     pub(crate) fn overrun(&self, queue: Arc<CompletionQueue>) {
         lock(&self.pairs.overruns).push(queue);
+        self.party.doorbell.signal();
+    }
+
+    /// Has the agent do something, when nobody holds a lock.
+    pub(crate) fn have_agent_do(&self, errand: impl FnOnce() + Send + 'static) {
+        lock(&self.pairs.errands).push(Errand(Box::new(errand)));
         self.party.doorbell.signal();
     }
 

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nonic_protocol::{Capabilities, Psn, QpNumber, QpType};
+use nonic_protocol::{Capabilities, Psn, QpAttributes, QpNumber, QpType, Receive};
 use nonic_roce::{HostAddress, PathMtu};
 use nonic_wire::{Outgoing, Route, Station, Wire};
 
@@ -66,6 +66,18 @@ impl Core {
     pub(crate) fn hears_on_wire(&self) -> Option<bool> {
         let wired = self.wired.as_ref()?;
         Some(wired.connection.expected() != Psn(self.inner.attributes.receive_psn))
+    }
+
+    /// Everything that was set, as programs are shown it.
+    pub(crate) fn shown_attributes(&self) -> QpAttributes {
+        let attributes = self.inner.attributes;
+        QpAttributes { current_state: attributes.state, ..attributes }
+    }
+
+    /// It is over with the queue pair as it was; the receive that was being filled.
+    pub(super) fn stop_receiving(&mut self) -> Option<Receive> {
+        let by_packets = self.wired.as_mut().and_then(|wired| wired.connection.stop_receiving());
+        by_packets.or_else(|| self.inner.responder.stop())
     }
 
     /// Whether a receive is being filled by packets.

@@ -16,8 +16,8 @@ pub(crate) use self::core::{Carrier, Core, DatagramWay, Wired};
 pub(crate) use datagram_run::{DatagramRun, InRun};
 pub(crate) use delivery::Arrival;
 pub use extended::OpenedQueuePair;
-pub(crate) use extended::ReceivesFrom;
 use extended::Target;
+pub(crate) use extended::{Asked, ReceivesFrom};
 pub use posting::Posting;
 pub(crate) use replies::Replies;
 
@@ -162,8 +162,7 @@ impl QueuePair {
 
     /// Everything that was set.
     pub fn attributes(&self) -> QpAttributes {
-        let attributes = self.lock().attributes;
-        QpAttributes { current_state: attributes.state, ..attributes }
+        self.lock().shown_attributes()
     }
 
     /// Whether a message of the peer has been taken since the queue pair became ready to receive.
@@ -200,6 +199,11 @@ impl QueuePair {
     #[inline]
     pub(crate) fn lock(&self) -> BiasedGuard<'_, Core> {
         self.inner.lock()
+    }
+
+    /// Unless somebody else has it.
+    pub(crate) fn try_lock(&self) -> Option<BiasedGuard<'_, Core>> {
+        self.inner.try_lock()
     }
 
     pub(crate) fn is_destroyed(&self) -> bool {
@@ -261,7 +265,10 @@ impl QueuePair {
         match &self.receives_from {
             ReceivesFrom::Own => {}
             ReceivesFrom::Shared(queue) => queue.users.release(),
-            ReceivesFrom::Domain(target) => target.domain.members().remove_pair(self.number),
+            ReceivesFrom::Domain(target) => {
+                target.domain.members().remove_pair(self.number);
+                self.engine().domains.end_if_over(target.domain.members());
+            }
         }
         true
     }

@@ -210,8 +210,11 @@ impl QueuePair {
         self.flush_datagrams();
         self.withdraw();
         self.give_up_all(inner);
-        if inner.responder.stop().is_some() {
-            self.receive_is_over();
+        if let Some(receive) = inner.stop_receiving() {
+            match &self.receives_from {
+                ReceivesFrom::Domain(target) => target.taken_is_over(&receive),
+                ReceivesFrom::Own | ReceivesFrom::Shared(_) => self.receive_is_over(),
+            }
         }
         *inner = Core::new(&self.capabilities);
         self.forget_way();
@@ -289,16 +292,10 @@ impl QueuePair {
     /// A receive that was taken is over: a shared queue counts it.
     #[inline]
     pub(crate) fn receive_is_over(&self) {
-        let queue = match &self.receives_from {
-            ReceivesFrom::Own => return,
-            ReceivesFrom::Domain(target) => return target.taken_is_over(),
-            ReceivesFrom::Shared(queue) => queue,
-        };
+        let ReceivesFrom::Shared(queue) = &self.receives_from else { return };
         queue.taken_is_over();
-        {
-            if let Some(observer) = self.observer.as_ref().and_then(Weak::upgrade) {
-                observer.receive_completed();
-            }
+        if let Some(observer) = self.observer.as_ref().and_then(Weak::upgrade) {
+            observer.receive_completed();
         }
     }
 

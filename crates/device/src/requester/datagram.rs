@@ -8,11 +8,11 @@ use nonic_memory::SharedSlice;
 use nonic_protocol::{Body, Datagram, Message, Operation, Slot, Status, Step};
 use nonic_transport::{GroupName, Link};
 
+use crate::bytes::gathered;
 use crate::limits::{DATAGRAM_MAX, PIECES_MAX};
 use crate::multicast::{GROUP_NUMBER, group_of};
 use crate::peer_address::PeerAddress;
 use crate::queue_pair::{Inner, Path, QueuePair};
-use crate::requester::gathered;
 
 impl QueuePair {
     pub(crate) fn start_datagram(&self, inner: &mut Inner, number: u64, slot: &Slot) -> Step {

@@ -10,13 +10,4 @@ mod one_sided;
 mod pulled;
 mod windows;
 
-pub(crate) use local::{Source, cut, gathered};
 pub(crate) use one_sided::DIRECT_CHUNK;
-
-use arrayvec::ArrayVec;
-use nonic_memory::SharedSlice;
-
-use crate::limits::PIECES_MAX;
-
-/// The local bytes of a request, one slice a piece.
-pub(crate) type Slices<'a> = ArrayVec<SharedSlice<'a>, PIECES_MAX>;

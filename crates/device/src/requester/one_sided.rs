@@ -4,8 +4,8 @@ use nonic_memory::{Access, AddressRange, SharedSlice};
 use nonic_protocol::{Direct, Operation, QpState, RemoteRange, Status};
 use nonic_transport::{Counter, DirectAccess, DirectRequest};
 
-use super::Slices;
-use super::local::{cut, scatter};
+use super::local::scatter;
+use crate::bytes::{Slices, cut};
 use crate::queue_pair::{Inner, Path, QueuePair};
 
 impl QueuePair {

@@ -6,8 +6,8 @@ use nonic_memory::{Access, AddressRange, SharedSlice};
 use nonic_protocol::{Answer, BaseHeader, Body, Message, QueueName, ReadPushed, Refusal, RemoteRange};
 use nonic_transport::{Incoming, Link};
 
-use crate::queue_pair::{Inner, QueuePair};
-use crate::requester::gathered;
+use crate::bytes::gathered;
+use crate::queue_pair::{Asked, Inner, QueuePair};
 
 impl QueuePair {
     /// Answers a reliable request whose queue pair does not exist. Whether there is something in the ring for which its bell
@@ -63,25 +63,37 @@ impl QueuePair {
         from: RemoteRange,
         count: u32,
     ) -> ReadPushed {
-        let own = self.engine().party().memory.enter();
+        let mut buffer: Box<[u8]>;
+        let memory = match self.asked_through(queue) {
+            Asked::Here(memory) => memory,
+            Asked::Elsewhere(queue) => {
+                let Some(bytes) = queue.read(from, count) else { return ReadPushed::Gone };
+                buffer = bytes;
+                return pushed(link, message, SharedSlice::of_private(&mut buffer));
+            }
+            Asked::Nobody => return ReadPushed::Gone,
+        };
+        let own = memory.memory.enter();
         let range = AddressRange::new(from.address, count.into());
-        let mut buffer;
-        let Some(zone) = self.zone_of_queue(queue) else { return ReadPushed::Gone };
-        let source = match self.remote_bytes(&own, zone, from.key, range, Access::REMOTE_READ) {
+        let source = match memory.bytes(&own, from.key, range, Access::REMOTE_READ) {
             Some(source) if source.is_paged() => {
                 let Some(bytes) = gathered(&[source]) else { return ReadPushed::Gone };
-                buffer = bytes;
+                buffer = bytes.into();
                 SharedSlice::of_private(&mut buffer)
             }
             Some(source) => source,
             None => {
-                let Some(found) = self.remote_shadow(&own, zone, from.key, range, Access::REMOTE_READ) else {
+                let Some(found) = memory.shadow(&own, from.key, range, Access::REMOTE_READ) else {
                     return ReadPushed::Gone;
                 };
-                buffer = found.read();
+                buffer = found.read().into();
                 SharedSlice::of_private(&mut buffer)
             }
         };
-        if link.push(message, &[source]).is_ok() { ReadPushed::Pushed } else { ReadPushed::NoRoom }
+        pushed(link, message, source)
     }
+}
+
+fn pushed(link: &Link, message: &Message, source: SharedSlice<'_>) -> ReadPushed {
+    if link.push(message, &[source]).is_ok() { ReadPushed::Pushed } else { ReadPushed::NoRoom }
 }

@@ -8,9 +8,9 @@ use nonic_protocol::{
     Status,
 };
 
+use crate::bytes::Source;
 use crate::completion_queue::SendCredit;
 use crate::queue_pair::{Inner, QueuePair};
-use crate::requester::Source;
 
 /// What a datagram's completion says.
 #[derive(Clone, Copy, Debug)]

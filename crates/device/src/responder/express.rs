@@ -60,17 +60,13 @@ impl QueuePair {
 }
 
 #[cfg(test)]
-#[path = "../../tests/common/mod.rs"]
-mod common;
-
-#[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
     use nonic_transport::{BLOCK_SIZE, connect_owner};
 
-    use super::common::pair::{Pair, Side};
     use super::*;
+    use crate::common::pair::{Pair, Side};
     use crate::{Config, Operation};
 
     /// Has a side talk over a link of its own, as when both sides connect at the same moment: each then has the one it made.

@@ -8,9 +8,11 @@ use nonic_protocol::{
 };
 use nonic_transport::{Link, PullError, PullPiece};
 
+use crate::bytes::Slices;
 use crate::limits::PIECES_MAX;
+use crate::peer_access::receive_bytes;
 use crate::queue_pair::{Inner, QueuePair};
-use crate::requester::{DIRECT_CHUNK, Slices};
+use crate::requester::DIRECT_CHUNK;
 
 impl QueuePair {
     /// A send whose bytes are still in the sender's memory.
@@ -26,6 +28,10 @@ impl QueuePair {
         let Some(list) = parse_list(payload, total) else {
             return Outcome::Fatal(Refusal::InvalidRequest, Some(AffiliatedError::InvalidRequest));
         };
+        if !self.is_asked_here() {
+            // They go to another process, which has no way to the sender's memory.
+            return Outcome::Retry(Refusal::CannotPull);
+        }
         let sender = link.view().and_then(|view| view.segment.slot_place(base.source));
         let Some(sender) = sender else { return Outcome::Retry(Refusal::CannotPull) };
         let access = match link.begin_pull(sender, &list) {
@@ -48,7 +54,7 @@ impl QueuePair {
             let count = (u64::from(total) - offset).min(DIRECT_CHUNK);
             let own = self.engine().party().memory.enter();
             let mut slices = Slices::new();
-            if !self.receive_bytes(&own, &receive, offset, count, &mut slices) {
+            if !receive_bytes(&own, &receive, offset, count, &mut slices) {
                 return fail_receive(&mut { self }, &receive, Status::LocalProtection, Refusal::Operation);
             }
             let access = held.take().map_or_else(|| link.begin_pull(sender, &list), Ok);

@@ -3,7 +3,7 @@
 mod domain;
 
 pub use domain::{DomainError, DomainFile, ExtendedDomain};
-pub(crate) use domain::{Domains, TakesFromDomain};
+pub(crate) use domain::{Domains, ForeignPair, ForeignQueue, HearsOfPair, Opener, PairOfDomain};
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -80,12 +80,13 @@ impl Zone {
             domain.users.release();
             return Err(CreateError::Closed);
         }
-        let made = self.check_new_queue(requests, pieces, 0).map(|()| {
-            domain.members().add_queue(&self.context().engine().domains, |number| {
+        let made = self.check_new_queue(requests, pieces, 0).and_then(|()| {
+            let added = domain.members().add_queue(&self.context().engine().domains, |number| {
                 let (domain, completions) = (Arc::clone(domain), Arc::clone(completions));
                 let extended = ExtendedPart { domain, completions, number };
                 self.new_queue((requests, pieces), 0, cookie, Some(extended))
-            })
+            });
+            added.inspect_err(|_| self.users.release())
         });
         made.inspect_err(|_| {
             domain.users.release();
@@ -222,6 +223,10 @@ impl SharedReceiveQueue {
     /// Its number, by which peers name it, if it belongs to an XRC domain.
     pub fn number(&self) -> Option<SrqNumber> {
         self.extended.as_ref().map(|part| part.number)
+    }
+
+    fn weak(&self) -> Weak<Self> {
+        Weak::clone(&self.this)
     }
 
     pub(crate) fn extended(&self) -> Option<&ExtendedPart> {

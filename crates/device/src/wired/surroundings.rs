@@ -1,7 +1,7 @@
 //! What the machine for packets finds around it in a queue pair: memory behind the gate, completions and events, as the protocol's
 //! connection does, and packets on their way out.
 
-use nonic_memory::{Access, AddressRange, Key};
+use nonic_memory::{Access, Key};
 use nonic_protocol::{
     Arrived, AtomicChange, Event, Extent, FlushRequest, Happening, LocalTurn, NotChanged, Operation,
     QueueName, Receive, ReceiveQueue, RemoteRange, SendQueue, SrqNumber, Status,
@@ -10,8 +10,8 @@ use nonic_roce::{Packet, Payload, Sent, Surroundings};
 use nonic_sys::Seldom;
 use nonic_wire::Pushed;
 
-use crate::queue_pair::{Carrier, QueuePair};
-use crate::requester::{Slices, cut};
+use crate::bytes::{Slices, cut};
+use crate::queue_pair::{Asked, Carrier, QueuePair};
 use crate::wire_address::ip_address;
 
 static SILENT: Seldom = Seldom::new();
@@ -66,17 +66,14 @@ impl QueuePair {
     /// Puts bytes that the peer reads into `place`; false if it may not.
     fn read_for_peer(&self, queue: Option<SrqNumber>, from: RemoteRange, place: &mut [u8]) -> bool {
         let queue = queue.map_or(QueueName::NONE, QueueName::of);
-        let Some(zone) = self.zone_of_queue(queue) else { return false };
-        let own = self.engine().party().memory.enter();
-        let range = AddressRange::new(from.address, place.len() as u64);
-        if let Some(source) = self.remote_bytes(&own, zone, from.key, range, Access::REMOTE_READ) {
-            return source.try_read(place) && !own.has_faulted();
+        match self.asked_through(queue) {
+            Asked::Here(memory) => memory.read(from, place),
+            Asked::Elsewhere(queue) => {
+                let bytes = queue.read(from, place.len() as u32);
+                bytes.inspect(|bytes| place.copy_from_slice(bytes)).is_some()
+            }
+            Asked::Nobody => false,
         }
-        let Some(shadow) = self.remote_shadow(&own, zone, from.key, range, Access::REMOTE_READ) else {
-            return false;
-        };
-        place.copy_from_slice(&shadow.read());
-        true
     }
 }
 

@@ -9,10 +9,13 @@
 mod changes;
 #[path = "../common/mod.rs"]
 mod common;
+mod domain_scene;
 mod extended;
 mod many_threads;
+mod opened_elsewhere;
 mod several_engines;
 mod shadows;
+mod shared_domains;
 mod shared_receives;
 mod window_keys;
 mod writing_now;

@@ -241,7 +241,7 @@ impl Batch {
         if let Some(errno) = self.failure {
             return Err(errno);
         }
-        let mut posting = parts.engine.post()?;
+        let mut posting = parts.pair()?.post()?;
         // A single request is judged by posting it.
         if self.requests.len() > 1 {
             for (ahead, request) in self.requests.iter().enumerate() {

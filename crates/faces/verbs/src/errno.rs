@@ -187,7 +187,10 @@ impl From<DeviceMemoryError> for Errno {
 impl From<ModifyError> for Errno {
     fn from(error: ModifyError) -> Self {
         match error {
-            ModifyError::Transition(_) | ModifyError::Value { .. } | ModifyError::Destroyed => Self::EINVAL,
+            ModifyError::Transition(_)
+            | ModifyError::Value { .. }
+            | ModifyError::Elsewhere
+            | ModifyError::Destroyed => Self::EINVAL,
             ModifyError::Gone => Self::EIO,
         }
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use nonic_device::{
-    AddressHandle, AddressVector, Busy, CompletionChannel, CompletionQueue, Context, DeviceMemory,
-    ExtendedDomain, MemoryWindow, OpenedQueuePair, QpType, QueuePair, Region, SharedReceiveQueue,
-    ThreadDomain, Zone, ZoneId,
+    AddressHandle, AddressVector, AttributeMask, Busy, Capabilities, CompletionChannel, CompletionQueue,
+    Context, DeviceMemory, ExtendedDomain, MemoryWindow, ModifyError, OpenedQueuePair, PostError,
+    QpAttributes, QpNumber, QpType, QueuePair, Region, SharedReceiveQueue, ThreadDomain, Zone, ZoneId,
 };
 
 use crate::abi::{
@@ -39,13 +39,19 @@ pub(crate) enum Addressing {
 /// A queue pair, with what posting needs to know before it asks the engine.
 #[derive(Clone)]
 pub(crate) struct QueuePairParts {
-    pub(crate) engine: Arc<QueuePair>,
+    engine: Had,
     /// Which of the members that say it mean anything.
     pub(crate) addressing: Addressing,
-    /// If it was opened, and not created.
-    pub(crate) opened: Option<Arc<OpenedQueuePair>>,
     /// If it was created with `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`.
     pub(crate) builder: Option<Arc<Builder>>,
+}
+
+/// How a program has a queue pair.
+#[derive(Clone)]
+enum Had {
+    Created(Arc<QueuePair>),
+    /// Somebody else created it, perhaps another process.
+    Opened(Arc<OpenedQueuePair>),
 }
 
 impl QueuePairParts {
@@ -58,30 +64,70 @@ impl QueuePairParts {
         };
         let builder = operations
             .map(|operations| Arc::new(Builder::new(operations, engine.capabilities(), addressing)));
-        Self { engine, addressing, opened: None, builder }
+        Self { engine: Had::Created(engine), addressing, builder }
     }
 
     /// One that somebody else created.
     pub(crate) fn opened(opened: Arc<OpenedQueuePair>) -> Self {
-        let engine = Arc::clone(opened.pair());
-        Self { engine, addressing: Addressing::Peer, opened: Some(opened), builder: None }
+        Self { engine: Had::Opened(opened), addressing: Addressing::Peer, builder: None }
+    }
+
+    /// What requests are posted to. One that another process has takes none, as it would not there: it only receives.
+    #[inline]
+    pub(crate) fn pair(&self) -> Result<&Arc<QueuePair>, PostError> {
+        match &self.engine {
+            Had::Created(pair) => Ok(pair),
+            Had::Opened(opened) => {
+                opened.pair().ok_or(PostError::WrongOperation { transport: QpType::ExtendedReceive })
+            }
+        }
+    }
+
+    pub(crate) fn number(&self) -> QpNumber {
+        match &self.engine {
+            Had::Created(pair) => pair.number(),
+            Had::Opened(opened) => opened.number(),
+        }
+    }
+
+    /// Everything that was set. `EIO` if its device has failed, or its process has ended.
+    pub(crate) fn attributes(&self) -> Result<QpAttributes, Errno> {
+        if self.pair().is_ok_and(|pair| pair.has_failed()) {
+            return Err(Errno::EIO);
+        }
+        match &self.engine {
+            Had::Created(pair) => Ok(pair.attributes()),
+            Had::Opened(opened) => Ok(opened.attributes()?),
+        }
+    }
+
+    /// Its sizes, and whether every send makes a completion.
+    pub(crate) fn sizes(&self) -> (Capabilities, bool) {
+        self.pair().map_or_else(|_| Default::default(), |pair| (pair.capabilities(), pair.signals_all()))
+    }
+
+    pub(crate) fn modify(&self, attributes: &QpAttributes, mask: AttributeMask) -> Result<(), ModifyError> {
+        match &self.engine {
+            Had::Created(pair) => pair.modify(attributes, mask),
+            Had::Opened(opened) => opened.modify(attributes, mask),
+        }
     }
 
     /// Gives it back.
     pub(crate) fn destroy(&self) -> Result<(), Busy> {
-        match &self.opened {
-            Some(opened) => {
+        match &self.engine {
+            Had::Created(pair) => pair.destroy(),
+            Had::Opened(opened) => {
                 opened.close();
                 Ok(())
             }
-            None => self.engine.destroy(),
         }
     }
 
     pub(crate) fn acknowledge_async_event(&self) {
-        match &self.opened {
-            Some(opened) => opened.acknowledge_async_event(),
-            None => self.engine.acknowledge_async_event(),
+        match &self.engine {
+            Had::Created(pair) => pair.acknowledge_async_event(),
+            Had::Opened(opened) => opened.acknowledge_async_event(),
         }
     }
 }

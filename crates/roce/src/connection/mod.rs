@@ -24,7 +24,7 @@ mod taking;
 mod unreliable;
 mod waiting;
 
-use nonic_protocol::{Capabilities, Psn, QpAttributes, QpState, QpType, ReceiveQueue, SendQueue};
+use nonic_protocol::{Capabilities, Psn, QpAttributes, QpState, QpType, Receive, ReceiveQueue, SendQueue};
 
 use crate::congestion::{Congestion, CongestionCounts};
 use crate::packet::{Nak, Syndrome};
@@ -118,6 +118,11 @@ impl<T> Connection<T> {
     /// Whether a receive is being filled.
     pub fn is_receiving(&self) -> bool {
         self.responder.is_filling()
+    }
+
+    /// It takes nothing more; the receive that was being filled.
+    pub fn stop_receiving(&mut self) -> Option<Receive> {
+        self.responder.break_off()
     }
 
     /// How often the oldest request may still go unanswered before it fails (9.7.5.1.1).

@@ -5,4 +5,4 @@ mod opened;
 mod target;
 
 pub use opened::OpenedQueuePair;
-pub(crate) use target::{ReceivesFrom, Target};
+pub(crate) use target::{Asked, ReceivesFrom, Target};

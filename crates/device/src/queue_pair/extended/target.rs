@@ -1,17 +1,19 @@
 //! Where a queue pair has its receives from, and what is behind one that has none: the domain, and the shared receive queue that
 //! the message under way names.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use nonic_memory::ZoneId;
-use nonic_protocol::{Completion, QpNumber, QueueName, Receive, SrqNumber};
+use nonic_protocol::{AttributeMask, Completion, QpAttributes, QpNumber, QueueName, Receive, SrqNumber};
 
 use super::opened::Openings;
+use crate::bytes::Source;
 use crate::completion_queue::{CompletionQueue, SendCredit};
-use crate::engine::lock;
+use crate::engine::{Engine, lock};
 use crate::error::CreateError;
+use crate::peer_access::{PeerAccess, fill};
 use crate::queue_pair::QueuePair;
-use crate::shared_receive_queue::{ExtendedDomain, SharedReceiveQueue, TakesFromDomain};
+use crate::shared_receive_queue::{ExtendedDomain, ForeignQueue, Opener, PairOfDomain, SharedReceiveQueue};
 
 /// Where a queue pair has its receives from.
 #[derive(Debug)]
@@ -29,8 +31,26 @@ pub(crate) enum ReceivesFrom {
 pub(crate) struct Target {
     pub(crate) domain: Arc<ExtendedDomain>,
     /// What the last message named. It changes under the queue pair's lock.
-    current: Mutex<Option<Arc<SharedReceiveQueue>>>,
+    current: Mutex<Option<Named>>,
     pub(crate) openings: Mutex<Openings>,
+}
+
+/// A shared receive queue that a message named.
+#[derive(Clone, Debug)]
+enum Named {
+    Here(Arc<SharedReceiveQueue>),
+    /// Of another process that has the domain open.
+    Elsewhere(ForeignQueue),
+}
+
+/// Whose memory a request of the peer's is for.
+pub(crate) enum Asked<'a> {
+    /// This process's, which the queue pair or the shared receive queue leads to.
+    Here(PeerAccess<'a>),
+    /// What a shared receive queue of another process leads to.
+    Elsewhere(ForeignQueue),
+    /// The queue is gone.
+    Nobody,
 }
 
 impl Target {
@@ -42,52 +62,76 @@ impl Target {
         }
     }
 
-    fn with_current<R>(&self, work: impl FnOnce(&SharedReceiveQueue) -> R) -> Option<R> {
-        lock(&self.current).as_deref().map(work)
-    }
-
     /// Turns to the queue with this number; false if the domain has none.
-    fn turn_to(&self, number: SrqNumber) -> bool {
+    fn turn_to(&self, number: SrqNumber, engine: &Engine) -> bool {
         let mut current = lock(&self.current);
-        if current.as_ref().is_some_and(|queue| queue.number() == Some(number)) {
+        let is_it = |named: &Named| match named {
+            Named::Here(queue) => queue.number() == Some(number),
+            Named::Elsewhere(queue) => queue.number() == number && queue.is_reachable(),
+        };
+        if current.as_ref().is_some_and(is_it) {
             return true;
         }
-        let Some(queue) = self.domain.members().queue(number) else { return false };
-        *current = Some(queue);
+        let Some(named) = self.find(number, engine) else { return false };
+        *current = Some(named);
         true
     }
 
+    fn find(&self, number: SrqNumber, engine: &Engine) -> Option<Named> {
+        let members = self.domain.members();
+        let here = members.queue(number).map(Named::Here);
+        here.or_else(|| members.foreign_queue(number, engine).map(Named::Elsewhere))
+    }
+
     pub(crate) fn take(&self) -> Option<Receive> {
-        self.with_current(SharedReceiveQueue::take).flatten()
+        match lock(&self.current).as_ref()? {
+            Named::Here(queue) => queue.take(),
+            Named::Elsewhere(queue) => queue.take(),
+        }
     }
 
     pub(crate) fn give_back(&self, receive: Receive) {
-        self.with_current(|queue| queue.give_back(receive));
+        match &*lock(&self.current) {
+            Some(Named::Here(queue)) => queue.give_back(receive),
+            Some(Named::Elsewhere(queue)) => queue.give_back(&receive),
+            None => {}
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.with_current(SharedReceiveQueue::is_empty).unwrap_or(true)
+        match &*lock(&self.current) {
+            Some(Named::Here(queue)) => queue.is_empty(),
+            Some(Named::Elsewhere(queue)) => !queue.has_receive(),
+            None => true,
+        }
     }
 
-    /// A receive that was taken is over.
-    pub(crate) fn taken_is_over(&self) {
-        self.with_current(SharedReceiveQueue::taken_is_over);
+    /// A receive that was taken is over, and nobody is told.
+    pub(crate) fn taken_is_over(&self, receive: &Receive) {
+        match &*lock(&self.current) {
+            Some(Named::Here(queue)) => queue.taken_is_over(),
+            Some(Named::Elsewhere(queue)) => queue.give_back(receive),
+            None => {}
+        }
     }
 
     /// Shows the program a receive; if its queue is gone nobody is told.
     pub(crate) fn complete(&self, solicited: bool, fill: impl FnOnce(&mut Completion)) {
-        let completions = self.with_current(|queue| {
-            queue.taken_is_over();
-            queue.extended().map(|part| Arc::clone(&part.completions))
-        });
-        if let Some(completions) = completions.flatten() {
-            completions.push(SendCredit::NONE, solicited, fill);
+        let named = lock(&self.current).clone();
+        match named {
+            Some(Named::Here(queue)) => {
+                queue.taken_is_over();
+                if let Some(part) = queue.extended() {
+                    part.completions.push(SendCredit::NONE, solicited, fill);
+                }
+            }
+            Some(Named::Elsewhere(queue)) => {
+                let mut completion = Completion::default();
+                fill(&mut completion);
+                queue.complete(&completion, solicited);
+            }
+            None => {}
         }
-    }
-
-    /// The zone by which the message under way is judged.
-    fn zone(&self) -> Option<ZoneId> {
-        self.with_current(|queue| queue.zone().id())
     }
 }
 
@@ -112,7 +156,7 @@ impl ExtendedDomain {
     }
 }
 
-impl TakesFromDomain for QueuePair {
+impl PairOfDomain for QueuePair {
     fn number(&self) -> QpNumber {
         QueuePair::number(self)
     }
@@ -121,9 +165,45 @@ impl TakesFromDomain for QueuePair {
         let Some(target) = self.target() else { return };
         let _inner = self.lock();
         let mut current = lock(&target.current);
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, queue)) {
+        let is_it = |named: &Named| matches!(named, Named::Here(current) if Arc::ptr_eq(current, queue));
+        if current.as_ref().is_some_and(is_it) {
             *current = None;
         }
+    }
+
+    fn open_for(&self, opener: Opener) -> bool {
+        self.target().is_some_and(|target| lock(&target.openings).add_elsewhere(opener))
+    }
+
+    fn close_for(&self, conversation: u64, wholly: bool) {
+        let Some(target) = self.target() else { return };
+        if lock(&target.openings).close_elsewhere(conversation, wholly)
+            && let Some(this) = self.this.upgrade()
+        {
+            self.engine().have_agent_do(move || {
+                this.destroy_now();
+            });
+        }
+    }
+
+    fn try_attributes(&self) -> Option<QpAttributes> {
+        self.try_lock().map(|inner| inner.shown_attributes())
+    }
+
+    fn modify_soon(&self, attributes: QpAttributes, mask: AttributeMask) -> Arc<OnceLock<bool>> {
+        let done = Arc::new(OnceLock::new());
+        match self.this.upgrade() {
+            Some(this) => {
+                let noted = Arc::clone(&done);
+                self.engine().have_agent_do(move || {
+                    let _ = noted.set(this.modify(&attributes, mask).is_ok());
+                });
+            }
+            None => {
+                let _ = done.set(false);
+            }
+        }
+        done
     }
 }
 
@@ -138,23 +218,57 @@ impl QueuePair {
 
     /// What a peer asks from now on concerns this shared receive queue; false if there is no such queue.
     pub(crate) fn turn_to_queue(&self, number: SrqNumber) -> bool {
-        self.target().is_some_and(|target| target.turn_to(number))
+        self.target().is_some_and(|target| target.turn_to(number, self.engine()))
     }
 
-    /// The zone by which a request of a peer's is judged: the queue pair's own, or that of the shared receive queue it names.
+    /// Whose memory a request of the peer's is for: by the queue pair's own zone, or by that of the shared receive queue it names.
     #[inline]
-    pub(crate) fn asked_zone(&self) -> Option<ZoneId> {
-        match self.target() {
-            None => Some(self.zone.id()),
-            Some(target) => target.zone(),
-        }
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        let Some(target) = self.target() else { return self.asked_in(self.zone.id()) };
+        self.asked_of(lock(&target.current).as_ref())
     }
 
     /// The same for an answer that is sent later.
     #[inline]
-    pub(crate) fn zone_of_queue(&self, queue: QueueName) -> Option<ZoneId> {
-        let Some(target) = self.target() else { return Some(self.zone.id()) };
-        target.domain.members().queue(queue.number()?).map(|queue| queue.zone().id())
+    pub(crate) fn asked_through(&self, queue: QueueName) -> Asked<'_> {
+        let Some(target) = self.target() else { return self.asked_in(self.zone.id()) };
+        let found = queue.number().and_then(|number| {
+            let current = lock(&target.current);
+            match &*current {
+                Some(Named::Elsewhere(queue)) if queue.number() == number => current.clone(),
+                _ => target.find(number, self.engine()),
+            }
+        });
+        self.asked_of(found.as_ref())
+    }
+
+    #[inline]
+    fn asked_in(&self, zone: ZoneId) -> Asked<'_> {
+        Asked::Here(PeerAccess { memory: &self.engine().party().memory, zone, through: self.number })
+    }
+
+    fn asked_of(&self, named: Option<&Named>) -> Asked<'_> {
+        match named {
+            Some(Named::Here(queue)) => self.asked_in(queue.zone().id()),
+            Some(Named::Elsewhere(queue)) => Asked::Elsewhere(queue.clone()),
+            None => Asked::Nobody,
+        }
+    }
+
+    /// Places bytes of a message in a receive, from `offset` on; false if its keys do not allow it.
+    #[inline]
+    pub(crate) fn place(&self, receive: &Receive, offset: u64, payload: impl Source) -> bool {
+        if let Some(target) = self.target()
+            && let Some(Named::Elsewhere(queue)) = &*lock(&target.current)
+        {
+            return queue.fill(receive, offset, payload.to_bytes());
+        }
+        fill(&self.engine().party().memory, receive, offset, payload)
+    }
+
+    /// Whether the message under way is for this process.
+    pub(crate) fn is_asked_here(&self) -> bool {
+        self.target().is_none_or(|target| !matches!(&*lock(&target.current), Some(Named::Elsewhere(_))))
     }
 
     /// Whether receives of it may complete there.

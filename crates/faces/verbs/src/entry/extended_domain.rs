@@ -94,8 +94,8 @@ pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, srq_num: *mut u32
 }
 
 /// `ibv_open_qp(3)`: NULL with `EINVAL` (not an open device, a member that is needed is missing in the mask, a domain of another
-/// context, no queue pair of that number in the domain), `EOPNOTSUPP` (an unknown bit in the mask, a type other than
-/// `IBV_QPT_XRC_RECV`). Queue pairs are found that this process created.
+/// context, no queue pair of that number in the domain, or none whose process answers), `EOPNOTSUPP` (an unknown bit in the mask, a type other than
+/// `IBV_QPT_XRC_RECV`). Queue pairs are found of this process, and of others that have the domain open.
 ///
 /// # Safety
 /// `init` is readable.

@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: 
                 pieces: &[],
                 destination: None,
             };
-            let mut posting = parts.engine.post()?;
+            let mut posting = parts.pair()?.post()?;
             // SAFETY: the request has no pieces.
             unsafe { posting.post(&request) }?;
             Ok(posting)

@@ -37,12 +37,12 @@ pub unsafe extern "C" fn nonic_ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv
 
 /// Attaches a queue pair to a group.
 pub fn attach(qp: *mut ibv_qp, gid: [u8; 16], lid: u16) -> Result<(), Errno> {
-    QUEUE_PAIRS.find(qp)?.engine.attach_multicast(gid, lid).map_err(refused)
+    QUEUE_PAIRS.find(qp)?.pair()?.attach_multicast(gid, lid).map_err(refused)
 }
 
 /// Detaches it.
 pub fn detach(qp: *mut ibv_qp, gid: [u8; 16], lid: u16) -> Result<(), Errno> {
-    QUEUE_PAIRS.find(qp)?.engine.detach_multicast(gid, lid).map_err(refused)
+    QUEUE_PAIRS.find(qp)?.pair()?.detach_multicast(gid, lid).map_err(refused)
 }
 
 fn refused(error: GroupError) -> Errno {

@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn post_send(
             unsafe { refuse(bad, request) };
             return Err(Errno::EINVAL);
         };
-        let mut posting = match parts.engine.post() {
+        let mut posting = match parts.pair().and_then(|pair| pair.post()) {
             Ok(posting) => posting,
             Err(error) => {
                 // SAFETY: the caller's place is writable.
@@ -114,7 +114,7 @@ pub(crate) unsafe extern "C" fn post_recv(
                 refuse(bad, request);
                 return Err(Errno::EINVAL);
             };
-            post_receives(request, bad, |request| parts.engine.post_receive(request))
+            post_receives(request, bad, |request| parts.pair()?.post_receive(request))
         }
     })
 }

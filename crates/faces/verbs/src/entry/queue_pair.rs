@@ -250,7 +250,7 @@ pub unsafe extern "C" fn nonic_ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_
 #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "only what was found is followed")]
 pub fn modify(qp: *mut ibv_qp, attributes: &QpAttributes, mask: AttributeMask) -> Result<(), Errno> {
     let parts = QUEUE_PAIRS.find(qp)?;
-    parts.engine.modify(attributes, mask)?;
+    parts.modify(attributes, mask)?;
     if mask.has(AttributeMask::STATE) {
         // SAFETY: the queue pair was found; the field is the program's to read and ours to write.
         unsafe { (*qp).state = attributes.state as c_int };
@@ -263,10 +263,11 @@ pub fn modify(qp: *mut ibv_qp, attributes: &QpAttributes, mask: AttributeMask) -
 pub fn facts(qp: *const ibv_qp) -> Result<(QpNumber, bool), Errno> {
     let parts = QUEUE_PAIRS.find(qp)?;
     // SAFETY: the queue pair was found.
-    Ok((parts.engine.number(), unsafe { !(*qp).srq.is_null() }))
+    Ok((parts.number(), unsafe { !(*qp).srq.is_null() }))
 }
 
-/// `ibv_query_qp(3)`: 0 with all attributes, `ENOENT` (unknown or overwritten handle).
+/// `ibv_query_qp(3)`: 0 with all attributes, `ENOENT` (unknown or overwritten handle), `EIO` (its device has failed, or it is another
+/// process's, which has ended).
 ///
 /// # Safety
 /// `attr` and `init` are writable.
@@ -279,11 +280,8 @@ pub unsafe extern "C" fn nonic_ibv_query_qp(
 ) -> c_int {
     guard::status(|| {
         let parts = QUEUE_PAIRS.find(qp)?;
-        if parts.engine.has_failed() {
-            return Err(Errno::EIO);
-        }
-        let attributes = parts.engine.attributes();
-        let answer = convert::query_answer(&attributes, &parts.engine.capabilities());
+        let (capabilities, signals_all) = parts.sizes();
+        let answer = convert::query_answer(&parts.attributes()?, &capabilities);
         // SAFETY: the queue pair was found; the caller's places are writable.
         unsafe {
             init.write(ibv_qp_init_attr {
@@ -293,7 +291,7 @@ pub unsafe extern "C" fn nonic_ibv_query_qp(
                 srq: (*qp).srq,
                 cap: answer.cap,
                 qp_type: (*qp).qp_type,
-                sq_sig_all: c_int::from(parts.engine.signals_all()),
+                sq_sig_all: c_int::from(signals_all),
             });
             if mask & IBV_QP_STATE != 0 {
                 (*qp).state = answer.qp_state;

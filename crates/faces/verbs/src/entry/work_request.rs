@@ -100,7 +100,7 @@ unsafe extern "C" fn start(qp: *mut ibv_qp_ex) {
         // SAFETY: the caller's promise is the same.
         if let Some((parts, builder)) = unsafe { builder(qp) }
             // In a child the lock may be one that a thread of the parent's has.
-            && parts.engine.is_current()
+            && parts.pair().is_ok_and(|pair| pair.is_current())
         {
             builder.start();
         }
@@ -119,7 +119,8 @@ unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
     guard::quick_status(|| {
         // SAFETY: the caller's promise is the same.
         let (parts, builder) = unsafe { builder(qp) }.ok_or(Errno::EINVAL)?;
-        let without_start = if parts.engine.is_current() { Errno::EINVAL } else { Errno::EIO };
+        let without_start =
+            if parts.pair().is_ok_and(|pair| pair.is_current()) { Errno::EINVAL } else { Errno::EIO };
         builder.finish(|batch| batch.post(parts)).unwrap_or(Err(without_start))
     })
 }

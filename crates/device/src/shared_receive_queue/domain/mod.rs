@@ -1,13 +1,23 @@
 //! Domains of extended reliable connections: which shared receive queues the peers of their queue pairs may name (IBTA vol. 1,
 //! annex A14).
 
-use std::collections::HashMap;
+mod door;
+mod fellow;
+mod file;
+mod foreign_pair;
+mod members;
+mod pair_words;
+mod service;
+#[cfg(test)]
+mod tests;
+mod words;
+
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex};
 
-use nonic_protocol::{QpNumber, SrqNumber};
-use nonic_sys::{BorrowedFd, FileIdentity, OwnedFd, UseCount, file_identity};
+use nonic_protocol::SrqNumber;
+use nonic_sys::{BorrowedFd, UseCount, file_identity};
 
 use super::SharedReceiveQueue;
 use crate::completion_queue::CompletionQueue;
@@ -15,6 +25,10 @@ use crate::context::Context;
 use crate::engine::lock;
 use crate::error::{Busy, CreateError};
 use crate::zone::Zone;
+pub(crate) use fellow::{ForeignQueue, Opener};
+use file::SharedFile;
+pub(crate) use foreign_pair::ForeignPair;
+pub(crate) use members::{HearsOfPair, Members, PairOfDomain};
 
 /// The file that a domain is known by, and what is asked of it (`oflags` of `ibv_open_xrcd(3)`).
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +45,9 @@ pub struct DomainFile<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum DomainError {
     /// The file has no domain, and none was to be made.
-    #[error("no XRC domain is open for this file in this process, and none was to be created (O_CREAT)")]
+    #[error(
+        "no XRC domain is open for this file by a process of this user, and none was to be created (O_CREAT)"
+    )]
     NoneThere,
     /// The file has one, and a new one was wanted.
     #[error("an XRC domain is open for this file already (O_EXCL)")]
@@ -53,85 +69,32 @@ pub(crate) struct Domains {
 }
 
 impl Domains {
-    /// A number for a shared receive queue; it comes up again after all others.
-    pub(super) fn next_number(&self) -> SrqNumber {
+    /// A number for a shared receive queue of a domain that no other process has open, which no queue there `has`; it comes up again
+    /// after all others.
+    fn free_number(&self, has: impl Fn(SrqNumber) -> bool) -> SrqNumber {
         loop {
             let number = SrqNumber::masked(self.next.fetch_add(1, Ordering::Relaxed));
-            if number.0 != 0 && number != SrqNumber::NOBODY {
+            if number.0 != 0 && number != SrqNumber::NOBODY && !has(number) {
                 return number;
             }
         }
     }
 }
 
-/// A queue pair that takes its receives from the queues of a domain.
-pub(crate) trait TakesFromDomain: Send + Sync + std::fmt::Debug {
-    /// Its number.
-    fn number(&self) -> QpNumber;
-    /// A queue goes: when this returns it takes no receive from there any more, nor completes one that it has taken.
-    fn turn_away_from(&self, queue: &Arc<SharedReceiveQueue>);
-}
-
-/// What is in a domain, however many have it open.
-#[derive(Debug, Default)]
-pub(crate) struct Members {
-    /// The file it is known by, which is open as long as the domain is, so that no other file gets its number.
-    file: Option<(FileIdentity, OwnedFd)>,
-    /// How many have it open; changes under the lock of the engine's list.
-    openings: AtomicU32,
-    queues: RwLock<HashMap<SrqNumber, Weak<SharedReceiveQueue>>>,
-    /// Its queue pairs that receive.
-    pairs: Mutex<Vec<Weak<dyn TakesFromDomain>>>,
-}
-
-impl Members {
-    pub(crate) fn queue(&self, number: SrqNumber) -> Option<Arc<SharedReceiveQueue>> {
-        self.queues.read().unwrap_or_else(PoisonError::into_inner).get(&number)?.upgrade()
-    }
-
-    /// Enters a new queue, which `make` builds from its number.
-    pub(crate) fn add_queue(
-        &self,
-        domains: &Domains,
-        make: impl FnOnce(SrqNumber) -> Arc<SharedReceiveQueue>,
-    ) -> Arc<SharedReceiveQueue> {
-        let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
-        let number = loop {
-            let number = domains.next_number();
-            if !queues.contains_key(&number) {
-                break number;
-            }
-        };
-        let queue = make(number);
-        queues.insert(number, Arc::downgrade(&queue));
-        queue
-    }
-
-    /// A queue goes: when this returns nobody takes receives from it any more, nor completes any.
-    pub(crate) fn remove_queue(&self, number: SrqNumber) {
-        let removed = self.queues.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
-        let Some(queue) = removed.as_ref().and_then(Weak::upgrade) else { return };
-        let pairs: Vec<_> = lock(&self.pairs).iter().filter_map(Weak::upgrade).collect();
-        for pair in pairs {
-            pair.turn_away_from(&queue);
+impl Domains {
+    /// The domain of a file ends with the last that has it open in this process, or that has a queue pair of it open in another.
+    pub(crate) fn end_if_over(&self, members: &Arc<Members>) {
+        let mut files = lock(&self.files);
+        if members.openings.load(Ordering::Relaxed) == 0 && members.pairs().is_empty() {
+            files.retain(|known| !Arc::ptr_eq(known, members));
+            members.end();
         }
     }
 
-    /// Whether messages of its queue pairs may complete there.
-    pub(crate) fn completes_to(&self, completions: &Arc<CompletionQueue>) -> bool {
-        let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
-        queues
-            .values()
-            .filter_map(Weak::upgrade)
-            .any(|queue| queue.extended().is_some_and(|part| Arc::ptr_eq(&part.completions, completions)))
-    }
-
-    pub(crate) fn add_pair(&self, pair: Weak<dyn TakesFromDomain>) {
-        lock(&self.pairs).push(pair);
-    }
-
-    pub(crate) fn remove_pair(&self, number: QpNumber) {
-        lock(&self.pairs).retain(|pair| pair.upgrade().is_some_and(|pair| pair.number() != number));
+    /// A context closes, or, if none is named, the device has failed: queue pairs of other processes that were opened are closed.
+    pub(crate) fn lose_context(&self, context: Option<&Context>) {
+        let files = lock(&self.files).clone();
+        files.iter().for_each(|members| members.lose_context(context));
     }
 }
 
@@ -147,8 +110,8 @@ pub struct ExtendedDomain {
 }
 
 impl Context {
-    /// Opens the XRC domain of a file, or a new one that nobody else can open. All that have the domain of a file open in this
-    /// process share it.
+    /// Opens the XRC domain of a file, or a new one that nobody else can open. All that have the domain of a file open share it: in
+    /// this process, and processes of this user in this network namespace.
     pub fn open_extended_domain(
         self: &Arc<Self>,
         file: Option<DomainFile<'_>>,
@@ -162,16 +125,15 @@ impl Context {
             Some(file) => {
                 let identity = file_identity(file.descriptor)?;
                 let known = |members: &&Arc<Members>| {
-                    members.file.as_ref().is_some_and(|(known, _)| *known == identity)
+                    members.file.as_ref().is_some_and(|known| known.identity == identity)
                 };
                 match files.iter().find(known) {
                     Some(_) if file.exclusive => return Err(DomainError::Exists),
                     Some(members) => Arc::clone(members),
-                    None if !file.create => return Err(DomainError::NoneThere),
                     None => {
-                        let kept = file.descriptor.try_clone_to_owned()?;
-                        let members =
-                            Arc::new(Members { file: Some((identity, kept)), ..Members::default() });
+                        let owner = self.engine_owner();
+                        let members = Arc::new(Members::of_file(SharedFile::open(&file, owner)?));
+                        members.begin(owner.engine())?;
                         files.push(Arc::clone(&members));
                         members
                     }
@@ -211,12 +173,12 @@ impl ExtendedDomain {
         Ok(())
     }
 
-    /// The domain of a file ends with the last that has it open.
     fn leave(&self) {
-        let mut files = lock(&self.context().engine().domains.files);
-        if self.members.openings.fetch_sub(1, Ordering::Relaxed) == 1 {
-            files.retain(|members| !Arc::ptr_eq(members, &self.members));
-        }
+        let domains = &self.context().engine().domains;
+        let files = lock(&domains.files);
+        self.members.openings.fetch_sub(1, Ordering::Relaxed);
+        drop(files);
+        domains.end_if_over(&self.members);
     }
 }
 
