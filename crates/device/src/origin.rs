@@ -196,10 +196,7 @@ impl ForeignBytes {
         let bytes = Arc::new(OwnersBytes { origin: Arc::clone(origin), memory, base, writable });
         let want = if writable { Access::LOCAL_WRITE } else { Access::LOCAL_READ };
         if length > 0 {
-            bytes.enter(0, length, want).map_err(|why| match why {
-                NotNamed::TakenBack => ImportError::NotThere,
-                NotNamed::Unreachable | NotNamed::Crowded => ImportError::Unreachable,
-            })?;
+            bytes.await_way(length, want)?;
         }
         let place = ForeignPlace::of(Arc::clone(&bytes) as Arc<dyn ForeignMemory>, length);
         Ok(Self { bytes, place: place.ok_or(ImportError::Unreachable)? })
@@ -252,6 +249,22 @@ impl OwnersBytes {
             }
         }
         Err(NotNamed::Crowded)
+    }
+
+    /// Waits until the first `length` bytes can be reached, if they can: a file that they lie in comes when it is asked for.
+    fn await_way(&self, length: u64, want: Access) -> Result<(), ImportError> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.enter(0, length, want) {
+                Ok(_) => return Ok(()),
+                Err(NotNamed::Coming) if Instant::now() >= end => return Err(ImportError::Silent),
+                Err(NotNamed::Coming) => {
+                    nap(NAP);
+                }
+                Err(NotNamed::TakenBack) => return Err(ImportError::NotThere),
+                Err(NotNamed::Unreachable | NotNamed::Crowded) => return Err(ImportError::Unreachable),
+            }
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 
 use std::io;
 
-use nonic_memory::{Access, AddressRange, Key, KeyUse, OwnOperation, SharedSlice, ZoneId, admit, resolve};
+use nonic_memory::{
+    Access, AddressRange, Key, KeyUse, OwnOperation, Place, SharedSlice, Translation, ZoneId, admit, resolve,
+};
 use nonic_protocol::{QpNumber, QpType};
 
 use super::kernel_copy::Way;
@@ -48,6 +50,9 @@ pub enum NotNamed {
     /// This process has no way to the bytes.
     #[error("this process has no way to the bytes")]
     Unreachable,
+    /// They lie in a file of the peer's, which it was asked for and has not given yet.
+    #[error("the file the bytes lie in has not come yet")]
+    Coming,
     /// So many threads of this process are inside operations that the peer could not see this one. Another time.
     #[error("too many operations are under way")]
     Crowded,
@@ -95,8 +100,18 @@ impl Reach {
         let place = resolve(view.segment.keys(), memory.zone, memory.key, KeyUse::Local, range, want)
             .map_err(|_| NotNamed::TakenBack)?;
         let way = if want == Access::LOCAL_WRITE { Way::Out } else { Way::In };
-        let target = self.target(control, way, &place).ok_or(NotNamed::Unreachable)?;
+        let target = self.target(control, way, &place).ok_or_else(|| self.no_way_to(&place))?;
         Ok(DirectAccess { entered, target })
+    }
+
+    /// Why there is none.
+    #[cold]
+    fn no_way_to(&self, place: &Place) -> NotNamed {
+        let Translation::SharedFile { file, offset, .. } = place.translation() else {
+            return NotNamed::Unreachable;
+        };
+        let end = offset.saturating_add(place.offset()).saturating_add(place.length());
+        if self.files.may_come(file, end) { NotNamed::Coming } else { NotNamed::Unreachable }
     }
 
     /// Runs `act` on the peer's bytes if the operation is allowed beyond doubt and they are all mapped here: what

@@ -41,6 +41,15 @@ impl PeerFiles {
         }
     }
 
+    /// Whether the bytes before `end` of a file that was asked for may still come, or have come a moment ago.
+    pub(super) fn may_come(&self, file: u32, end: u64) -> bool {
+        match self.lock().get(&file) {
+            Some(PeerFile::Asked) => true,
+            Some(PeerFile::Mapped(mapping)) => end <= mapping.length() as u64,
+            Some(PeerFile::Refused) | None => false,
+        }
+    }
+
     /// A file that was asked for is here, or cannot be had. What nobody asked for is not kept.
     pub(super) fn take(&self, file: u32, mapping: Option<SharedMapping>) {
         if let Some(known @ PeerFile::Asked) = self.lock().get_mut(&file) {

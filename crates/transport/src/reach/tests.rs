@@ -1,8 +1,8 @@
 use std::cell::{Cell, RefCell};
 
 use nonic_memory::{
-    Access, AddressRange, AdoptionPolicy, Arena, Entry, Key, PlainReason, RegionAddress, SharedSlice,
-    Translation, ZoneId,
+    Access, AddressRange, AdoptionPolicy, Arena, Entry, Key, KeyPair, PlainReason, RegionAddress,
+    SharedSlice, Translation, ZoneId,
 };
 use nonic_protocol::{QpNumber, QpType};
 use nonic_trust::TrustedUsers;
@@ -70,9 +70,14 @@ impl Sides {
             transport: QpType::ReliableConnection,
         };
         self.far.party.segment.publish(PAIR, Some(slot));
+        self.region_with(translation, Access::REMOTE).remote
+    }
+
+    /// A region of the far side.
+    fn region_with(&self, translation: Translation, access: Access) -> KeyPair {
         let entry = Entry {
             zone: ZoneId(3),
-            access: Access::REMOTE,
+            access,
             base: RegionAddress(0),
             length: LENGTH,
             translation,
@@ -80,7 +85,7 @@ impl Sides {
             local_tag: 0,
             remote_tag: 0,
         };
-        self.far.party.segment.keys().insert(entry).unwrap().remote
+        self.far.party.segment.keys().insert(entry).unwrap()
     }
 
     fn direct(&self, key: Key) -> Option<DirectAccess<'_>> {
@@ -149,6 +154,28 @@ fn a_file_is_asked_for_over_the_session_when_an_operation_needs_it() {
     sides.near.forget_file(9);
     assert!(sides.direct(key).is_none());
     assert_eq!(*sides.control.asked.borrow(), [9, 9]);
+}
+
+#[test]
+fn what_is_named_and_lies_in_a_file_is_coming_until_the_peer_has_answered() {
+    let sides = Sides::new();
+    let named = |translation| {
+        let key = sides.region_with(translation, Access::LOCAL_WRITE).local;
+        let memory = NamedMemory { zone: ZoneId(3), key };
+        let range = AddressRange::new(0, LENGTH);
+        move |sides: &Sides| sides.near.named(&sides.control, memory, range, Access::LOCAL_WRITE).map(drop)
+    };
+    let given = named(Translation::SharedFile { file: 9, offset: 0, address: 0x20_0000 });
+    let kept = named(Translation::SharedFile { file: 10, offset: 0, address: 0x30_0000 });
+    assert_eq!([given(&sides), given(&sides), kept(&sides)], [Err(NotNamed::Coming); 3]);
+    assert_eq!(*sides.control.asked.borrow(), [9, 10]);
+    sides.near.take_file(9, Some(nonic_sys::SharedMemory::create("file", 4096).unwrap()));
+    sides.near.take_file(10, None);
+    assert_eq!([given(&sides), kept(&sides)], [Ok(()), Err(NotNamed::Unreachable)]);
+    // It came between the look for it and the question what had become of it; more than it has never comes.
+    assert!(sides.near.files.may_come(9, 4096) && !sides.near.files.may_come(9, 4097));
+    let private = named(Translation::Plain { address: 0x40_0000 });
+    assert_eq!(private(&sides), Err(NotNamed::Unreachable));
 }
 
 #[test]
