@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nonic_device::SendRequest;
+use nonic_device::{SendRequest, Status};
 
-use crate::command::Job;
+use crate::command::{Job, Send};
 use crate::executor::{Executor, said};
 use crate::program_memory::{Buffer, post_send};
 
@@ -28,7 +28,7 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-type Work = Box<dyn FnOnce() -> Result<u64, String> + Send>;
+type Work = Box<dyn FnOnce() -> Result<u64, String> + std::marker::Send>;
 
 impl Background {
     /// Starts a job on objects of `side`.
@@ -97,33 +97,60 @@ fn work_of(side: &Executor, job: Job) -> Work {
             Box::new(move || channel.next_event().map(|_| now_ns()).map_err(said))
         }
         Job::Repeat { pair, queue, request, count } => {
-            let (pair, queue) = (Arc::clone(side.pairs.at(pair)), Arc::clone(side.queues.at(queue)));
+            let carry_out = repetition(side, pair, queue, request);
             Box::new(move || {
-                let request = SendRequest {
-                    id: request.id,
-                    operation: request.operation,
-                    flags: request.flags,
-                    pieces: &request.pieces,
-                    destination: None,
-                };
                 for _ in 0..count {
-                    post_send(&pair, &request).map_err(said)?;
-                    pair.ring_doorbell();
-                    let deadline = Instant::now() + LONGEST;
-                    let mut status = None;
-                    while status.is_none() {
-                        queue.poll(|completion| status = Some(completion.status), 1).map_err(said)?;
-                        if Instant::now() > deadline {
-                            return Err("a repeated request did not complete".into());
-                        }
-                    }
-                    if status != Some(nonic_device::Status::Success) {
-                        return Err(format!("a repeated request ended with {status:?}"));
+                    match carry_out()? {
+                        Status::Success => {}
+                        other => return Err(format!("a repeated request ended with {other:?}")),
                     }
                 }
                 Ok(count)
             })
         }
+        Job::RepeatUntilRefused { pair, queue, request } => {
+            let carry_out = repetition(side, pair, queue, request);
+            Box::new(move || {
+                let deadline = Instant::now() + LONGEST;
+                while Instant::now() < deadline {
+                    match carry_out()? {
+                        Status::Success => {}
+                        other => return Ok(other as u64),
+                    }
+                }
+                Err("a repeated request was never refused".into())
+            })
+        }
+    }
+}
+
+/// What posts a request and waits for its completion.
+fn repetition(
+    side: &Executor,
+    pair: u32,
+    queue: u32,
+    request: Send,
+) -> impl Fn() -> Result<Status, String> + std::marker::Send + 'static {
+    let (pair, queue) = (Arc::clone(side.pairs.at(pair)), Arc::clone(side.queues.at(queue)));
+    move || {
+        let request = SendRequest {
+            id: request.id,
+            operation: request.operation,
+            flags: request.flags,
+            pieces: &request.pieces,
+            destination: None,
+        };
+        post_send(&pair, &request).map_err(said)?;
+        pair.ring_doorbell();
+        let deadline = Instant::now() + LONGEST;
+        while Instant::now() < deadline {
+            let mut status = None;
+            queue.poll(|completion| status = Some(completion.status), 1).map_err(said)?;
+            if let Some(status) = status {
+                return Ok(status);
+            }
+        }
+        Err("a repeated request did not complete".into())
     }
 }
 

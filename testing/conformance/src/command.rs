@@ -102,6 +102,8 @@ wire_choice! {
         SleepOnChannel { channel: u32 },
         /// Posts a request so many times, each after the last has completed.
         Repeat { pair: u32, queue: u32, request: Send, count: u64 },
+        /// The same until one fails. Result: how it ended.
+        RepeatUntilRefused { pair: u32, queue: u32, request: Send },
     }
 }
 
@@ -176,6 +178,20 @@ wire_choice! {
         DomainQueue { domain: u32, zone: u32, completions: u32 },
         /// A queue pair of a domain: number and queue-pair number.
         Target { domain: u32 },
+        /// By what another side imports the device that this one has opened: the process, and the descriptor there.
+        Descriptor {},
+        /// Each gives a handle of something, by which another side imports it.
+        LendZone { zone: u32 },
+        LendRegion { region: u32 },
+        LendDeviceMemory { buffer: u32 },
+        /// Imports an open device. What the side makes from then on it makes there, until it is reset.
+        ImportDevice { process: u32, descriptor: u32 },
+        /// Number of a zone.
+        ImportZone { handle: u32 },
+        /// Number, local key, remote key.
+        ImportRegion { handle: u32 },
+        /// Number of a buffer.
+        ImportDeviceMemory { handle: u32 },
         /// Number and queue-pair number.
         Pair {
             zone: u32,

@@ -11,7 +11,7 @@ pub(crate) struct Objects<T> {
 }
 
 impl<T> Objects<T> {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { objects: BTreeMap::new(), next: 1 }
     }
 

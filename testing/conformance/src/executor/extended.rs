@@ -1,4 +1,4 @@
-//! Commands about XRC domains; what is none of them is about endpoints.
+//! Commands about XRC domains.
 
 use super::{Executor, done, number, numbers, said};
 use crate::command::{Command, Reply};
@@ -25,7 +25,7 @@ impl Executor {
                 let own = u64::from(pair.number().0);
                 numbers([self.pairs.add(pair), own])
             }
-            command => self.endpoints.execute(command),
+            command => self.execute_on_imports(command),
         }
     }
 }

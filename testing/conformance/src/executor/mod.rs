@@ -2,6 +2,7 @@
 
 mod batch;
 mod extended;
+mod importing;
 mod memory;
 
 use std::fmt::Debug;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use nonic_device::{
     AddressHandle, AsyncElement, CompletionChannel, CompletionQueue, Context, DatagramDestination,
     Destination, ExtendedDomain, MemoryWindow, QpType, QueuePair, QueuePairRequest, ReceiveRequest, Region,
-    SendRequest, SharedReceiveQueue, SrqNumber, Zone, devices,
+    SendRequest, SharedReceiveQueue, SrqNumber, Zone, devices, set_exporter,
 };
 use nonic_sys::wait_readable;
 
@@ -24,7 +25,9 @@ use crate::program_memory::{Buffer, post_send};
 /// One side's objects.
 #[derive(Debug)]
 pub(crate) struct Executor {
+    /// What it makes it makes here: on the device it has opened, or imported.
     context: Arc<Context>,
+    opened: Arc<Context>,
     zones: Objects<Arc<Zone>>,
     pub(crate) buffers: Objects<Arc<Buffer>>,
     regions: Objects<Arc<Region>>,
@@ -61,9 +64,11 @@ const NOTHING: Reply = Ok(Answer::Nothing {});
 impl Executor {
     /// Opens the first device.
     pub(crate) fn open() -> Self {
-        let context = devices().first().expect("there is a device").open().expect("the device opens");
+        set_exporter(importing::find_lent);
+        let opened = devices().first().expect("there is a device").open().expect("the device opens");
         Self {
-            context,
+            context: Arc::clone(&opened),
+            opened,
             zones: Objects::new(),
             buffers: Objects::new(),
             regions: Objects::new(),
@@ -312,8 +317,10 @@ impl Executor {
         for queue in self.queues.objects.values() {
             queue.acknowledge_events(u32::MAX);
         }
-        while wait_readable(self.context.async_fd(), Some(Duration::ZERO)) {
-            let _ = self.context.next_async_event().map_err(said)?;
+        for context in [&self.context, &self.opened] {
+            while wait_readable(context.async_fd(), Some(Duration::ZERO)) {
+                let _ = context.next_async_event().map_err(said)?;
+            }
         }
         for _ in 0..1000 {
             self.queues.objects.values().for_each(|queue| queue.acknowledge_async_event());
@@ -345,6 +352,7 @@ impl Executor {
         let mut device = self.buffers.objects.values().filter_map(|buffer| buffer.device());
         device.try_for_each(|memory| memory.free()).map_err(said)?;
         self.buffers.objects.clear();
+        self.give_back_imports();
         NOTHING
     }
 }

@@ -7,6 +7,7 @@ mod errors;
 mod events;
 mod extended;
 mod flushes;
+mod imports;
 mod keys;
 mod memory_windows;
 mod order;
@@ -99,6 +100,22 @@ pub(crate) fn all() -> Vec<Rule> {
             a_range_outside_shows_and_publishes_nothing,
             a_shadow_is_guarded_as_memory_is,
         }
+        "4" imports::{
+            requests_that_name_an_imported_region_move_its_owners_bytes,
+            peers_reach_an_imported_region_by_the_key_it_has_where_it_was_imported,
+            an_import_has_the_rights_of_its_owners_region_and_no_others,
+            the_keys_of_an_import_serve_what_stands_for_its_zone_and_no_other,
+            what_its_owner_takes_back_is_not_reached_through_an_import,
+            when_a_region_is_taken_back_nobody_is_inside_it_any_more,
+            what_is_done_with_an_import_leaves_all_to_its_owner,
+            every_service_takes_an_import_as_memory_of_its_own,
+            a_window_on_an_import_leads_to_its_owners_bytes,
+            an_import_is_addressed_from_its_owners_base,
+            two_sides_use_imports_of_each_others_and_both_take_back,
+            a_handle_of_nothing_imports_nothing,
+            a_region_that_only_its_owner_finds_is_not_imported,
+            where_no_memory_of_others_is_reached_no_device_is_imported,
+        }
         "5.1" registration::{
             remote_write_without_local_write_lets_peers_write_and_nobody_else,
             unmapped_memory_cannot_be_registered,
@@ -132,6 +149,7 @@ pub(crate) fn all() -> Vec<Rule> {
             a_receive_into_a_deregistered_region_fails_both_sides,
             an_operation_without_bytes_needs_no_key,
         }
+        "5.3" imports::{ imported_device_memory_is_its_owners_until_that_frees_it }
         "5.4" memory_windows::{
             a_wrong_bind_of_type_2_fails_and_binds_nothing,
             a_type_2_window_is_bound_once_until_its_key_is_taken_out_of_use,
