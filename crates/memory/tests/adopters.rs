@@ -15,10 +15,16 @@ fn two() -> [Adopter; 2] {
     [(); 2].map(|()| Adopter::of(Arc::clone(&memory), AdoptionPolicy::Always))
 }
 
+/// Memory at addresses that no other test of this process gets when it has ended: places of what was there are looked at when the next
+/// adopts, which may be between two looks of a test.
+fn lasting(pages: usize) -> &'static Anonymous {
+    Box::leak(Box::new(Anonymous::new(pages)))
+}
+
 #[test]
 fn pages_that_two_adopt_are_private_again_when_both_have_given_them_back() {
     for first in [0, 1] {
-        let (adopters, memory) = (two(), Anonymous::new(4));
+        let (adopters, memory) = (two(), lasting(4));
         memory.word(1, 0).store(1, Ordering::Relaxed);
         let mut adoptions =
             adopters.each_ref().map(|one| Some(one.adopt(memory.address(), 4 * PAGE, Purpose::Remote)));
@@ -37,7 +43,7 @@ fn pages_that_two_adopt_are_private_again_when_both_have_given_them_back() {
 
 #[test]
 fn pages_that_another_reaches_through_the_kernel_stay_where_they_are() {
-    let memory = Anonymous::new(4);
+    let memory = lasting(4);
     let shared = Arc::new(AdoptedMemory::new());
     let [adopter, never] = [AdoptionPolicy::Always, AdoptionPolicy::Never]
         .map(|policy| Adopter::of(Arc::clone(&shared), policy));
@@ -53,7 +59,7 @@ fn pages_that_another_reaches_through_the_kernel_stay_where_they_are() {
 
 #[test]
 fn a_place_where_a_stopped_peer_of_one_may_write_is_not_used_again_for_the_other() {
-    let ([one, other], memory) = (two(), Anonymous::new(4));
+    let ([one, other], memory) = (two(), lasting(4));
     memory.word(0, 0).store(1, Ordering::Relaxed);
     let adoptions = [&one, &other].map(|adopter| adopter.adopt(memory.address(), 4 * PAGE, Purpose::Remote));
     let pages = adoptions[0].pages.unwrap();
