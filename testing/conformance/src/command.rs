@@ -173,6 +173,10 @@ wire_choice! {
         DestroyShared { queue: u32 },
         /// An XRC domain that nobody else has.
         Domain {},
+        /// Of a file that this makes: the number of the domain, and where any side finds the file: the process, and the descriptor there.
+        DomainOfFile {},
+        /// The number of the domain of a file that a side has made.
+        SameDomain { process: u32, descriptor: u32 },
         CloseDomain { domain: u32 },
         /// A shared receive queue of a domain, which completes to a queue: number, and the number that requests name.
         DomainQueue { domain: u32, zone: u32, completions: u32 },

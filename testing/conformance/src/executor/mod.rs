@@ -14,7 +14,7 @@ use nonic_device::{
     Destination, ExtendedDomain, MemoryWindow, QpType, QueuePair, QueuePairRequest, ReceiveRequest, Region,
     SendRequest, SharedReceiveQueue, SrqNumber, Zone, devices, set_exporter,
 };
-use nonic_sys::wait_readable;
+use nonic_sys::{SharedMemory, wait_readable};
 
 use crate::background::Background;
 use crate::command::{Answer, Command, Reply, Send};
@@ -37,6 +37,8 @@ pub(crate) struct Executor {
     pub(crate) queues: Objects<Arc<CompletionQueue>>,
     pub(crate) shared: Objects<Arc<SharedReceiveQueue>>,
     domains: Objects<Arc<ExtendedDomain>>,
+    /// By which other sides find them.
+    domain_files: Vec<SharedMemory>,
     pub(crate) pairs: Objects<Arc<QueuePair>>,
     endpoints: Endpoints,
     background: Vec<Background>,
@@ -78,6 +80,7 @@ impl Executor {
             queues: Objects::new(),
             shared: Objects::new(),
             domains: Objects::new(),
+            domain_files: Vec::new(),
             pairs: Objects::new(),
             endpoints: Endpoints::default(),
             background: Vec::new(),
@@ -337,6 +340,7 @@ impl Executor {
         self.shared.objects.clear();
         self.domains.objects.values().try_for_each(|domain| domain.close()).map_err(said)?;
         self.domains.objects.clear();
+        self.domain_files.clear();
         self.queues.objects.values().try_for_each(|queue| queue.destroy()).map_err(said)?;
         self.queues.objects.clear();
         self.channels.objects.values().try_for_each(|channel| channel.destroy()).map_err(said)?;

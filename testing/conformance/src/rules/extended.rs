@@ -170,3 +170,91 @@ pub(crate) fn a_domain_in_use_cannot_go(pair: &mut Pair) {
     }
     pair.server.must(Command::CloseDomain { domain });
 }
+
+/// A queue pair of the server's and a queue of the client's, in a domain that both have open: the client sends to itself through the
+/// server.
+struct Roundabout {
+    client: End,
+    near: Memory,
+    server: End,
+    own: Named,
+    /// What a receive of the queue is for.
+    at_server: Memory,
+}
+
+fn roundabout(pair: &mut Pair) -> Roundabout {
+    let made = pair.server.ask(Command::DomainOfFile {});
+    let [domain, process, descriptor] = [0, 1, 2].map(|place| made[place] as u32);
+    let same = pair.client.make(Command::SameDomain { process, descriptor });
+    let zone = pair.client.zone();
+    let completions = pair.client.make(Command::Queue { entries: 64, vector: 0, channel: None });
+    let made = pair.client.ask(Command::DomainQueue { domain: same, zone, completions });
+    let memory = pair.client.memory(zone, LENGTH, FLUSHABLE);
+    let own = Named { shared: made[0] as u32, number: made[1] as u32, completions, memory };
+    let other = pair.server.make(Command::Queue { entries: 64, vector: 0, channel: None });
+    let (client, server) = connect(pair, zone, domain, other);
+    let near = pair.client.memory(zone, LENGTH, EVERYTHING);
+    let server_zone = pair.server.zone();
+    let at_server = pair.server.memory(server_zone, LENGTH, EVERYTHING);
+    Roundabout { client, near, server, own, at_server }
+}
+
+impl Roundabout {
+    fn receive(&self, pair: &mut Pair, id: u64) {
+        let receives = vec![Receive { id, pieces: vec![self.own.memory.all()] }];
+        pair.client.must(Command::PostShared { queue: self.own.shared, receives });
+    }
+
+    fn carry_out(&self, pair: &mut Pair, request: crate::command::Send) -> Status {
+        pair.client.carry_out(&self.client, request.naming(self.own.number))
+    }
+}
+
+pub(crate) fn a_message_goes_to_a_queue_of_another_process_in_the_same_domain(pair: &mut Pair) {
+    let scene = roundabout(pair);
+    for (turn, length) in [0, 1, 4096, 9000, LENGTH].into_iter().enumerate() {
+        scene.receive(pair, turn as u64);
+        let bytes = pattern(turn as u64, length);
+        pair.client.write(&scene.near, 0, &bytes);
+        assert_eq!(scene.carry_out(pair, send(&[scene.near.piece(0, length)])), Status::Success);
+        let came = pair.client.completions(scene.own.completions, 1)[0];
+        assert_eq!((came.id, came.status), (turn as u64, Status::Success));
+        assert_eq!((came.qp_number, u64::from(came.byte_length)), (scene.server.number, length));
+        assert!(pair.client.read(&scene.own.memory, 0, length) == bytes, "{length} bytes did not arrive");
+    }
+    pair.server.assert_untouched(&scene.at_server);
+}
+
+pub(crate) fn memory_of_another_process_is_judged_by_the_zone_of_its_queue(pair: &mut Pair) {
+    let scene = roundabout(pair);
+    let (near, far) = (scene.near, scene.own.memory);
+    let bytes = pattern(3, LENGTH);
+    pair.client.write(&near, 0, &bytes);
+    assert_eq!(scene.carry_out(pair, write(&[near.all()], far.remote(0))), Status::Success);
+    pair.client.assert_holds(&far, &bytes);
+    assert_eq!(scene.carry_out(pair, flush(far.remote(0), LENGTH, Selectivity::Range)), Status::Success);
+    pair.client.write(&near, 0, &vec![0; LENGTH as usize]);
+    assert_eq!(scene.carry_out(pair, read(&[near.all()], far.remote(0))), Status::Success);
+    pair.client.assert_holds(&near, &bytes);
+    pair.client.write(&far, 8, &41u64.to_ne_bytes());
+    assert_eq!(scene.carry_out(pair, fetch_add(near.piece(0, 8), far.remote(8), 1)), Status::Success);
+    assert_eq!((pair.client.word(&near, 0), pair.client.word(&far, 8)), (41, 42));
+    // Memory of the process that has the queue pair is another's.
+    scene.receive(pair, 1);
+    let wrong = write(&[near.all()], scene.at_server.remote(0));
+    assert_eq!(scene.carry_out(pair, wrong), Status::RemoteAccess);
+    pair.server.async_event(AsyncEventKind::QpAccessError, scene.server.pair);
+    assert_eq!(pair.server.state(&scene.server), QpState::Error);
+    pair.server.assert_untouched(&scene.at_server);
+    pair.client.assert_quiet(scene.own.completions);
+}
+
+pub(crate) fn a_sender_waits_for_a_receive_of_another_process(pair: &mut Pair) {
+    let scene = roundabout(pair);
+    let request = send(&[scene.near.piece(0, 64)]).naming(scene.own.number);
+    pair.client.post(&scene.client, request);
+    assert!(pair.client.wait(scene.client.send_queue, 1, NEVER).is_empty());
+    scene.receive(pair, 2);
+    assert_eq!(pair.client.sent(&scene.client).status, Status::Success);
+    assert_eq!(pair.client.completions(scene.own.completions, 1)[0].id, 2);
+}

@@ -295,6 +295,9 @@ pub(crate) fn all() -> Vec<Rule> {
             a_queue_that_is_not_in_the_domain_takes_nothing_whoever_has_it,
             a_sender_waits_for_a_receive_in_the_queue_it_names,
             a_domain_in_use_cannot_go,
+            a_message_goes_to_a_queue_of_another_process_in_the_same_domain,
+            memory_of_another_process_is_judged_by_the_zone_of_its_queue,
+            a_sender_waits_for_a_receive_of_another_process,
         }
         "7.6" events::{
             the_first_message_of_a_queue_pair_in_rtr_is_announced_once,
