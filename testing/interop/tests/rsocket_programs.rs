@@ -16,13 +16,13 @@ use nonic_interop::toolbox::{program, scratch};
 /// Options of rstream; each side gets all of them. The first ones run everywhere, and take little time.
 const STREAMS: &[&str] = &[
     // Buffers of which one message fills half, and an odd size that fits in none.
-    "-T b -T v -B 5000 -S 3333 -I 200",
+    "-T b -T v -B 5000 -S 3333 -I 40",
     "-T b -T v",
-    "-T n -T v -S 4000 -I 300",
-    "-T a -T v -S 4000 -I 300",
-    "-T r -T b -S 4000 -I 300",
-    "-T b -i 0 -S 4000 -I 300",
-    "-T b -k 1 -S 4000 -I 300",
+    "-T n -T v -S 4000 -I 60",
+    "-T a -T v -S 4000 -I 60",
+    "-T r -T b -S 4000 -I 60",
+    "-T b -i 0 -S 4000 -I 60",
+    "-T b -k 1 -S 4000 -I 60",
     "-T b -T v -S 100000 -I 50 -C 3",
 ];
 
@@ -63,21 +63,21 @@ fn main() -> ExitCode {
     suite
         .test("rstream measures every size", || measures(AS_IT_COMES, "rstream", "-T b -S all", "127.0.0.1"));
     suite.test("rstream finds its peer by IPv6", || {
-        measures(AS_IT_COMES, "rstream", "-T b -S 4000 -I 300", "::1")
+        measures(AS_IT_COMES, "rstream", "-T b -S 4000 -I 60", "::1")
     });
     for gid in ["::1", "::ffff:127.0.0.1"] {
         suite.test(format!("rstream finds its peer by the GID {gid}"), move || {
-            measures(AS_IT_COMES, "rstream", "-f gid -T b -S 4000 -I 300", gid)
+            measures(AS_IT_COMES, "rstream", "-f gid -T b -S 4000 -I 60", gid)
         });
     }
     suite.test("rstream is told that nobody listens", nobody_listens);
-    for options in ["-T s -T b -T v", "-T s -T a -T v -S 4000 -I 300"] {
+    for options in ["-T s -T b -T v", "-T s -T a -T v -S 4000 -I 60"] {
         suite.test(format!("rstream {options} runs over the distribution's librspreload.so"), move || {
             preloaded(options, false)
         });
     }
     suite.test("a server that forks runs over the distribution's librspreload.so", || {
-        preloaded("-T f -T b -S 4000 -I 300", true)
+        preloaded("-T f -T b -S 4000 -I 60", true)
     });
     suite.run()
 }

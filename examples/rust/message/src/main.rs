@@ -1,6 +1,6 @@
 //! A message to itself, with the crate `ibverbs`.
 //!
-//!     cd examples/rust && cargo build && nonic run -- target/debug/message
+//!     cd examples/rust/message && cargo build && nonic run -- target/debug/nonic-message
 
 use std::error::Error;
 

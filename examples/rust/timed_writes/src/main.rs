@@ -1,6 +1,6 @@
 //! Writes into its own memory, and when each of them completed, with the crate `sideway`: an extended completion queue.
 //!
-//!     cd examples/rust && cargo build && nonic run -- target/debug/timed_writes
+//!     cd examples/rust/timed_writes && cargo build && nonic run -- target/debug/nonic-timed_writes
 
 use std::error::Error;
 use std::sync::Arc;
