@@ -29,7 +29,7 @@ pub use datagram::{DatagramEnd, datagram_room};
 pub use icrc::{Envelope, ICRC_LENGTH, PORT, Route};
 pub use malformed::Malformed;
 pub use management::{
-    AddressHeader, Answered, ConnectReply, ConnectRequest, Delay, DisconnectRequest, Ids, MANAGEMENT,
+    AddressHeader, Answered, ConnectReply, ConnectRequest, Delay, DisconnectRequest, Front, Ids, MANAGEMENT,
     MANAGEMENT_Q_KEY, ManagementDatagram, Message, Notice, Path, PortSpace, Reason, Reject, ServiceReply,
     ServiceRequest, Transport,
 };

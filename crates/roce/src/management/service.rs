@@ -107,7 +107,7 @@ impl PortSpace {
         (self as u64) << 16 | port as u64
     }
 
-    /// Whether a service is a port: addresses stand in front of the private data of whoever asks for it.
+    /// Whether a service is a port: addresses stand in front of the private data of whoever asks for it, unless it names both by GIDs.
     pub const fn is_port(service_id: u64) -> bool {
         service_id >> 24 == 1
     }
@@ -163,5 +163,27 @@ impl AddressHeader {
             }
         }
         bytes
+    }
+}
+
+/// What the private data of a request for a port begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// Addresses of IP.
+    Addresses(AddressHeader),
+    /// Nothing that is not the program's: who asks has named both sides by GIDs.
+    Nothing,
+}
+
+impl Front {
+    /// Reads it, as Linux does: a version of 0, and then addresses if the next byte says so. `None`: another version.
+    pub fn read(private_data: &[u8]) -> Option<Self> {
+        match *private_data.first_chunk()? {
+            [0, family] if matches!(family >> 4, 4 | 6) => {
+                AddressHeader::parse(private_data).map(Self::Addresses)
+            }
+            [0, _] => Some(Self::Nothing),
+            _ => None,
+        }
     }
 }

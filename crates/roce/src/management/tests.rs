@@ -106,6 +106,21 @@ fn what_is_not_of_the_connection_manager_is_not_understood() {
 }
 
 #[test]
+fn in_front_of_private_data_are_addresses_or_nothing_as_the_first_two_bytes_say() {
+    let header = AddressHeader { source_port: 1, source: ASKER, destination: ASKED };
+    let data = header.emit();
+    assert_eq!(Front::read(&data), Some(Front::Addresses(header)));
+    for family in [0x00, 0x0f, 0x30, 0x50, 0xf0] {
+        let mut other = data;
+        other[1] = family;
+        assert_eq!(Front::read(&other), Some(Front::Nothing), "family {family:#x}");
+        other[0] = 1;
+        assert_eq!(Front::read(&other), None, "another version");
+    }
+    assert_eq!((Front::read(&data[..35]), Front::read(&data[..1])), (None, None));
+}
+
+#[test]
 fn a_packet_carries_a_message_from_queue_pair_1_to_queue_pair_1() {
     let (captured, payload) = said("CM REQ");
     let read = ManagementDatagram::of_packet(&captured, &payload).expect("it carries one");

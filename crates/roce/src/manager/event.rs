@@ -38,7 +38,7 @@ impl CommunicationId {
 /// Whom a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// A port of the RDMA connection manager: the addresses stand in front of the program's private data.
+    /// A port of the RDMA connection manager, named by an address of IP: the addresses stand in front of the program's private data.
     Port {
         /// Which ports.
         space: PortSpace,
@@ -47,7 +47,7 @@ pub enum Service {
         /// Of the one that asks.
         source_port: u16,
     },
-    /// A number of the program's own.
+    /// A number of the program's own, or that of a port of which a GID was named: all the private data are the program's.
     Number(u64),
 }
 
@@ -155,7 +155,7 @@ pub enum Event {
         id: CommunicationId,
         /// Addresses of both.
         ends: Ends,
-        /// What stands in front of the private data, if the service is a port.
+        /// What stands in front of the private data, if the service is a port and who asks has not named it by a GID.
         header: Option<AddressHeader>,
         /// What was asked for.
         request: Box<ConnectRequest>,
@@ -208,7 +208,7 @@ pub enum Event {
         id: CommunicationId,
         /// Addresses of both.
         ends: Ends,
-        /// What stands in front of the private data, if the service is a port.
+        /// What stands in front of the private data, if the service is a port and who asks has not named it by a GID.
         header: Option<AddressHeader>,
         /// What was asked for.
         request: Box<ServiceRequest>,

@@ -9,7 +9,8 @@ use super::event::{Accepts, Ends, Event};
 use super::settings::peers_time;
 use super::{ConnectionManager, EVENTS_MAX, rejection};
 use crate::management::{
-    AddressHeader, Answered, ConnectRequest, Delay, Ids, ManagementDatagram, Message, PortSpace, Reason,
+    AddressHeader, Answered, ConnectRequest, Delay, Front, Ids, ManagementDatagram, Message, PortSpace,
+    Reason,
 };
 use crate::packet::DEFAULT_P_KEY;
 use crate::path_mtu::PathMtu;
@@ -144,7 +145,8 @@ fn check_request(
     check_header(ends, request.service_id, &request.private_data).map_err(|()| (Reason::CONSUMER, None))
 }
 
-/// Reads what stands in front of the private data of a request for a port, which has to be what the datagram's addresses are.
+/// Reads what stands in front of the private data of a request for a port, which has to be what the datagram's addresses are. Nothing does
+/// if who asks has named both by GIDs; whether that is for the listener, the listener says.
 pub(super) fn check_header(
     ends: Ends,
     service_id: u64,
@@ -153,7 +155,10 @@ pub(super) fn check_header(
     if !PortSpace::is_port(service_id) {
         return Ok(None);
     }
-    let header = AddressHeader::parse(private_data).ok_or(())?;
+    let header = match Front::read(private_data).ok_or(())? {
+        Front::Addresses(header) => header,
+        Front::Nothing => return Ok(None),
+    };
     let is_right = header.source == ends.remote && header.destination == ends.local;
     if is_right { Ok(Some(header)) } else { Err(()) }
 }

@@ -5,7 +5,9 @@ use nonic_roce::{
     CallError, Event, Message, PortSpace, ServiceAnswer, ServiceReply, ServiceRequest, behind_header,
 };
 
-use crate::host::{Host, PORT, SERVICE, STRANGE, THEIR_ID, THEIRS, ends, question};
+use crate::host::{
+    Host, PORT, SERVICE, STRANGE, THEIR_ID, THEIRS, ends, question, request as request_of_a_port,
+};
 
 fn answer(request_id: u32, status: u8) -> ServiceReply {
     ServiceReply {
@@ -38,6 +40,27 @@ fn who_is_asked_is_told_by_whom_and_says_where() {
     let Message::ServiceReply(reply) = host.says() else { panic!("no answer") };
     assert_eq!((reply.request_id, reply.status), (THEIR_ID, 0));
     assert_eq!((reply.qp_number, reply.q_key, &reply.private_data[..4]), (QpNumber(0x12), 5, &b"data"[..]));
+}
+
+#[test]
+fn who_asks_by_gids_has_no_addresses_in_front_and_the_listener_is_told_so() {
+    for family in [0x00, 0x50, 0xf0] {
+        let mut host = Host::new();
+        let mut asked = question();
+        asked.private_data = [0xcd; 216];
+        asked.private_data[..2].copy_from_slice(&[0, family]);
+        host.hears(Message::ServiceRequest(asked));
+        let Event::ServiceAsked { header, request, .. } = host.event() else { panic!("no question") };
+        assert_eq!((header, *request), (None, asked));
+        assert_eq!(behind_header(header, &request.private_data), asked.private_data);
+
+        let mut asked = request_of_a_port();
+        asked.private_data = [0xcd; 92];
+        asked.private_data[..2].copy_from_slice(&[0, family]);
+        host.hears(Message::ConnectRequest(asked));
+        let Event::Asked { header, request, .. } = host.event() else { panic!("no request") };
+        assert_eq!((header, behind_header(header, &request.private_data)), (None, &asked.private_data[..]));
+    }
 }
 
 #[test]
