@@ -5,12 +5,15 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use nonic_device::QpNumber;
 
 use crate::address::canonical;
+use crate::private_data::Kind;
 use crate::{ConnectionParameters, Ece};
 
 const LENGTH: usize = 68;
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const FLOW_CONTROL: u8 = 1;
 const SHARED_RECEIVE_QUEUE: u8 = 2;
+const DATAGRAMS: u8 = 4;
+const BY_GID: u8 = 8;
 /// Retries that can be told, of both kinds.
 pub(crate) const RETRIES_MAX: u8 = 7;
 
@@ -23,6 +26,8 @@ pub(crate) struct Facts {
     /// Its own address, and the one it speaks to.
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
+    /// Of a request, what kind of one it is.
+    pub(crate) kind: Kind,
 }
 
 fn put_address(bytes: &mut [u8], address: SocketAddr) {
@@ -46,9 +51,11 @@ impl Facts {
         let mut bytes = [0; LENGTH];
         let flow = if told.flow_control { FLOW_CONTROL } else { 0 };
         let shared = if told.shared_receive_queue { SHARED_RECEIVE_QUEUE } else { 0 };
+        let datagrams = if self.kind.datagrams { DATAGRAMS } else { 0 };
+        let by_gid = if self.kind.by_gid { BY_GID } else { 0 };
         bytes[..6].copy_from_slice(&[
             VERSION,
-            flow | shared,
+            flow | shared | datagrams | by_gid,
             told.responder_resources,
             told.initiator_depth,
             told.retry_count.min(RETRIES_MAX),
@@ -75,7 +82,7 @@ impl Facts {
         let flags = bytes[1];
         let (queue_pair, packet) = (word(8)?, word(12)?);
         let sound = bytes[0] == VERSION
-            && flags & !(FLOW_CONTROL | SHARED_RECEIVE_QUEUE) == 0
+            && flags & !(FLOW_CONTROL | SHARED_RECEIVE_QUEUE | DATAGRAMS | BY_GID) == 0
             && bytes[4].max(bytes[5]) <= RETRIES_MAX
             && queue_pair.max(packet) <= QpNumber::MASK
             && bytes[6..8] == [0; 2]
@@ -99,6 +106,7 @@ impl Facts {
             packet,
             source: take_address(&bytes[28..46])?,
             destination: take_address(&bytes[46..64])?,
+            kind: Kind { datagrams: flags & DATAGRAMS != 0, by_gid: flags & BY_GID != 0 },
         })
     }
 
@@ -123,6 +131,7 @@ mod tests {
         fn facts()(
             counts in (any::<u8>(), any::<u8>(), 0u8..=7, 0u8..=7),
             flags in (any::<bool>(), any::<bool>()),
+            kind in (any::<bool>(), any::<bool>()),
             queue_pair in 0u32..=QpNumber::MASK,
             packet in 0u32..=QpNumber::MASK,
             queue_key in any::<u32>(),
@@ -145,6 +154,7 @@ mod tests {
                 packet,
                 source: canonical(ends.0.into()),
                 destination: canonical(ends.1.into()),
+                kind: Kind { datagrams: kind.0, by_gid: kind.1 },
             }
         }
     }

@@ -20,6 +20,7 @@ mod id;
 mod option;
 mod port_space;
 mod ports;
+mod private_data;
 mod shown;
 mod wait;
 mod wire;

@@ -34,19 +34,4 @@ impl PortSpace {
     pub fn is_datagram(self) -> bool {
         matches!(self, Self::Ipoib | Self::Udp)
     }
-
-    /// Bytes of private data in a request at most.
-    pub fn request_data_max(self) -> usize {
-        if self.is_datagram() { 180 } else { 56 }
-    }
-
-    /// Bytes of private data in a reply at most.
-    pub fn reply_data_max(self) -> usize {
-        if self.is_datagram() { 136 } else { 196 }
-    }
-
-    /// Bytes of private data in a rejection at most.
-    pub fn reject_data_max(self) -> usize {
-        if self.is_datagram() { 136 } else { 148 }
-    }
 }

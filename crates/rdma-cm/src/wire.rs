@@ -3,13 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use nonic_protocol::Psn;
-use nonic_roce::{
-    AddressHeader, CallError, ConnectReply, ConnectRequest, PortSpace as Ports, ServiceRequest, Side,
-    behind_header,
-};
+use nonic_roce::{CallError, ConnectReply, ConnectRequest, Ends, PortSpace as Ports, ServiceRequest, Side};
 use nonic_wire_connection::{MetWay, Way, host_address, ip_address};
 
 use crate::facts::{Facts, RETRIES_MAX};
+use crate::private_data::Kind;
 use crate::{ConnectionParameters, Ece, Error, PortSpace};
 
 /// The way from an address of this host to one of another, as programs read it.
@@ -89,37 +87,36 @@ pub(crate) fn side(told: &ConnectionParameters, packet: u32) -> Side {
     }
 }
 
-/// What the side that asks says. `to` is the port that it asks.
-pub(crate) fn of_request(header: AddressHeader, to: u16, request: &ConnectRequest) -> Facts {
-    Facts {
-        parameters: ConnectionParameters {
-            private_data: behind_header(Some(header), &request.private_data).into(),
-            responder_resources: request.responder_resources,
-            initiator_depth: request.initiator_depth,
-            flow_control: request.flow_control,
-            retry_count: request.retry_count,
-            rnr_retry_count: request.rnr_retry,
-            shared_receive_queue: request.has_srq,
-            queue_pair: request.qp_number,
-            queue_key: 0,
-            ece: Ece::default(),
-        },
-        packet: request.starting_psn.0,
-        source: SocketAddr::new(ip_address(header.source), header.source_port),
-        destination: SocketAddr::new(ip_address(header.destination), to),
-    }
+/// What the side that asks says between these addresses, without its private data.
+pub(crate) fn of_request(ends: Ends, request: &ConnectRequest) -> Facts {
+    let parameters = ConnectionParameters {
+        private_data: Box::default(),
+        responder_resources: request.responder_resources,
+        initiator_depth: request.initiator_depth,
+        flow_control: request.flow_control,
+        retry_count: request.retry_count,
+        rnr_retry_count: request.rnr_retry,
+        shared_receive_queue: request.has_srq,
+        queue_pair: request.qp_number,
+        queue_key: 0,
+        ece: Ece::default(),
+    };
+    asked(ends, request.service_id, request.starting_psn.0, parameters)
 }
 
 /// What the side says that asks where datagrams go to.
-pub(crate) fn of_question(header: AddressHeader, to: u16, request: &ServiceRequest) -> Facts {
+pub(crate) fn of_question(ends: Ends, request: &ServiceRequest) -> Facts {
+    asked(ends, request.service_id, 0, ConnectionParameters::default())
+}
+
+/// The port of the one that asks stands in front of its private data, if it does.
+fn asked(ends: Ends, service_id: u64, packet: u32, parameters: ConnectionParameters) -> Facts {
     Facts {
-        parameters: ConnectionParameters {
-            private_data: behind_header(Some(header), &request.private_data).into(),
-            ..ConnectionParameters::default()
-        },
-        packet: 0,
-        source: SocketAddr::new(ip_address(header.source), header.source_port),
-        destination: SocketAddr::new(ip_address(header.destination), to),
+        parameters,
+        packet,
+        source: SocketAddr::new(ip_address(ends.remote), 0),
+        destination: SocketAddr::new(ip_address(ends.local), service_id as u16),
+        kind: Kind::default(),
     }
 }
 
@@ -141,5 +138,6 @@ pub(crate) fn of_reply(source: SocketAddr, destination: SocketAddr, reply: &Conn
         packet: reply.starting_psn.0,
         source,
         destination,
+        kind: Kind::default(),
     }
 }

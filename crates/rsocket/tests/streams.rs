@@ -21,6 +21,22 @@ fn bytes_go_both_ways_in_order() {
     assert_eq!(near.receive(100).unwrap(), b"ll");
 }
 
+/// As in the original library, who names GIDs says the addresses in front, so that either understands the other.
+#[test]
+fn streams_by_gids_and_streams_by_addresses_reach_each_other() {
+    let of = |family| Stream(nonic_rsocket::socket(family, libc::SOCK_STREAM, 0).unwrap());
+    let families = [libc::AF_INET, nonic_rsocket::AF_IB];
+    for (passive, active) in families.into_iter().flat_map(|one| families.map(|other| (one, other))) {
+        let (listener, near) = (of(passive), of(active));
+        nonic_rsocket::bind(listener.0, common::ANY).unwrap();
+        nonic_rsocket::listen(listener.0, 10).unwrap();
+        near.connect(nonic_rsocket::name(listener.0).unwrap()).unwrap();
+        let far = listener.accept().unwrap();
+        assert_eq!(near.send(b"hello").unwrap(), 5);
+        assert_eq!(far.receive(100).unwrap(), b"hello", "{passive} {active}");
+    }
+}
+
 #[test]
 fn much_more_than_the_buffers_hold_arrives_unchanged() {
     let (near, far) = Stream::pair();

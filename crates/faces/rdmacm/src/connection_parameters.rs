@@ -41,7 +41,7 @@ pub(crate) unsafe fn check(
     parameters: *const rdma_conn_param,
 ) -> Result<(), Errno> {
     // Datagrams: the device is asked for nothing.
-    if engine.space().is_datagram() {
+    if engine.is_datagram() {
         return Ok(());
     }
     let most = depth_max(engine)?;

@@ -20,7 +20,7 @@ impl Id {
         if !matches!(core.link, Link::Pending(_)) {
             return Err(Error::State(core.state));
         }
-        if parameters.private_data.len() > self.space().reply_data_max() {
+        if parameters.private_data.len() > self.kind().reply_max() {
             return Err(Error::Argument("there is more private data than a reply carries"));
         }
         let (Some(source), Some(destination)) = (core.source, core.destination) else {
@@ -33,11 +33,12 @@ impl Id {
             Asker::Host(request) => request,
             Asker::Wire(connection) => return self.accept_by_wire(&mut core, connection, parameters),
         };
-        let facts = Facts { parameters: parameters.clone(), packet: core.packet, source, destination };
+        let (packet, kind) = (core.packet, self.kind());
+        let facts = Facts { parameters: parameters.clone(), packet, source, destination, kind };
         let follower = Arc::new(Follower(Weak::clone(&self.this)));
         match request.accept(&facts.emit(), &parameters.private_data, follower) {
             // Who asks for datagrams has no connection: the answer is all.
-            Ok(connection) if self.space().is_datagram() => drop(connection),
+            Ok(connection) if self.is_datagram() => drop(connection),
             Ok(connection) => core.link = Link::Accepted(Line::Host(connection)),
             Err((error, request)) => {
                 core.link = Link::Pending(Asker::Host(request));
@@ -51,7 +52,7 @@ impl Id {
     /// reason. Errors: `State`, `Argument` for too much private data.
     pub fn reject(&self, private_data: &[u8], reason: i32) -> Result<(), Error> {
         let mut core = self.lock_in(&[State::Connect])?;
-        if private_data.len() > self.space().reject_data_max() {
+        if private_data.len() > self.kind().reject_max() {
             return Err(Error::Argument("there is more private data than a rejection carries"));
         }
         let reason = u8::try_from(reason).map_err(|_| Error::Argument("there is no such reason"))?;

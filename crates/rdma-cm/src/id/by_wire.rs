@@ -14,8 +14,9 @@ use super::line::{Asker, Line};
 use super::listening::Asking;
 use super::{Core, device_context};
 use crate::facts::Facts;
+use crate::private_data::Kind;
 use crate::wire::{WireRoute, is_of_host_only, of_question, of_reply, of_request, refused, roce_space, side};
-use crate::{ConnectionParameters, Error, EventKind, Id, Parameters};
+use crate::{ConnectionParameters, Error, EventKind, Id, Parameters, REJECT_CONSUMER};
 
 /// The longest time to wait that a queue pair knows.
 const ACK_TIMEOUT_MAX: u8 = 31;
@@ -65,11 +66,8 @@ impl Id {
         } else {
             ListenAt::Address(ip)
         };
-        let accepts = if self.space().is_datagram() {
-            Accepts::Datagrams
-        } else {
-            Accepts::Connections(Transport::Reliable)
-        };
+        let accepts =
+            if self.is_datagram() { Accepts::Datagrams } else { Accepts::Connections(Transport::Reliable) };
         let taker: Arc<dyn Takes> = Arc::new(Taker(Weak::clone(&self.this)));
         let listener = wire.listen(space.service_id(port), at, accepts, &taker);
         listener.map(Some).map_err(|_| Error::AddressInUse(port))
@@ -87,10 +85,15 @@ impl Id {
         way.traffic_class = core.options.type_of_service;
         let wire = Wire::get().map_err(|error| Error::System(std::io::Error::other(error)))?;
         let space = roce_space(self.space()).ok_or(Error::NoDevice)?;
-        let service = Service::Port { space, port, source_port };
+        let service = if self.is_by_gid() {
+            // Of a GID no address stands in front of the private data.
+            Service::Number(space.service_id(port))
+        } else {
+            Service::Port { space, port, source_port }
+        };
         let follower = Arc::new(Follower(Weak::clone(&self.this)));
         let data = &core.own.private_data;
-        let connection = if self.space().is_datagram() {
+        let connection = if self.is_datagram() {
             wire.resolve_service(way, service, data, follower)
         } else {
             let side = side(&core.own, core.packet);
@@ -108,20 +111,22 @@ impl Id {
 
     /// Somebody on another host asks.
     fn take_asking(&self, connection: WireConnection, event: Event) {
+        let kind = self.kind();
         let (ends, facts, path) = match event {
-            Event::Asked { ends, header: Some(header), request, .. } => {
-                let facts = of_request(header, request.service_id as u16, &request);
-                (
-                    ends,
-                    facts,
-                    Some((request.path_mtu, request.primary.traffic_class, request.primary.ack_timeout)),
-                )
+            Event::Asked { ends, request, .. } => {
+                let facts = kind.take_field(&request.private_data, of_request(ends, &request));
+                let path = &request.primary;
+                (ends, facts, Some((request.path_mtu, path.traffic_class, path.ack_timeout)))
             }
-            Event::ServiceAsked { ends, header: Some(header), request, .. } => {
-                (ends, of_question(header, request.service_id as u16, &request), None)
+            Event::ServiceAsked { ends, request, .. } => {
+                (ends, kind.take_field(&request.private_data, of_question(ends, &request)), None)
             }
-            // Who listens for a port hears of ports only.
+            // These are for who asked.
             _ => return,
+        };
+        let Some(facts) = facts else {
+            tracing::debug!(?ends, "a request by a GID is not for who listens by an address");
+            return self.reject_by_wire(connection, REJECT_CONSUMER as u8, &[]);
         };
         let core = self.lock();
         let Ok(context) = device_context() else { return };
@@ -141,7 +146,7 @@ impl Id {
         connection: WireConnection,
         parameters: &ConnectionParameters,
     ) -> Result<(), Error> {
-        let done = if self.space().is_datagram() {
+        let done = if self.is_datagram() {
             let own = parameters.queue_key;
             let q_key = if own == 0 { Self::DEFAULT_QUEUE_KEY } else { own };
             let answer = ServiceAnswer::QueuePair { number: parameters.queue_pair, q_key };
@@ -151,7 +156,7 @@ impl Id {
         };
         match done {
             // Who asks for datagrams has no connection: the answer is all.
-            Ok(()) if self.space().is_datagram() => {}
+            Ok(()) if self.is_datagram() => {}
             Ok(()) => core.link = Link::Accepted(Line::Wire(connection)),
             Err(error) => {
                 core.link = Link::Pending(Asker::Wire(connection));
@@ -162,7 +167,7 @@ impl Id {
     }
 
     pub(super) fn reject_by_wire(&self, connection: WireConnection, reason: u8, data: &[u8]) {
-        if self.space().is_datagram() {
+        if self.is_datagram() {
             let _ = connection.answer(ServiceAnswer::Refused(SERVICE_REJECTS as u8), data);
         } else {
             connection.reject(Reason(reason.into()), data);
@@ -250,7 +255,8 @@ impl Id {
                     queue_key: q_key,
                     ..ConnectionParameters::default()
                 };
-                let facts = Facts { parameters, packet: 0, source: peer, destination: own };
+                let kind = Kind::default();
+                let facts = Facts { parameters, packet: 0, source: peer, destination: own, kind };
                 self.show_service(&core, &facts);
                 core.peer = Some(facts);
             }

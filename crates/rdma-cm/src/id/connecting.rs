@@ -10,6 +10,7 @@ use super::line::{Asker, Line};
 use super::{Core, State};
 use crate::facts::{Facts, RETRIES_MAX};
 use crate::ports::service_space;
+use crate::private_data::padded;
 use crate::{
     ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters, REJECT_CONSUMER,
     REJECT_INVALID_SERVICE,
@@ -83,14 +84,6 @@ impl Link {
     }
 }
 
-/// Private data as InfiniBand's messages carry it: a field of fixed length, zeros behind what was said.
-pub(super) fn padded(said: &[u8], length: usize) -> Box<[u8]> {
-    let mut field = vec![0; length].into_boxed_slice();
-    let said = &said[..said.len().min(length)];
-    field[..said.len()].copy_from_slice(said);
-    field
-}
-
 /// Tells an identifier what becomes of its connection.
 pub(super) struct Follower(pub(super) Weak<Id>);
 
@@ -119,10 +112,12 @@ impl Id {
     /// Errors: `State` unless ROUTE_RESOLVED, `Argument` for too much private data.
     pub fn connect(self: &Arc<Self>, parameters: &ConnectionParameters) -> Result<(), Error> {
         let mut core = self.lock_in(&[State::RouteResolved])?;
-        if parameters.private_data.len() > self.space().request_data_max() {
+        let kind = self.kind();
+        if parameters.private_data.len() > kind.request_max() {
             return Err(Error::Argument("there is more private data than a request carries"));
         }
-        core.own = parameters.clone();
+        let private_data = kind.said(&parameters.private_data);
+        core.own = ConnectionParameters { private_data, ..parameters.clone() };
         core.retry_count = parameters.retry_count.min(RETRIES_MAX);
         let deadline = Instant::now() + PATIENCE;
         self.ask(&mut core, deadline, FIRST_PAUSE)?;
@@ -137,7 +132,8 @@ impl Id {
         if core.way.is_some() {
             return self.ask_by_wire(core, [source.port(), destination.port()], deadline, pause);
         }
-        let facts = Facts { parameters: core.own.clone(), packet: core.packet, source, destination };
+        let (parameters, packet) = (core.own.clone(), core.packet);
+        let facts = Facts { parameters, packet, source, destination, kind: self.kind() };
         let here = service_space(self.space(), destination.ip());
         let anywhere = service_space(self.space(), wildcard_of(destination.ip()));
         let port = u64::from(destination.port());
@@ -169,7 +165,7 @@ impl Id {
     pub(super) fn fail(&self, core: &mut Core, kind: EventKind, status: i32, data: &[u8]) {
         core.link = Link::Over;
         let private_data = match kind {
-            EventKind::Rejected => padded(data, self.space().reject_data_max()),
+            EventKind::Rejected => padded(data, self.kind().reject_max()),
             _ => data.into(),
         };
         let parameters = ConnectionParameters { private_data, ..ConnectionParameters::default() };
@@ -187,7 +183,7 @@ impl Id {
             self.fail(&mut core, EventKind::ConnectError, NONSENSE, &[]);
             return Response::Declined;
         };
-        if self.space().is_datagram() {
+        if self.is_datagram() {
             core.link = Link::Over;
             self.show_service(&core, &facts);
             core.peer = Some(facts);
@@ -204,7 +200,7 @@ impl Id {
             other => return core.link = other,
         };
         let mut parameters = facts.seen_from_here();
-        parameters.private_data = padded(&parameters.private_data, self.space().reply_data_max());
+        parameters.private_data = padded(&parameters.private_data, self.kind().reply_max());
         core.link = Link::Answered(connection);
         core.peer = Some(facts);
         self.push(core, EventKind::ConnectResponse, 0, Parameters::Connection(parameters));
@@ -216,7 +212,7 @@ impl Id {
         let told = &facts.parameters;
         let queue_key = if told.queue_key == 0 { Self::DEFAULT_QUEUE_KEY } else { told.queue_key };
         let parameters = DatagramParameters {
-            private_data: padded(&told.private_data, self.space().reply_data_max()),
+            private_data: padded(&told.private_data, self.kind().reply_max()),
             cookie: 0,
             address: core.vector(context),
             queue_pair: told.queue_pair,
@@ -256,7 +252,7 @@ impl Id {
 
     /// A request comes to nothing.
     fn take_refusal(&self, core: &mut Core, end: End<'_>, deadline: Instant, pause: Duration) {
-        let datagram = self.space().is_datagram();
+        let datagram = self.is_datagram();
         match end {
             End::Refused(reason)
                 if reason == Refusal::NoRoom || (begins(deadline) && reason == Refusal::NobodyListens) =>
@@ -293,13 +289,6 @@ fn reason(said: &[u8]) -> (i32, &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn private_data_fills_its_field_with_zeros_and_never_overflows_it() {
-        assert_eq!(*padded(b"ab", 4), *b"ab\0\0");
-        assert_eq!(*padded(b"abcdef", 4), *b"abcd");
-        assert_eq!(*padded(b"", 2), [0, 0]);
-    }
 
     #[test]
     fn a_rejection_without_a_reason_is_the_programs() {

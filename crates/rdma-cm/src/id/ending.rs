@@ -23,7 +23,7 @@ impl Id {
         match std::mem::replace(&mut core.link, Link::Over) {
             Link::None => {
                 core.link = Link::None;
-                let is_over = self.space().is_datagram() && core.context.is_some();
+                let is_over = self.is_datagram() && core.context.is_some();
                 return if is_over { Ok(()) } else { Err(Error::State(core.state)) };
             }
             Link::Accepted(connection) | Link::Open(connection) => {

@@ -8,12 +8,12 @@ use nonic_device::Context;
 use nonic_sys::{Budget, Share, Shares, is_own_address, own_user};
 use nonic_wire_connection::{MetWay, Way, WireListener};
 
-use super::connecting::{Link, padded};
+use super::connecting::Link;
 use super::line::Asker;
 use super::{Core, State, device_context};
 use crate::channel::{Target, Waiting};
 use crate::facts::Facts;
-use crate::{ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters};
+use crate::{ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters, REJECT_CONSUMER};
 
 /// Requests that wait to be got at most, and if the program says nothing sensible.
 const BACKLOG_MAX: usize = 1024;
@@ -99,6 +99,10 @@ impl Id {
             tracing::debug!(user = request.user(), "a request for a connection makes no sense");
             return request.refuse(Refusal::Unable);
         };
+        let Some(facts) = self.kind().take_request(facts) else {
+            tracing::debug!(user = request.user(), "a request is of another kind than its listener");
+            return request.reject(&[REJECT_CONSUMER as u8]);
+        };
         let Ok(context) = device_context() else { return request.refuse(Refusal::Unable) };
         let Some(place) = listening.places.take(request.user(), 1) else {
             return request.refuse(Refusal::NoRoom);
@@ -118,13 +122,12 @@ impl Id {
     /// Tells the program of a request, with the identifier that is new.
     pub(super) fn show_request(&self, core: &Core, context: Arc<Context>, asking: Asking) {
         let Asking { asker, facts, way, met, place } = asking;
-        let id = Id::new(&core.channel, self.space(), 0);
+        let id = Id::new(&core.channel, self.space(), self.is_datagram(), 0);
         id.name_by_gid(self.is_by_gid());
-        let mut parameters = facts.seen_from_here();
-        parameters.private_data = padded(&parameters.private_data, self.space().request_data_max());
+        let parameters = facts.seen_from_here();
         let mut new = id.lock();
         (new.way, new.met) = (way, met);
-        let shown = if self.space().is_datagram() {
+        let shown = if self.is_datagram() {
             Parameters::Datagram(DatagramParameters {
                 private_data: parameters.private_data,
                 cookie: 0,

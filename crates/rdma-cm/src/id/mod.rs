@@ -22,9 +22,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use nonic_device::{Context, EventAccount};
+use nonic_roce::AddressHeader;
 use nonic_sys::current_generation;
 
 use crate::channel::{Target, Waiting};
+use crate::private_data::{Kind, header};
 use crate::{Ece, Error, EventChannel, EventKind, Parameters, PortSpace};
 use connecting::Link;
 pub(crate) use devices::device_context;
@@ -51,6 +53,8 @@ pub struct Id {
     /// The process that made it.
     generation: u32,
     space: PortSpace,
+    /// It sends datagrams, and has no connections.
+    datagrams: bool,
     cookie: AtomicUsize,
     /// The program names its addresses by GIDs.
     by_gid: AtomicBool,
@@ -64,14 +68,15 @@ impl Id {
 
     /// Creates one in a port space; its events come on `channel`. `cookie` is the caller's own.
     pub fn create(channel: &Arc<EventChannel>, space: PortSpace, cookie: usize) -> Result<Arc<Self>, Error> {
-        Ok(Self::new(channel, space, cookie))
+        Ok(Self::new(channel, space, space.is_datagram(), cookie))
     }
 
-    fn new(channel: &Arc<EventChannel>, space: PortSpace, cookie: usize) -> Arc<Self> {
+    fn new(channel: &Arc<EventChannel>, space: PortSpace, datagrams: bool, cookie: usize) -> Arc<Self> {
         let new = Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             generation: current_generation(),
             space,
+            datagrams,
             cookie: AtomicUsize::new(cookie),
             by_gid: AtomicBool::new(false),
             account: Arc::default(),
@@ -108,6 +113,15 @@ impl Id {
         self.space
     }
 
+    /// Whether it sends datagrams, and has no connections.
+    pub fn is_datagram(&self) -> bool {
+        self.datagrams
+    }
+
+    fn kind(&self) -> Kind {
+        Kind { datagrams: self.datagrams, by_gid: self.is_by_gid() }
+    }
+
     /// Where it stands now.
     pub fn state(&self) -> State {
         self.lock().state
@@ -131,6 +145,13 @@ impl Id {
     /// The peer's; `None` while there is none.
     pub fn destination(&self) -> Option<SocketAddr> {
         self.lock().destination
+    }
+
+    /// What stands in front of the private data of a request that names addresses of IP, which one that names GIDs may say by itself: who
+    /// listens at an address of IP understands it then. `None` while there is no peer.
+    pub fn address_header(&self) -> Option<[u8; AddressHeader::LENGTH]> {
+        let core = self.lock();
+        Some(header(core.source?, core.destination?).emit())
     }
 
     /// Options of the vendor that the other side asked for or took; zero if none.

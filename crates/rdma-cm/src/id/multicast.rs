@@ -90,7 +90,7 @@ impl Id {
     /// wildcard.
     pub fn join_multicast(&self, address: IpAddr, receives: bool, cookie: usize) -> Result<(), Error> {
         let mut core = self.lock_in(&[State::AddressBound, State::AddressResolved])?;
-        if !self.space().is_datagram() {
+        if !self.is_datagram() {
             return Err(Error::Argument("only datagrams go to groups"));
         }
         if address.is_unspecified() {

@@ -62,7 +62,7 @@ impl Id {
                 core.options.one_family = Some(value);
             }
             IdOption::AckTimeout(exponent) => {
-                if self.space().is_datagram() {
+                if self.is_datagram() {
                     return Err(Error::Argument("datagrams are not acknowledged"));
                 }
                 // Queue pairs have five bits for it.

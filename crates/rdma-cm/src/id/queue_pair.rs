@@ -27,7 +27,7 @@ impl Id {
     pub fn queue_pair_attributes(&self, state: QpState) -> Result<(QpAttributes, AttributeMask), Error> {
         let core = self.lock();
         let context = core.context.as_ref().ok_or(Error::NoDevice)?;
-        let is_datagram = self.space().is_datagram();
+        let is_datagram = self.is_datagram();
         let peer = || core.peer.as_ref().ok_or(Error::State(core.state));
         match state {
             QpState::Init if is_datagram => Ok(self.datagram_initial()),
@@ -96,6 +96,7 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
     use super::*;
+    use crate::private_data::Kind;
     use crate::{ConnectionParameters, EventChannel};
 
     /// As the InfiniBand specification has it, and Linux: "Starting PSN" of who says it is what the other side begins with.
@@ -105,7 +106,8 @@ mod tests {
         core.packet = 0x11_1111;
         let nowhere = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
         let parameters = ConnectionParameters::default();
-        let peer = Facts { parameters, packet: 0x22_2222, source: nowhere, destination: nowhere };
+        let kind = Kind::default();
+        let peer = Facts { parameters, packet: 0x22_2222, source: nowhere, destination: nowhere, kind };
         assert_eq!(connection_sends(&core, &peer).0.send_psn, 0x22_2222);
     }
 }

@@ -15,6 +15,8 @@ use crate::{Error, Result, service};
 
 /// How long an address and a route are looked for.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes in front of what the peer says of itself in a request that came by a GID.
+const FRONT: usize = 36;
 /// How often a message is sent again.
 const RETRIES: u8 = 7;
 
@@ -99,8 +101,11 @@ impl Stream {
             (EventKind::RouteResolved, Phase::Routing) => {
                 let link = self.make_link(state)?;
                 let introduction = link.introduction().emit();
+                // Behind what stands there in front of private data where addresses are of IP: as the original library says it.
+                let front = self.id.address_header().filter(|_| self.id.is_by_gid());
+                let front = front.as_ref().map_or(&[][..], |front| &front[..]);
                 let parameters = ConnectionParameters {
-                    private_data: Box::new(introduction),
+                    private_data: [front, &introduction].concat().into(),
                     flow_control: true,
                     retry_count: RETRIES,
                     rnr_retry_count: RETRIES,
@@ -181,7 +186,11 @@ pub(super) fn introduction_of(event: &Event) -> Result<Introduction> {
     let Parameters::Connection(parameters) = &event.parameters else {
         return Err(Error::new(libc::EINVAL));
     };
-    Introduction::parse(&parameters.private_data).ok_or(Error::new(libc::ENOTSUP))
+    let said = match event.kind {
+        EventKind::ConnectRequest if event.id.is_by_gid() => parameters.private_data.get(FRONT..),
+        _ => Some(&parameters.private_data[..]),
+    };
+    said.and_then(Introduction::parse).ok_or(Error::new(libc::ENOTSUP))
 }
 
 impl State {

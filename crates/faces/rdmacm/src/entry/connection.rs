@@ -106,7 +106,7 @@ pub(crate) unsafe extern "C-unwind" fn rdma_accept(
 unsafe fn accept(id: *mut rdma_cm_id, parameters: *const rdma_conn_param) -> Result<bool, Errno> {
     let identifier = identifier(id)?;
     let engine = &identifier.engine;
-    let datagrams = engine.space().is_datagram();
+    let datagrams = engine.is_datagram();
     // SAFETY: the caller says so; the identifier was found.
     unsafe {
         if engine.state() != State::Connect {
@@ -218,7 +218,7 @@ fn disconnect(id: *mut rdma_cm_id) -> Result<bool, Errno> {
     if engine.context().is_none() {
         return Err(Errno::EINVAL);
     }
-    let datagrams = engine.space().is_datagram();
+    let datagrams = engine.is_datagram();
     if !datagrams {
         if !matches!(engine.state(), State::Connect | State::Disconnect) {
             return Err(Errno::EINVAL);
