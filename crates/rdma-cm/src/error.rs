@@ -32,6 +32,9 @@ pub enum Error {
     /// There is no route to the address (`ENETUNREACH`).
     #[error("there is no route to {0}")]
     Unreachable(IpAddr),
+    /// The service is none of the ports that the identifier may have (`EPROTONOSUPPORT`).
+    #[error("service {0:#x} is none of the ports of the identifier's space")]
+    ForeignService(u64),
     /// There is no device (`ENODEV`).
     #[error("there is no device for that")]
     NoDevice,

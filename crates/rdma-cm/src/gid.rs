@@ -6,6 +6,49 @@ use nonic_device::GidEntry;
 
 use crate::id::device_context;
 
+/// An address as the family `AF_IB` names it (`struct sockaddr_ib`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GidAddress {
+    /// Where.
+    pub gid: [u8; 16],
+    /// The number of a service.
+    pub service: u64,
+    /// Which of its bits count, of an identifier's own address.
+    pub mask: u64,
+}
+
+/// An address as a program names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// By IP.
+    Ip(SocketAddr),
+    /// By a GID.
+    Gid(GidAddress),
+}
+
+impl Named {
+    /// Whether it is of the family `AF_IB`.
+    pub fn is_by_gid(self) -> bool {
+        matches!(self, Self::Gid(_))
+    }
+
+    /// An identifier's own address, of which only the bits of the mask count.
+    pub(crate) fn own(self) -> SocketAddr {
+        match self {
+            Self::Ip(address) => address,
+            Self::Gid(named) => address_of_gid(named.gid, (named.service & named.mask) as u16),
+        }
+    }
+
+    /// A peer's.
+    pub fn peers(self) -> SocketAddr {
+        match self {
+            Self::Ip(address) => address,
+            Self::Gid(named) => address_of_gid(named.gid, named.service as u16),
+        }
+    }
+}
+
 /// The address that a GID stands for. Of a link-local one the device's table says on which interface it is.
 pub fn address_of_gid(gid: [u8; 16], port: u16) -> SocketAddr {
     address_in(&gid_table(), gid, port)

@@ -31,7 +31,7 @@ pub use event::{
     ConnectionParameters, DatagramParameters, Ece, Event, EventKind, Parameters, REJECT_CONSUMER,
     REJECT_INVALID_SERVICE, REJECT_VENDOR_OPTION,
 };
-pub use gid::{address_of_gid, gid_of_address};
+pub use gid::{GidAddress, Named, address_of_gid, gid_of_address};
 pub use id::{Id, MulticastGroup, State};
 pub use option::IdOption;
 pub use port_space::PortSpace;

@@ -45,6 +45,7 @@ impl From<nonic_rdma_cm::Error> for Error {
             E::AddressInUse(_) => libc::EADDRINUSE,
             E::Denied(_) => libc::EACCES,
             E::Unreachable(_) => libc::ENETUNREACH,
+            E::ForeignService(_) => libc::EPROTONOSUPPORT,
             E::NoDevice => libc::ENODEV,
             E::NoSuchOption => libc::ENOSYS,
             E::Removed => libc::ENXIO,

@@ -281,10 +281,9 @@ static void gids(void)
           be64toh(own->sib_sid) == ((uint64_t)RDMA_PS_TCP << 16 | ntohs(rdma_get_src_port(id))) && rdma_get_src_port(id));
     REFUSED("5", "from a GID to an address of IP", rdma_resolve_addr(id, NULL, SA(four), 100), EINVAL);
     CHECK("5", "and it has no destination", rdma_get_peer_addr(id)->sa_family == 0 && own->sib_family == AF_IB);
-    REFUSED("5", "from an address of IP to a GID", rdma_resolve_addr(other, SA(four), res->ai_src_addr, 100), EPROTONOSUPPORT);
-    asked->sib_sid_mask = 0;
-    REFUSED("5", "from an address of IP to a GID of any space", rdma_resolve_addr(other, SA(four), res->ai_src_addr, 100),
-            EINVAL);
+    REFUSED("5", "from an address of IP to a GID", rdma_resolve_addr(other, SA(four), res->ai_src_addr, 100), EINVAL);
+    REFUSED("5", "from a GID with a service of another space", rdma_resolve_addr(other, res->ai_src_addr, res->ai_src_addr, 100),
+            EPROTONOSUPPORT);
     CHECK("5", "and it has no source", !other->verbs && !rdma_get_src_port(other));
     rdma_freeaddrinfo(res);
     drop(other);

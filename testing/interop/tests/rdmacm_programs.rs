@@ -420,9 +420,19 @@ fn group() -> Verdict {
     Ok(())
 }
 
+/// What the interface promises, sentence by sentence.
+const C_PROGRAMS: [&str; 6] = [
+    "rdmacm_refusals",
+    "rdmacm_events",
+    "rdmacm_later",
+    "rdmacm_processes",
+    "rdmacm_services",
+    "event_polls",
+];
+
 fn promises(environment: Environment) -> Verdict {
     let place = Place::prepare(environment)?;
-    for name in ["rdmacm_refusals", "rdmacm_events", "rdmacm_later", "rdmacm_processes", "event_polls"] {
+    for name in C_PROGRAMS {
         let binary = compile_rdmacm(name)?;
         judge(&place.nonic_run([binary.display().to_string()])?.run()?)?;
     }

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nonic_interop::c_program::{compile_rdmacm, compile_with};
+use nonic_interop::c_program::{compile_rdmacm, compile_with, judge};
 use nonic_interop::environment::{AS_IT_COMES, Place};
 use nonic_interop::namespace::Namespace;
 use nonic_interop::output::{complaints, perftest};
@@ -61,6 +61,7 @@ const fn case(server: &'static str, client: &'static str, served: &'static str, 
 }
 
 const FOUR: &[&str] = &[Namespace::ADDRESSES[0]];
+const SIX: &[&str] = &[Namespace::ADDRESSES[1]];
 const RPING: &str = "rping -c -a ADDRESS -p PORT -C 5 -v";
 
 const CASES: &[Case] = &[
@@ -116,6 +117,16 @@ const CASES: &[Case] = &[
             "custom",
         )
     },
+    // By a GID, which an address of IPv6 is.
+    Case {
+        addresses: SIX,
+        ..case(
+            "rstream -f gid -b ADDRESS -p PORT -S 5000 -C 20",
+            "rstream -f gid -s ADDRESS -p PORT -S 5000 -C 20",
+            "custom",
+            "custom",
+        )
+    },
 ];
 
 /// perftest with `-R`.
@@ -131,6 +142,12 @@ fn main() -> ExitCode {
     }
     for words in PERFTEST {
         suite.test(format!("{words} -R measures something between two networks"), move || measure(words));
+    }
+    for address in Namespace::ADDRESSES {
+        suite.test(
+            format!("a request by the GID of {address} has all of its field, for who listens by one"),
+            || services(address),
+        );
     }
     suite.test("the server may be in either network", swapped);
     suite.test("who asks where nobody listens is refused, and the listener beside goes on", nobody_listens);
@@ -215,6 +232,25 @@ fn swapped() -> Verdict {
     let Cable { server, client } = Cable::lay()?;
     let cable = Cable { server: client, client: server };
     cable.run(&CASES[0], Namespace::FAR_ADDRESSES[0])
+}
+
+fn services(address: &str) -> Verdict {
+    let cable = Cable::lay()?;
+    let port = TcpPort::claim()?;
+    let number = port.number().to_string();
+    let program = compile_rdmacm("wire_services")?.display().to_string();
+    let words = [&program, address, &number].map(str::to_owned);
+    let mut server = cable.server.nonic_run(words.clone())?.start()?;
+    // The last of those that it listens for.
+    server.offers("tcp", port.number())?;
+    let client = cable.client.nonic_run([&words[..], &["asks".into()]].concat())?.run()?;
+    let server = if client.succeeded() { server.finish()? } else { server.kill() };
+    if !client.succeeded() || !server.succeeded() {
+        return wrong("they do not find what they should", &client, &server);
+    }
+    judge(&client)?;
+    judge(&server)?;
+    Ok(())
 }
 
 fn nobody_listens() -> Verdict {

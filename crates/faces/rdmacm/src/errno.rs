@@ -12,6 +12,7 @@ pub(crate) fn refused(error: Error) -> Errno {
         Error::AddressInUse(_) => Errno::EADDRINUSE,
         Error::Denied(_) => Errno::EACCES,
         Error::Unreachable(_) => Errno::ENETUNREACH,
+        Error::ForeignService(_) => Errno(libc::EPROTONOSUPPORT),
         Error::NoDevice => Errno::ENODEV,
         Error::NoSuchOption => Errno::ENOSYS,
         Error::Removed => Errno::ENXIO,

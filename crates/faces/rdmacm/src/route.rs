@@ -29,12 +29,13 @@ pub(crate) unsafe fn show(id: *mut rdma_cm_id, identifier: &Identifier) -> Resul
     let context = engine.context();
     let device = context.as_ref().map(|context| devices::opened(context.device())).transpose()?;
     let (source, destination) = (engine.source(), engine.destination());
+    let [own, peers] = socket_address::both(engine);
     // SAFETY: the caller says that the structure is alive; these fields are ours to write.
     unsafe {
         let route = &raw mut (*id).route;
-        (*route).addr.src_storage = socket_address::shown(engine, source);
+        (*route).addr.src_storage = own;
         if destination.is_some() {
-            (*route).addr.dst_storage = socket_address::shown(engine, destination);
+            (*route).addr.dst_storage = peers;
         }
         let (Some(context), Some(device)) = (context, device) else { return Ok(()) };
         if (*id).verbs.is_null() {

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
-use nonic_rdma_cm::{Id, PortSpace};
+use nonic_rdma_cm::{GidAddress, Id, Named};
 use nonic_verbs::errno::Errno;
 
 use crate::abi::{AF_IB, sockaddr_ib};
@@ -35,56 +35,42 @@ pub(crate) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr, Errno>
     }
 }
 
-/// An address that an identifier of a space is to have, or to reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Given {
-    pub(crate) address: SocketAddr,
-    /// It was a GID.
-    pub(crate) by_gid: bool,
-}
-
-/// The same, also of the family `AF_IB`. What such a one says of a partition has no effect, as there is one; `EPROTONOSUPPORT` if its service is
-/// none of the space's ports.
+/// The same, also of the family `AF_IB`. What such a one says of a partition has no effect, as there is one.
 ///
 /// # Safety
 /// As for [`read`].
-pub(crate) unsafe fn read_any(address: *const sockaddr, space: PortSpace) -> Result<Given, Errno> {
+pub(crate) unsafe fn read_any(address: *const sockaddr) -> Result<Named, Errno> {
     // SAFETY: the caller says so.
     unsafe {
         let is_gid =
             !address.is_null() && i32::from((&raw const (*address).sa_family).read_unaligned()) == AF_IB;
         if !is_gid {
-            return Ok(Given { address: read(address)?, by_gid: false });
+            return Ok(Named::Ip(read(address)?));
         }
         let inner = address.cast::<sockaddr_ib>().read_unaligned();
-        let service = u64::from_be(inner.sib_sid);
-        let mask = u64::from_be(inner.sib_sid_mask) & !PORTS;
-        if (service ^ first_service(space)) & mask != 0 {
-            return Err(Errno(libc::EPROTONOSUPPORT));
-        }
-        let address = nonic_rdma_cm::address_of_gid(inner.sib_addr, service as u16);
-        Ok(Given { address, by_gid: true })
+        Ok(Named::Gid(GidAddress {
+            gid: inner.sib_addr,
+            service: u64::from_be(inner.sib_sid),
+            mask: u64::from_be(inner.sib_sid_mask),
+        }))
     }
 }
 
-/// What of a service's number is a port.
-const PORTS: u64 = 0xffff;
-
-/// The service of port 0 of a space (`RDMA_IB_IP_PS_TCP` and others).
-fn first_service(space: PortSpace) -> u64 {
-    (space as u64) << 16
-}
-
-/// The address of an identifier as programs read it: by a GID if that is how it names them.
-pub(crate) fn shown(engine: &Id, address: Option<SocketAddr>) -> sockaddr_storage {
-    match address {
-        Some(address) if engine.is_by_gid() => storage_by_gid(address, engine.space()),
-        _ => storage(address),
+/// Both addresses of an identifier as programs read them, its own first: by GIDs if that is how it names them.
+pub(crate) fn both(engine: &Id) -> [sockaddr_storage; 2] {
+    let addresses = [engine.source(), engine.destination()];
+    if !engine.is_by_gid() {
+        return addresses.map(storage);
     }
+    let [own, peers] = engine.services();
+    let [source, destination] = addresses;
+    let shown =
+        |address: Option<_>, service| address.map_or_else(|| storage(None), |of| storage_by_gid(of, service));
+    [shown(source, own), shown(destination, peers)]
 }
 
-/// The address as one of the family `AF_IB`.
-pub(crate) fn storage_by_gid(address: SocketAddr, space: PortSpace) -> sockaddr_storage {
+/// The address, with the number of its service, as one of the family `AF_IB`. Of no service no bit counts.
+pub(crate) fn storage_by_gid(address: SocketAddr, service: u64) -> sockaddr_storage {
     let mut storage = storage(None);
     let scope = match address {
         SocketAddr::V6(six) => six.scope_id(),
@@ -95,8 +81,8 @@ pub(crate) fn storage_by_gid(address: SocketAddr, space: PortSpace) -> sockaddr_
         sib_pkey: PARTITION,
         sib_flowinfo: 0,
         sib_addr: nonic_rdma_cm::gid_of_address(address.ip()),
-        sib_sid: (first_service(space) | u64::from(address.port())).to_be(),
-        sib_sid_mask: u64::MAX,
+        sib_sid: service.to_be(),
+        sib_sid_mask: if service == 0 { 0 } else { u64::MAX },
         sib_scope_id: scope.into(),
     };
     // SAFETY: a storage has room for, and the alignment of, an address of any family.
@@ -173,24 +159,24 @@ mod tests {
     }
 
     #[test]
-    fn a_gid_is_an_address_of_its_space_only() {
+    fn a_gid_is_read_with_its_service_and_shown_as_it_was() {
         let address: SocketAddr = "10.0.0.1:7174".parse().expect("it is one");
-        let storage = storage_by_gid(address, PortSpace::Tcp);
+        let storage = storage_by_gid(address, 0x0106_1c06);
         let place = (&raw const storage).cast();
         // SAFETY: the storage is larger than any address.
         unsafe {
-            assert_eq!(read_any(place, PortSpace::Tcp), Ok(Given { address, by_gid: true }));
-            assert_eq!(read_any(place, PortSpace::Udp), Err(Errno(libc::EPROTONOSUPPORT)));
+            let gid = gid(address.ip());
+            let named = Named::Gid(GidAddress { gid, service: 0x0106_1c06, mask: u64::MAX });
+            assert_eq!(read_any(place), Ok(named));
+            assert_eq!(named.peers(), address);
             // Calls that know nothing of GIDs.
             assert_eq!(read(place), Err(Errno::EINVAL));
         }
         assert_eq!(u16::from_be(port(&storage)), 7174);
-        let mut any = storage;
-        // SAFETY: as above; the mask of a service stands there.
-        unsafe { (*(&raw mut any).cast::<sockaddr_ib>()).sib_sid_mask = 0 };
+        let none = storage_by_gid(address, 0);
         // SAFETY: as above.
-        let found = unsafe { read_any((&raw const any).cast(), PortSpace::Udp) };
-        assert_eq!(found, Ok(Given { address, by_gid: true }));
+        let read = unsafe { read_any((&raw const none).cast()) };
+        assert!(matches!(read, Ok(Named::Gid(GidAddress { service: 0, mask: 0, .. }))));
     }
 
     #[test]

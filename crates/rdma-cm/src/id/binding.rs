@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Core, device_context};
 use crate::address::{canonical, check_own};
 use crate::ports::{Wanted, bind};
-use crate::{Error, Id, PortSpace, State};
+use crate::{Error, GidAddress, Id, Named, PortSpace, State};
 
 impl Id {
     /// Binds it to an address of this host, or a wildcard; port 0 chooses one that is free (`rdma_bind_addr(3)`).
@@ -15,11 +15,20 @@ impl Id {
     /// link-local address without scope, and on Ethernet in the space IPOIB for every address.
     pub fn bind(self: &Arc<Self>, address: SocketAddr) -> Result<(), Error> {
         let mut core = self.lock_in(&[State::Idle])?;
-        self.bind_in(&mut core, address)
+        self.bind_in(&mut core, Named::Ip(address))
     }
 
-    pub(super) fn bind_in(&self, core: &mut Core, address: SocketAddr) -> Result<(), Error> {
-        let address = canonical(address);
+    /// The same to an address of either family, which is its family from now on. A service is one of the ports of its space, or in that of
+    /// InfiniBand also of those of connections and datagrams; whose port it is, there it is bound. Errors: also `ForeignService`.
+    pub fn bind_named(self: &Arc<Self>, address: Named) -> Result<(), Error> {
+        let mut core = self.lock_in(&[State::Idle])?;
+        self.bind_in(&mut core, address)?;
+        self.name_by_gid(address.is_by_gid());
+        Ok(())
+    }
+
+    pub(super) fn bind_in(&self, core: &mut Core, named: Named) -> Result<(), Error> {
+        let address = canonical(named.own());
         if address.ip().is_multicast() {
             return Err(Error::AddressNotOwn(address.ip()));
         }
@@ -28,8 +37,9 @@ impl Id {
         if self.space() == PortSpace::Ipoib && context.port().ethernet {
             return Err(Error::Argument("IP over InfiniBand is not on Ethernet"));
         }
+        let ports = self.ports_of(named)?;
         let binding = bind(&Wanted {
-            space: self.space(),
+            space: ports,
             address,
             one_family: core.options.one_family(address.ip()),
             reuse: core.options.reuse,
@@ -37,11 +47,22 @@ impl Id {
         let mut source = address;
         source.set_port(binding.port());
         core.source = Some(source);
+        core.ports = ports;
         core.binding = Some(binding);
         if !address.ip().is_unspecified() {
             core.context = Some(context);
         }
         core.state = State::AddressBound;
         Ok(())
+    }
+
+    /// Whose ports it gets.
+    pub(super) fn ports_of(&self, named: Named) -> Result<PortSpace, Error> {
+        match named {
+            Named::Ip(_) => Ok(self.space()),
+            Named::Gid(GidAddress { service, mask, .. }) => {
+                self.space().of_own_service(service, mask).ok_or(Error::ForeignService(service))
+            }
+        }
     }
 }

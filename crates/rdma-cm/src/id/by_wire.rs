@@ -48,7 +48,7 @@ impl Id {
 
     /// Takes requests of other hosts, where they can come.
     pub(super) fn listen_by_wire(&self, core: &Core, port: u16) -> Result<Option<WireListener>, Error> {
-        let (Some(source), Some(space)) = (core.source, roce_space(self.space())) else { return Ok(None) };
+        let (Some(source), Some(space)) = (core.source, roce_space(core.ports)) else { return Ok(None) };
         if is_of_host_only(source.ip()) || core.options.within_host {
             return Ok(None);
         }
@@ -85,11 +85,11 @@ impl Id {
         way.traffic_class = core.options.type_of_service;
         let wire = Wire::get().map_err(|error| Error::System(std::io::Error::other(error)))?;
         let space = roce_space(self.space()).ok_or(Error::NoDevice)?;
-        let service = if self.is_by_gid() {
+        let service = match core.service {
+            Some(number) => Service::Number(number),
             // Of a GID no address stands in front of the private data.
-            Service::Number(space.service_id(port))
-        } else {
-            Service::Port { space, port, source_port }
+            None if self.is_by_gid() => Service::Number(space.service_id(port)),
+            None => Service::Port { space, port, source_port },
         };
         let follower = Arc::new(Follower(Weak::clone(&self.this)));
         let data = &core.own.private_data;

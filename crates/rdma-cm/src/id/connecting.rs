@@ -12,7 +12,7 @@ use crate::facts::{Facts, RETRIES_MAX};
 use crate::ports::service_space;
 use crate::private_data::padded;
 use crate::{
-    ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters, REJECT_CONSUMER,
+    ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters, PortSpace, REJECT_CONSUMER,
     REJECT_INVALID_SERVICE,
 };
 
@@ -132,10 +132,16 @@ impl Id {
         if core.way.is_some() {
             return self.ask_by_wire(core, [source.port(), destination.port()], deadline, pause);
         }
+        let Some(space) = core.service.map_or(Some(self.space()), PortSpace::of_service) else {
+            // Who listens here, listens for a port.
+            let (kind, status) = self.nobody_listens();
+            self.fail(core, kind, status, &[]);
+            return Ok(());
+        };
         let (parameters, packet) = (core.own.clone(), core.packet);
         let facts = Facts { parameters, packet, source, destination, kind: self.kind() };
-        let here = service_space(self.space(), destination.ip());
-        let anywhere = service_space(self.space(), wildcard_of(destination.ip()));
+        let here = service_space(space, destination.ip());
+        let anywhere = service_space(space, wildcard_of(destination.ip()));
         let port = u64::from(destination.port());
         let services = [(&*here, port), (&*anywhere, port)];
         let (told, data) = (facts.emit(), &core.own.private_data);
@@ -241,6 +247,15 @@ impl Id {
         }
     }
 
+    /// How a request ends that nobody takes.
+    fn nobody_listens(&self) -> (EventKind, i32) {
+        if self.is_datagram() {
+            (EventKind::Unreachable, NO_SUCH_SERVICE)
+        } else {
+            (EventKind::Rejected, REJECT_INVALID_SERVICE)
+        }
+    }
+
     /// Asks again after a pause.
     pub(super) fn pause(&self, core: &mut Core, deadline: Instant, pause: Duration) {
         core.link = Link::Pausing { deadline, pause };
@@ -267,8 +282,10 @@ impl Id {
                 let (status, data) = reason(said);
                 self.fail(core, EventKind::Rejected, status, data);
             }
-            End::Refused(_) if datagram => self.fail(core, EventKind::Unreachable, NO_SUCH_SERVICE, &[]),
-            End::Refused(_) => self.fail(core, EventKind::Rejected, REJECT_INVALID_SERVICE, &[]),
+            End::Refused(_) => {
+                let (kind, status) = self.nobody_listens();
+                self.fail(core, kind, status, &[]);
+            }
             End::TimedOut | End::Disconnected | End::Lost => {
                 self.fail(core, EventKind::Unreachable, TIMED_OUT, &[]);
             }

@@ -24,6 +24,10 @@ pub(super) struct Core {
     pub(super) channel: Arc<EventChannel>,
     pub(super) source: Option<SocketAddr>,
     pub(super) destination: Option<SocketAddr>,
+    /// Whose ports its own is one of.
+    pub(super) ports: PortSpace,
+    /// The peer's service, if it was named by its number; 0 if there is a peer who does not say it.
+    pub(super) service: Option<u64>,
     pub(super) context: Option<Arc<Context>>,
     pub(super) options: Options,
     pub(super) binding: Option<Binding>,
@@ -51,12 +55,14 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(channel: &Arc<EventChannel>) -> Self {
+    pub(super) fn new(channel: &Arc<EventChannel>, space: PortSpace) -> Self {
         Self {
             state: State::Idle,
             channel: Arc::clone(channel),
             source: None,
             destination: None,
+            ports: space,
+            service: None,
             context: None,
             options: Options::default(),
             binding: None,

@@ -13,7 +13,9 @@ use super::line::Asker;
 use super::{Core, State, device_context};
 use crate::channel::{Target, Waiting};
 use crate::facts::Facts;
-use crate::{ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters, REJECT_CONSUMER};
+use crate::{
+    ConnectionParameters, DatagramParameters, Error, EventKind, Id, Named, Parameters, REJECT_CONSUMER,
+};
 
 /// Requests that wait to be got at most, and if the program says nothing sensible.
 const BACKLOG_MAX: usize = 1024;
@@ -70,7 +72,7 @@ impl Id {
         device_context()?;
         if core.binding.is_none() {
             let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-            self.bind_in(&mut core, any)?;
+            self.bind_in(&mut core, Named::Ip(any))?;
         }
         let Some(binding) = &core.binding else { return Err(Error::State(core.state)) };
         // Whoever finds the name finds it by the wire, too.
@@ -140,6 +142,9 @@ impl Id {
         };
         new.state = State::Connect;
         (new.source, new.destination) = (Some(facts.destination), Some(facts.source));
+        new.ports = core.ports;
+        // Who is named by a GID does not say of which service it is.
+        new.service = self.is_by_gid().then_some(0);
         new.context = Some(context);
         new.options = core.options;
         new.retry_count = facts.parameters.retry_count;

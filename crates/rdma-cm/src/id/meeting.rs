@@ -35,7 +35,7 @@ impl Id {
         let met = found.ok_or_else(|| Nowhere::because(NO_DEVICE, &why))?;
         let port = match given.map(|source| source.port()) {
             Some(port) if port != 0 => port,
-            _ => source_port(self.space()).map_err(|error| Nowhere::because(HOST_UNREACHABLE, &error))?,
+            _ => source_port(core.ports).map_err(|error| Nowhere::because(HOST_UNREACHABLE, &error))?,
         };
         core.source = Some(SocketAddr::new(own, port));
         core.destination = Some(destination);

@@ -71,6 +71,15 @@ impl Id {
         Ok(Self::new(channel, space, space.is_datagram(), cookie))
     }
 
+    /// The same in the space of InfiniBand, whose identifiers may be of either kind.
+    pub fn create_for_services(
+        channel: &Arc<EventChannel>,
+        datagrams: bool,
+        cookie: usize,
+    ) -> Result<Arc<Self>, Error> {
+        Ok(Self::new(channel, PortSpace::InfiniBand, datagrams, cookie))
+    }
+
     fn new(channel: &Arc<EventChannel>, space: PortSpace, datagrams: bool, cookie: usize) -> Arc<Self> {
         let new = Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
@@ -80,7 +89,7 @@ impl Id {
             cookie: AtomicUsize::new(cookie),
             by_gid: AtomicBool::new(false),
             account: Arc::default(),
-            core: Mutex::new(Core::new(channel)),
+            core: Mutex::new(Core::new(channel, space)),
         });
         // Shows it.
         drop(new.lock());
@@ -145,6 +154,15 @@ impl Id {
     /// The peer's; `None` while there is none.
     pub fn destination(&self) -> Option<SocketAddr> {
         self.lock().destination
+    }
+
+    /// The numbers of its own service and of the peer's, as addresses of the family `AF_IB` have them; 0 of one that is not known.
+    pub fn services(&self) -> [u64; 2] {
+        let core = self.lock();
+        let of = |ports: PortSpace, address: SocketAddr| ports.first_service() | u64::from(address.port());
+        let own = core.source.map_or(0, |own| of(core.ports, own));
+        let named = core.service.or(core.destination.map(|peer| of(self.space, peer)));
+        [own, named.unwrap_or(0)]
     }
 
     /// What stands in front of the private data of a request that names addresses of IP, which one that names GIDs may say by itself: who

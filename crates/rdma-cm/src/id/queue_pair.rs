@@ -97,12 +97,12 @@ mod tests {
 
     use super::*;
     use crate::private_data::Kind;
-    use crate::{ConnectionParameters, EventChannel};
+    use crate::{ConnectionParameters, EventChannel, PortSpace};
 
     /// As the InfiniBand specification has it, and Linux: "Starting PSN" of who says it is what the other side begins with.
     #[test]
     fn the_other_side_says_with_which_number_this_one_begins() {
-        let mut core = Core::new(&EventChannel::create().unwrap());
+        let mut core = Core::new(&EventChannel::create().unwrap(), PortSpace::Tcp);
         core.packet = 0x11_1111;
         let nowhere = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
         let parameters = ConnectionParameters::default();

@@ -11,7 +11,7 @@ use super::{Core, device_context};
 use crate::address::{canonical, check_own, check_route, meant};
 use crate::ports::source_port;
 use crate::wire::roce_space;
-use crate::{Error, EventKind, Id, Parameters, State};
+use crate::{Error, EventKind, GidAddress, Id, Named, Parameters, State};
 
 /// Status of ADDR_ERROR for an address that no wire leads to.
 pub(super) const HOST_UNREACHABLE: i32 = -113;
@@ -44,8 +44,60 @@ impl Id {
         _timeout: Duration,
     ) -> Result<(), Error> {
         let mut core = self.lock_in(&[State::Idle, State::AddressBound])?;
+        self.resolve_in(&mut core, source.map(Named::Ip), destination)
+    }
+
+    /// The same between addresses of either family, which is the identifier's from now on. Of a peer that is named by a GID any service may be
+    /// asked for. Errors: also `Argument` for an identifier that is bound to an address of the other family, and `ForeignService` for the
+    /// source, or in a space whose ports are no services.
+    pub fn resolve_named(
+        self: &Arc<Self>,
+        source: Option<Named>,
+        destination: Named,
+        _timeout: Duration,
+    ) -> Result<(), Error> {
+        let mut core = self.lock_in(&[State::Idle, State::AddressBound])?;
+        let (before, by_gid) = (self.is_by_gid(), destination.is_by_gid());
+        let own_family = if core.state == State::Idle { source.map(Named::is_by_gid) } else { Some(before) };
+        if own_family.is_some_and(|own| own != by_gid) {
+            return Err(Error::Argument("source and destination are of two families"));
+        }
+        let ports = match (core.state, source, destination) {
+            (State::Idle, Some(own), _) => self.ports_of(own)?,
+            // Any of them.
+            (State::Idle, None, Named::Gid(peer)) => {
+                self.ports_of(Named::Gid(GidAddress { service: 0, mask: 0, ..peer }))?
+            }
+            _ => core.ports,
+        };
+        let service = match destination {
+            Named::Gid(peer) => Some(peer.service),
+            Named::Ip(_) => None,
+        };
+        // What comes of it may be read by another thread at once.
+        let kept = (core.ports, core.service);
+        (core.ports, core.service) = (ports, service);
+        self.name_by_gid(by_gid);
+        let begun = self.resolve_in(&mut core, source, destination.peers());
+        if begun.is_err() {
+            core.service = kept.1;
+            // What it is bound to by now, it is bound to.
+            if core.source.is_none() {
+                core.ports = kept.0;
+                self.name_by_gid(before);
+            }
+        }
+        begun
+    }
+
+    fn resolve_in(
+        &self,
+        core: &mut Core,
+        named: Option<Named>,
+        destination: SocketAddr,
+    ) -> Result<(), Error> {
         let destination = canonical(meant(destination));
-        let source = source.map(canonical);
+        let source = named.map(|source| canonical(source.own()));
         let ends = if core.state == State::Idle { source } else { core.source };
         if ends
             .is_some_and(|source| source.is_ipv4() != destination.is_ipv4() && !source.ip().is_unspecified())
@@ -60,34 +112,34 @@ impl Id {
             return Err(Error::Argument("from a loopback address there is no way to another"));
         }
         let is_here = to_group || is_own_address(destination.ip());
-        let is_met = !is_here && Self::is_met(&core, destination.ip());
+        let is_met = !is_here && Self::is_met(core, destination.ip());
         if !is_here && !is_met {
             check_route(destination)?;
         }
         if core.state == State::Idle
-            && let Some(source) = source
+            && let (Some(named), Some(source)) = (named, source)
         {
             if source.port() == 0 {
                 check_own(source)?;
             } else {
-                self.bind_in(&mut core, source)?;
+                self.bind_in(core, named)?;
             }
         }
         let given = core.source.or(source);
         core.state = State::AddressBound;
         if is_here {
-            return self.lead(&mut core, given, destination);
+            return self.lead(core, given, destination);
         }
         let led = if is_met {
-            self.lead_to_other(&mut core, given, destination)
+            self.lead_to_other(core, given, destination)
         } else {
-            self.lead_out(&mut core, given, destination)
+            self.lead_out(core, given, destination)
         };
         match led {
             Ok(()) => Ok(()),
             Err(Nowhere { status, why }) => {
                 tracing::info!(%destination, why, "no way leads to the address");
-                self.push(&core, EventKind::AddressError, status, Parameters::None);
+                self.push(core, EventKind::AddressError, status, Parameters::None);
                 Ok(())
             }
         }
@@ -113,7 +165,7 @@ impl Id {
         })?;
         let port = match given.map(|source| source.port()) {
             Some(port) if port != 0 => port,
-            _ => source_port(self.space()).map_err(|error| Nowhere::because(HOST_UNREACHABLE, &error))?,
+            _ => source_port(core.ports).map_err(|error| Nowhere::because(HOST_UNREACHABLE, &error))?,
         };
         core.source = Some(SocketAddr::new(ip_address(way.ends.local), port));
         core.destination = Some(destination);
@@ -129,7 +181,7 @@ impl Id {
         let context = device_context()?;
         let port = match given.map(|source| source.port()) {
             Some(port) if port != 0 => port,
-            _ => source_port(self.space())?,
+            _ => source_port(core.ports)?,
         };
         let ip = match given.map(|source| source.ip()) {
             Some(ip) if !ip.is_unspecified() => ip,

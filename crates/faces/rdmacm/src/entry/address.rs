@@ -4,6 +4,7 @@ use core::ffi::c_int;
 use core::time::Duration;
 
 use libc::sockaddr;
+use nonic_rdma_cm::Named;
 use nonic_verbs::errno::Errno;
 
 use super::zero;
@@ -19,7 +20,7 @@ fn milliseconds(count: c_int) -> Duration {
 }
 
 /// `rdma_bind_addr(3)`: -1 with `EINVAL` (bound already, no family we know, a link-local address without scope),
-/// `EPROTONOSUPPORT` (a GID with the service of another space), `EADDRNOTAVAIL` (not of this host, or overlaps with another's), `EADDRINUSE`, `EACCES`.
+/// `EPROTONOSUPPORT` (a GID with a service that is none of its space's ports), `EADDRNOTAVAIL` (not of this host, or overlaps with another's), `EADDRINUSE`, `EACCES`.
 pub(crate) unsafe extern "C-unwind" fn rdma_bind_addr(id: *mut rdma_cm_id, addr: *mut sockaddr) -> c_int {
     // SAFETY: the program's promise is the same.
     zero(|| unsafe { bind(id, addr) })
@@ -31,16 +32,13 @@ pub(crate) unsafe fn bind(id: *mut rdma_cm_id, addr: *const sockaddr) -> Result<
     let identifier = identifier(id)?;
     // SAFETY: the caller says so; the identifier was found.
     unsafe {
-        let engine = &identifier.engine;
-        let given = socket_address::read_any(addr, engine.space())?;
-        engine.bind(given.address).map_err(refused)?;
-        engine.name_by_gid(given.by_gid);
+        identifier.engine.bind_named(socket_address::read_any(addr)?).map_err(refused)?;
         route::show(id, &identifier)
     }
 }
 
 /// `rdma_resolve_addr(3)`: -1 with `EINVAL` (no family we know, two families, resolved already), `EADDRNOTAVAIL` (the source is
-/// not of this host), `ENETUNREACH`; then ADDR_RESOLVED or ADDR_ERROR.
+/// not of this host), `ENETUNREACH`, `EPROTONOSUPPORT` (a source with a service that is none of its space's ports); then ADDR_RESOLVED or ADDR_ERROR.
 pub(crate) unsafe extern "C-unwind" fn rdma_resolve_addr(
     id: *mut rdma_cm_id,
     src_addr: *mut sockaddr,
@@ -65,21 +63,16 @@ unsafe fn resolve(
     // SAFETY: the caller says so; the identifier was found.
     unsafe {
         let engine = &identifier.engine;
-        let destination = socket_address::read_any(dst_addr, engine.space())?;
+        let destination = socket_address::read_any(dst_addr)?;
         // A family of 0 is what a source of zeros has, which programs give for none.
         let given = !src_addr.is_null() && (&raw const (*src_addr).sa_family).read_unaligned() != 0;
-        let source = if given { Some(socket_address::read_any(src_addr, engine.space())?) } else { None };
-        let is_bound = engine.source().is_some() && engine.is_by_gid() != destination.by_gid;
-        if is_bound || source.is_some_and(|source| source.by_gid != destination.by_gid) {
-            return Err(Errno::EINVAL);
-        }
-        let (source, time) = (source.map(|source| source.address), milliseconds(timeout_ms));
-        // What comes of it may be read by another thread at once.
-        let before = engine.is_by_gid();
-        engine.name_by_gid(destination.by_gid);
-        let begun = engine.resolve_address(source, destination.address, time).map_err(refused);
-        begun.inspect_err(|_| engine.name_by_gid(before))?;
-        (*id).route.addr.dst_storage = socket_address::shown(engine, Some(destination.address));
+        let source = if given { Some(socket_address::read_any(src_addr)?) } else { None };
+        engine.resolve_named(source, destination, milliseconds(timeout_ms)).map_err(refused)?;
+        let shown = match destination {
+            Named::Ip(address) => socket_address::storage(Some(address)),
+            Named::Gid(peer) => socket_address::storage_by_gid(destination.peers(), peer.service),
+        };
+        (*id).route.addr.dst_storage = shown;
     }
     Ok(())
 }

@@ -51,9 +51,15 @@ pub(crate) fn create(
     let synchronous = given.is_null();
     let events = if synchronous { channel::create()? } else { given };
     let reservation = IDENTIFIERS.reserve();
-    let made = CHANNELS
-        .parent(events)
-        .and_then(|channel| Id::create(&channel, space, reservation.cookie()).map_err(refused));
+    let made = CHANNELS.parent(events).and_then(|channel| {
+        let cookie = reservation.cookie();
+        let made = match space {
+            // Only there the kind of queue pair says what it is.
+            PortSpace::InfiniBand => Id::create_for_services(&channel, qp_type == IBV_QPT_UD, cookie),
+            _ => Id::create(&channel, space, cookie),
+        };
+        made.map_err(refused)
+    });
     match made {
         Ok(engine) => {
             let face = blank(events, context, space as c_int, qp_type);

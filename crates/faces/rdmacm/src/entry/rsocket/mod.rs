@@ -12,6 +12,7 @@ use core::ffi::c_int;
 use core::net::SocketAddr;
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6};
+use nonic_rdma_cm::Named;
 use nonic_rsocket::{PortSpace, SharedSlice};
 use nonic_verbs::errno::Errno;
 use nonic_verbs::guard;
@@ -76,9 +77,16 @@ unsafe fn address(socket: c_int, address: *const sockaddr, length: u32) -> Resul
         return Err(Errno::EINVAL);
     }
     // SAFETY: as many bytes as its family has, checked just now.
-    let given = unsafe { socket_address::read_any(address, PortSpace::Tcp)? };
+    let given = unsafe { socket_address::read_any(address)? };
     let by_gid = nonic_rsocket::is_by_gid(socket).map_err(refused)?;
-    if given.by_gid == by_gid { Ok(given.address) } else { Err(Errno::EINVAL) }
+    match given {
+        // A stream has ports of its own space only.
+        Named::Gid(named) if PortSpace::Tcp.of_own_service(named.service, named.mask).is_none() => {
+            Err(Errno(libc::EPROTONOSUPPORT))
+        }
+        given if given.is_by_gid() == by_gid => Ok(given.peers()),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// Stores an address of a socket where the program wants it, as much of it as there is room for, and how long it is.
@@ -91,7 +99,10 @@ unsafe fn store_address(socket: c_int, value: Option<SocketAddr>, place: *mut so
     }
     let by_gid = value.filter(|_| nonic_rsocket::is_by_gid(socket).unwrap_or(false));
     let storage = match by_gid {
-        Some(address) => socket_address::storage_by_gid(address, PortSpace::Tcp),
+        Some(address) => {
+            let service = PortSpace::Tcp.first_service() | u64::from(address.port());
+            socket_address::storage_by_gid(address, service)
+        }
         None => socket_address::storage(value),
     };
     let bytes = match value {
