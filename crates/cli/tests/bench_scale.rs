@@ -54,6 +54,7 @@ const PARTS: [(&str, &[&str]); 7] = [
             "deregistering it",
             "changing its rights",
             "write of 8 B, posted and polled to each in turn",
+            "a line of memory of each in an order by chance, without a device",
             "memory of a region, in the table that peers see",
         ],
     ),

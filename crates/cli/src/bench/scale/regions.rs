@@ -20,6 +20,7 @@ const REGISTER: usize = 0;
 const DEREGISTER: usize = 1;
 const RIGHTS: usize = 2;
 const WRITE: usize = 3;
+const LINE: usize = 4;
 
 const PAGE: usize = 4096;
 
@@ -56,7 +57,13 @@ pub(super) fn plans(quick: bool) -> Vec<Plan> {
         plan("registering a page", many.clone(), Unit::Nanoseconds, flat),
         plan("deregistering it", many.clone(), Unit::Nanoseconds, flat),
         plan("changing its rights", many.clone(), Unit::Nanoseconds, Some(Goal::AtMost(3000.0))),
-        plan("write of 8 B, posted and polled to each in turn", many, Unit::Nanoseconds, LOOKUP),
+        plan("write of 8 B, posted and polled to each in turn", many.clone(), Unit::Nanoseconds, LOOKUP),
+        plan(
+            "a line of memory of each in an order by chance, without a device",
+            many,
+            Unit::Nanoseconds,
+            None,
+        ),
         plan("memory of a region, in the table that peers see", enough, Unit::Bytes, ENTRY),
     ]
 }
@@ -88,6 +95,36 @@ impl<'a> Writer<'a> {
             wait_within(PATIENCE, "the end of a write", || Ok(queue.take(entries)?.0 > 0))?;
         }
         Ok((device::now() - begun) / f64::from(WRITES))
+    }
+}
+
+/// So many lines of memory, which say in which order they are read: what the machine takes for a look at one entry of a table of as many.
+struct Lines {
+    following: Vec<[usize; 8]>,
+    at: usize,
+}
+
+impl Lines {
+    fn new(number: usize) -> Self {
+        let mut following: Vec<_> = (0..number).map(|line| [line; 8]).collect();
+        // One circle of all of them (Sattolo); which one does not matter, if no processor guesses it.
+        let mut chance = 0x9e37_79b9_7f4a_7c15_u64;
+        for last in (1..number).rev() {
+            chance ^= chance << 13;
+            chance ^= chance >> 7;
+            chance ^= chance << 17;
+            following.swap(last, (chance % last as u64) as usize);
+        }
+        Self { following, at: 0 }
+    }
+
+    /// Nanoseconds of a read, which has to end before the next begins.
+    fn read(&mut self) -> f64 {
+        let begun = device::now();
+        for _ in 0..WRITES {
+            self.at = self.following[self.at][0];
+        }
+        (device::now() - begun) / f64::from(WRITES)
     }
 }
 
@@ -125,6 +162,10 @@ pub(super) fn process(arguments: &PeerArguments, control: &mut Exchange) -> Outc
                 Ok([registered - begun, ended - changed, changed - registered][what])
             }),
             WRITE => repeat(ask.budget, || writer.write_in_turn(&places)),
+            LINE => {
+                let mut lines = Lines::new(number);
+                repeat(ask.budget, || Ok(lines.read()))
+            }
             _ => table.share(number),
         }
         .map(Some)
