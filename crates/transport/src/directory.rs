@@ -24,9 +24,14 @@ pub struct Block {
     pub socket: PacketSocket,
 }
 
+/// The beginning of the abstract names of blocks.
+fn block_names() -> String {
+    format!("nonic.{VERSION}/qp/")
+}
+
 /// The abstract name of a block.
 pub fn block_name(block: u32) -> String {
-    format!("nonic.{VERSION}/qp/{block:03x}")
+    format!("{}{block:03x}", block_names())
 }
 
 /// The name of a block in the folder in which other network namespaces are met.
@@ -83,7 +88,7 @@ pub struct BlockHolders {
 
 /// Asks the kernel who holds which block.
 pub fn block_holders() -> BlockHolders {
-    match held_blocks() {
+    match held_blocks(&block_names()) {
         Some(held) => ask_holders(held, true),
         None => ask_holders(1..=BLOCKS, false),
     }
@@ -111,10 +116,11 @@ fn ask_holders(blocks: impl IntoIterator<Item = u32>, are_held: bool) -> BlockHo
     holders
 }
 
-/// The blocks whose names are taken, from the kernel's list of Unix sockets; `None` where that is hidden.
-fn held_blocks() -> Option<BTreeSet<u32>> {
+/// The blocks of which somebody has the name that begins so and ends with the block's number, as [`block_name`] has it: from the kernel's
+/// list of Unix sockets; `None` where that is hidden.
+pub fn held_blocks(names: &str) -> Option<BTreeSet<u32>> {
     let list = std::fs::read_to_string("/proc/thread-self/net/unix").ok()?;
-    let prefix = format!("@nonic.{VERSION}/qp/");
+    let prefix = format!("@{names}");
     // What was accepted from a listening socket stands there under the same name.
     let blocks = list.lines().filter_map(|line| line.rsplit_once(&prefix)?.1.get(..3));
     Some(blocks.filter_map(|digits| u32::from_str_radix(digits, 16).ok()).collect())

@@ -37,7 +37,8 @@ pub use codec::{FRAGMENT, ShortSend};
 pub use control::{ControlMessage, Introduction, ProcessToken, Shown};
 pub use counters::{Counter, Counters, PairCounters, read_segment_counters};
 pub use directory::{
-    BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner, met_block_name,
+    BLOCKS, Block, BlockHolders, block_holders, block_name, claim_block, connect_owner, held_blocks,
+    met_block_name,
 };
 pub use faults::{parse_faults, read_faults};
 pub use group::{GROUP_MAX, GroupAddress, GroupName, Membership, group_members, met_member, met_member_name};

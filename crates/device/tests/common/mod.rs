@@ -271,13 +271,27 @@ impl End {
 
     /// The next completion; fails the test if none comes.
     pub(crate) fn completion(&self) -> Completion {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        let mut found = None;
-        while found.is_none() {
-            self.completions.poll(|completion| found = Some(*completion), 1).unwrap();
-            assert!(Instant::now() < deadline, "no completion came");
-        }
-        found.unwrap()
+        next_completion(&self.completions)
+    }
+}
+
+/// The next completion of a queue; fails the test if none comes.
+pub(crate) fn next_completion(completions: &CompletionQueue) -> Completion {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut found = None;
+    while found.is_none() {
+        completions.poll(|completion| found = Some(*completion), 1).unwrap();
+        assert!(Instant::now() < deadline, "no completion came");
+    }
+    found.unwrap()
+}
+
+/// Waits until something is so; fails the test with `what` if it never is.
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
     }
 }
 

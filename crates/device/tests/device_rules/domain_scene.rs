@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use nonic_device::{
     Completion, CompletionQueue, Config, Destination, DomainError, DomainFile, EngineHandle, ExtendedDomain,
@@ -12,6 +11,7 @@ use nonic_device::{
     SendRequest, SharedReceiveQueue, Status,
 };
 
+use crate::common::next_completion;
 use crate::common::pair::Side;
 
 /// A file that no other test has.
@@ -81,13 +81,7 @@ impl Scene {
     }
 
     pub(crate) fn received(&self) -> Completion {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        let mut found = None;
-        while found.is_none() {
-            self.completions.poll(|completion| found = Some(*completion), 1).unwrap();
-            assert!(Instant::now() < deadline, "nothing was received");
-        }
-        found.unwrap()
+        next_completion(&self.completions)
     }
 
     pub(crate) fn received_nothing(&self) {

@@ -1,9 +1,8 @@
 //! Extended reliable connections within one process: what becomes of queue pairs when queues, contexts and completion queues go.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use crate::common::End;
+use crate::common::{End, eventually};
 use nonic_device::{
     CompletionQueue, Context, Destination, DomainFile, ExtendedDomain, Operation, PostError, QpState, QpType,
     QueuePair, QueuePairRequest, ReceiveRequest, SendFlags, SendRequest, SharedReceiveQueue, SrqNumber,
@@ -71,14 +70,6 @@ fn send_to(sender: &End, queue: Option<SrqNumber>, length: u32) -> Result<(), Po
 fn post_receive(receiver: &Receiver, id: u64) {
     let pieces = [receiver.end.piece(2048, 1024)];
     receiver.queue.post_receive(&ReceiveRequest { id, pieces: &pieces }).unwrap();
-}
-
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 fn completed(queue: &CompletionQueue) -> Vec<(u64, Status)> {

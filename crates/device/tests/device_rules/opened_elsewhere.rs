@@ -1,22 +1,15 @@
 //! Queue pairs of an XRC domain that one process created and another has opened (`ibv_open_qp(3)`).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nonic_device::{
     AsyncElement, AsyncEventKind, AttributeMask, Context, DomainError, ModifyError, Operation, QpAttributes,
     QpNumber, QpState, Status,
 };
 
+use crate::common::eventually;
 use crate::domain_scene::{SEND, Scene, file_of, open};
-
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
-}
 
 fn event(context: &Arc<Context>) -> (AsyncEventKind, AsyncElement) {
     assert!(nonic_sys::wait_readable(context.async_fd(), Some(Duration::from_secs(20))), "nothing happens");

@@ -8,6 +8,7 @@ use nonic_device::{
     ReceiveRequest, RemoteRange, SendFlags, SendRequest, SrqNumber, Status,
 };
 
+use crate::common::eventually;
 use crate::common::pair::{LENGTH, Side};
 use crate::domain_scene::{SEND, Scene, file_of, open, pattern, sender};
 
@@ -126,12 +127,8 @@ fn a_message_waits_for_a_receive_of_another_process() {
     let scene = Scene::new(&file_of("not-ready"));
     scene.peer.memory.set(0, &[9; 64]);
     scene.post(SEND, scene.peer.piece(0, 64)).unwrap();
-    let refused = || scene.near.count(Counter::Refused);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while refused() == 0 {
-        assert!(Instant::now() < deadline, "it was not refused for want of a receive");
-        std::thread::yield_now();
-    }
+    let is_refused = || scene.near.count(Counter::Refused) > 0;
+    eventually("it was not refused for want of a receive", is_refused);
     scene.post_receive(1, 0, 64);
     assert_eq!(scene.peer.end.completion().status, Status::Success);
     assert_eq!(scene.received().id, 1);

@@ -13,11 +13,11 @@ fn allocate(side: &mut Side, length: u64, log_alignment: u32) -> u32 {
     side.make(Command::Buffer { kind: MemoryKind::Device, length, log_alignment })
 }
 
-fn copy_in(side: &mut Side, buffer: u32, offset: u64, bytes: &[u8]) {
+pub(super) fn copy_in(side: &mut Side, buffer: u32, offset: u64, bytes: &[u8]) {
     side.must(Command::CopyIn { buffer, offset, bytes: bytes.to_vec(), length: bytes.len() as u64 });
 }
 
-fn copy_out(side: &mut Side, buffer: u32, offset: u64, length: u64) -> Vec<u8> {
+pub(super) fn copy_out(side: &mut Side, buffer: u32, offset: u64, length: u64) -> Vec<u8> {
     match side.run(Command::CopyOut { buffer, offset, length }) {
         Ok(Answer::Bytes { bytes }) => bytes,
         other => panic!("no bytes: {other:?}"),

@@ -62,7 +62,8 @@ impl Fellow {
     pub(super) fn ask(&self, question: &Question) -> Option<Answer> {
         let mut talk = lock(&self.talk);
         self.take_late(&mut talk);
-        if talk.late > 0 || self.has_ended() {
+        // That it is gone shows when it is asked.
+        if talk.late > 0 || self.ended.load(Ordering::Relaxed) {
             return None;
         }
         let until = Instant::now() + PATIENCE;

@@ -1,7 +1,7 @@
 //! The file that a domain is known by, and the other processes that have it open. Each listens under a name made of the file and of a
 //! block of queue-pair numbers that is its own, so that a number leads to whoever gave it out.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nonic_protocol::SrqNumber;
 use nonic_sys::{FileIdentity, OwnedFd, PacketSocket, bind_abstract, file_identity, holder_of, nap};
-use nonic_transport::{BLOCK_SIZE, BLOCKS, VERSION};
+use nonic_transport::{BLOCK_SIZE, BLOCKS, VERSION, held_blocks};
 
 use super::door::Door;
 use super::fellow::{Fellow, ForeignQueue};
@@ -151,12 +151,4 @@ fn is_open_elsewhere(names: &str, engine: &Engine) -> bool {
         // Somebody has it, who takes no connections now.
         Err(_) => true,
     })
-}
-
-/// The blocks in such names, by the kernel's list; `None` where that is hidden.
-fn held_blocks(names: &str) -> Option<BTreeSet<u32>> {
-    let list = std::fs::read_to_string("/proc/thread-self/net/unix").ok()?;
-    let prefix = format!("@{names}");
-    let blocks = list.lines().filter_map(|line| line.rsplit_once(&prefix)?.1.get(..3));
-    Some(blocks.filter_map(|digits| u32::from_str_radix(digits, 16).ok()).collect())
 }

@@ -63,12 +63,10 @@ impl From<&QpAttributes> for PairAttributes {
             retry_count,
             rnr_retry,
         } = *attributes;
-        let states = [state as u32, current_state as u32];
-        let [state, current_state] = states;
         Self {
             words: [
-                state,
-                current_state,
+                state as u32,
+                current_state as u32,
                 path_mtu,
                 path_migration_state,
                 q_key,

@@ -3,16 +3,17 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nonic_protocol::ReceiveRequest;
 use nonic_sys::{AsFd, PacketSocket, Received, file_identity, listen_abstract};
 
+use super::door::Door;
 use super::fellow::Fellow;
 use super::file::name_in_domain;
 use super::words::{Answer, Question};
 use super::{DomainFile, ExtendedDomain, SharedReceiveQueue};
+use crate::common::eventually;
 use crate::common::pair::Side;
 use crate::{Config, EngineHandle};
 
@@ -50,14 +51,6 @@ impl Owner {
 
     fn fellow(&self) -> Arc<Fellow> {
         Fellow::meet(&self.name, self.side.end.context().engine().own_user()).unwrap()
-    }
-}
-
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        sleep(Duration::from_millis(1));
     }
 }
 
@@ -136,6 +129,26 @@ fn nobody_is_answered_any_more_when_the_domain_is_closed() {
     owner.domain.close().unwrap();
     assert!(Fellow::meet(&owner.name, owner.side.end.context().engine().own_user()).is_none());
     eventually("the other side never learns of it", || fellow.has_ended());
+}
+
+#[test]
+fn processes_of_other_users_neither_answer_nor_are_answered() {
+    let owner = Owner::new("users");
+    let own = owner.side.end.context().engine().own_user();
+    let other = own.map(|user| user + 1);
+    for user in [other, None] {
+        assert!(Fellow::meet(&owner.name, user).is_none(), "{user:?} is met");
+    }
+    for user in [other, None] {
+        let name = format!("nonic-others/{}", std::process::id());
+        let door = Arc::new(Door::open(&name).unwrap());
+        door.begin(Arc::downgrade(owner.domain.members()), user).unwrap();
+        let fellow = Fellow::meet(&name, own).unwrap();
+        assert!(!fellow.confirms(&Question::Find { queue: owner.number() }), "{user:?} is answered");
+        eventually("it is not hung up on", || fellow.has_ended());
+        door.close();
+    }
+    assert!(owner.fellow().confirms(&Question::Find { queue: owner.number() }));
 }
 
 #[test]

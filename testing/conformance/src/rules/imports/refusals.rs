@@ -2,27 +2,16 @@
 
 use nonic_device::{Access, Status};
 
+use super::super::device_memory::{copy_in, copy_out};
 use super::{Import, LENGTH, import, import_device, import_region, import_zone, importers, owners};
-use crate::command::{Answer, Command, MemoryKind, Source};
+use crate::command::{Command, MemoryKind, Source};
 use crate::memory::{EVERYTHING, Memory, pattern};
 use crate::options::RELIABLE;
 use crate::pair::{Pair, Scene};
 use crate::request::write;
-use crate::side::Side;
 
 /// A handle that nobody gives.
 const NOBODYS: u32 = 0xffff_fff0;
-
-fn copy_in(side: &mut Side, buffer: u32, offset: u64, bytes: &[u8]) {
-    side.must(Command::CopyIn { buffer, offset, bytes: bytes.to_vec(), length: bytes.len() as u64 });
-}
-
-fn copy_out(side: &mut Side, buffer: u32, offset: u64, length: u64) -> Vec<u8> {
-    match side.run(Command::CopyOut { buffer, offset, length }) {
-        Ok(Answer::Bytes { bytes }) => bytes,
-        other => panic!("no bytes: {other:?}"),
-    }
-}
 
 pub(crate) fn imported_device_memory_is_its_owners_until_that_frees_it(pair: &mut Pair) {
     let scene = import(pair, EVERYTHING);
