@@ -248,10 +248,10 @@ impl ForeignQueue {
         self.fellow.confirms(&Question::Fill { receive: receive.id, offset, bytes })
     }
 
-    /// A receive is over: the completion has its mark.
+    /// A receive is over: the completion has its mark. It is there when this returns, before the sender is told that its message has come.
     pub(crate) fn complete(&self, completion: &Completion, solicited: bool) {
         let end = End::of(completion, solicited);
-        self.fellow.tell(&Question::Complete { receive: completion.id, end });
+        self.fellow.confirms(&Question::Complete { receive: completion.id, end });
     }
 
     /// As [`crate::peer_access::PeerAccess::write`].

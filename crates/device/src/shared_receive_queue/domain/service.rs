@@ -83,7 +83,7 @@ impl Service {
             }
             Question::Complete { receive, end } => {
                 self.complete(members, receive, &end);
-                return None;
+                Answer::Yes
             }
             Question::Fill { receive, offset, bytes } => {
                 let Some(Taken { receive, number, queue }) = self.taken.get(&receive) else {

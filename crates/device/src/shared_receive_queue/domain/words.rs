@@ -17,7 +17,7 @@ const BYTES_MAX: usize = FRAGMENT;
 /// Bytes of the longest message.
 pub(super) const LONGEST: usize = BYTES_MAX + 128;
 
-/// What is asked, or told: a message is told to have come, and a receive given back, without an answer.
+/// What is asked; or told, without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// Whether the queue is there.
@@ -30,7 +30,7 @@ pub(super) enum Question {
     GiveBack { receive: u64 },
     /// Places bytes in it, from `offset` on.
     Fill { receive: u64, offset: u64, bytes: Box<[u8]> },
-    /// It is over. Told.
+    /// It is over.
     Complete { receive: u64, end: End },
     /// Places bytes of a write.
     Write { at: Place, total: u32, offset: u32, bytes: Box<[u8]> },
