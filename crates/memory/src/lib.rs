@@ -8,6 +8,7 @@ mod adopted_pages;
 mod adoption;
 #[cfg(not(loom))]
 mod arena;
+mod crossing;
 #[cfg(not(loom))]
 mod flushing;
 mod foreign;
@@ -33,6 +34,7 @@ pub use adopted_pages::{AdoptedPages, LAYER_BITS, PlainReason};
 pub use adoption::{AdoptedMemory, Adopter, Adoption, AdoptionPolicy, Purpose, Shield, watch_offspring};
 #[cfg(not(loom))]
 pub use arena::{Arena, ArenaError};
+pub use crossing::Crossing;
 pub use foreign::{ForeignMemory, ForeignPlace, is_foreign};
 pub use gate::{AccessError, KeyUse, Place, admit, resolve};
 pub use key_table::{Entry, KeyPair, KeyTable, KeyTableView, Translation};

@@ -198,20 +198,6 @@ impl<'a> SharedSlice<'a> {
         unsafe { nonic_sys::copy_ordered_near(self.start, source.start, source.length()) }
     }
 
-    /// [`SharedSlice::copy_from`] for bytes that another core reads at once, while this one copies on.
-    ///
-    /// # Panics
-    /// If `source` is longer.
-    #[inline]
-    pub fn copy_across_from(&self, source: SharedSlice<'_>) {
-        assert!(source.length() <= self.length(), "{} bytes into {}", source.length(), self.length());
-        if self.is_paged() || source.is_paged() {
-            return self.copy_paged(source);
-        }
-        // SAFETY: as in `copy_from`.
-        unsafe { nonic_sys::copy_ordered_across(self.start, source.start, source.length()) }
-    }
-
     /// Copies private bytes to the start of this slice.
     ///
     /// # Panics

@@ -94,7 +94,7 @@ pub use cancellation::{
     sleep_cancellably,
 };
 pub use clock::{raw_clock_ns, thread_cpu_ns_of, wall_clock_ns};
-pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_across, copy_ordered_near, copy_with_threshold};
+pub use copy::{STREAM_MIN, copy_ordered, copy_ordered_near, copy_with_threshold};
 pub use datagram_socket::{
     any_option, bind_datagram, datagram_name, open_datagram, receive_datagram, send_datagram, set_any_option,
     source_towards,

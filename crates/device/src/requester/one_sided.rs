@@ -1,6 +1,6 @@
 //! One-sided requests, carried out directly on the peer's memory.
 
-use nonic_memory::{Access, AddressRange, SharedSlice};
+use nonic_memory::{Access, AddressRange, Crossing, SharedSlice};
 use nonic_protocol::{Direct, Operation, QpState, RemoteRange, Status};
 use nonic_transport::{Counter, DirectAccess, DirectRequest};
 
@@ -84,8 +84,8 @@ impl QueuePair {
     /// Writes bytes to the peer's memory now, without a request: they need not be registered, and nothing tells of them. False:
     /// nothing that the peer allows and that can be done from here, and the bytes there are as they were, or some are new. It keeps no
     /// order with requests that are under way, so it is for memory that the peer does not look at until a later request says so.
-    /// Of more than a mebibyte at a time nothing is written.
-    pub fn write_now(&self, remote: RemoteRange, bytes: SharedSlice<'_>) -> bool {
+    /// Of more than a mebibyte at a time nothing is written. `crossing` is that of the memory there.
+    pub fn write_now(&self, remote: RemoteRange, bytes: SharedSlice<'_>, crossing: &mut Crossing) -> bool {
         let length = bytes.length() as u64;
         let inner = self.lock();
         let may = self.express && !inner.is_wired() && inner.state() == QpState::ReadyToSend;
@@ -97,7 +97,7 @@ impl QueuePair {
             return false;
         };
         let own = self.engine().party().memory.enter();
-        let done = path.link.at_once(&own, &request, |target| target.copy_across_from(bytes)).is_some()
+        let done = path.link.at_once(&own, &request, |target| crossing.copy(target, bytes)).is_some()
             || path.link.direct(&request).is_some_and(|access| access.write(&[bytes]).is_ok());
         if done {
             self.witness.counts([Counter::Writes, Counter::WriteBytes], length as u32);

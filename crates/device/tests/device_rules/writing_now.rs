@@ -2,11 +2,11 @@
 
 use crate::common::pair::{LENGTH, Pair, Side};
 use nonic_device::{Config, Counter, Key, RemoteRange, Tier};
-use nonic_memory::SharedSlice;
+use nonic_memory::{Crossing, SharedSlice};
 
 fn write(from: &Side, remote: RemoteRange, bytes: &[u8]) -> bool {
     let mut bytes = bytes.to_vec();
-    from.end.pair.write_now(remote, SharedSlice::of_private(&mut bytes))
+    from.end.pair.write_now(remote, SharedSlice::of_private(&mut bytes), &mut Crossing::default())
 }
 
 fn some_bytes(length: usize, seed: u8) -> Vec<u8> {

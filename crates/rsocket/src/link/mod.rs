@@ -7,7 +7,7 @@ mod sending;
 use std::sync::Arc;
 
 use nonic_device::{Access, Capabilities, Context, QpNumber, QpState, QpType, ReceiveRequest, Zone};
-use nonic_memory::SharedSlice;
+use nonic_memory::{Crossing, SharedSlice};
 use nonic_rdma_cm::Id;
 
 pub(crate) use self::mapping::OwnMappings;
@@ -46,6 +46,8 @@ pub(crate) struct Link {
 struct Peer {
     sender: Sender,
     receiver: Receiver,
+    /// How bytes get to where it receives.
+    crossing: Crossing,
     order: ByteOrder,
     /// Where it looks for what this side tells it.
     list: Target,
@@ -149,6 +151,7 @@ impl Link {
         self.peer = Some(Peer {
             sender: Sender::new(peer.credits, peer.data, send_queue, send_buffer),
             receiver: Receiver::new(receive_buffer / 2, receive_queue as u16, peer.list.length),
+            crossing: Crossing::default(),
             order: peer.order,
             list: peer.list,
             mappings: vec![Mapping::default(); mappings as usize],

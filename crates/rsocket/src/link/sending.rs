@@ -4,11 +4,11 @@ use nonic_device::{Key, Operation, RemoteRange};
 use nonic_memory::SharedSlice;
 
 use super::{Link, Peer};
-use crate::Result;
 use crate::gather::Gather;
 use crate::posting::{Source, post};
 use crate::protocol::{Control, Mapping, Message, Sent, Target};
 use crate::settings::{INLINE_MOST, LEAST};
+use crate::{Error, Result};
 
 fn range(target: Target) -> RemoteRange {
     RemoteRange { address: target.address, key: Key(target.key) }
@@ -78,21 +78,23 @@ impl Link {
         if self.own_mappings.has_news() || bytes.next().length() <= INLINE_MOST as usize {
             return Ok(0);
         }
-        let open = self.peer()?.sender.open();
+        let Some(peer) = &mut self.peer else { return Err(Error::new(libc::ENOTCONN)) };
+        let open = peer.sender.open();
         let next = bytes.next();
         let length = next.length().min(most).min(open.length as usize);
-        if length == 0 || !self.endpoint.pair().write_now(range(open), next.part(0, length)) {
+        let pair = self.endpoint.pair();
+        if length == 0 || !pair.write_now(range(open), next.part(0, length), &mut peer.crossing) {
             return Ok(0);
         }
         bytes.skip(length);
         // To the peer it looks as a message of that length does whose bytes came with it.
-        self.peer()?.sender.tell_data(length as u32);
+        peer.sender.tell_data(length as u32);
         let operation = Operation::Write {
             remote: range(open),
             immediate: Some(Message::Data(length as u32).immediate()),
         };
         let nothing = Source::Inline(SharedSlice::of_private(&mut []));
-        post(self.endpoint.pair(), Sent::Bytes(0).mark(), operation, nothing)?;
+        post(pair, Sent::Bytes(0).mark(), operation, nothing)?;
         Ok(length)
     }
 

@@ -21,29 +21,6 @@ pub(super) unsafe fn copy_lines(destination: *mut u8, source: *const u8, length:
     }
 }
 
-/// Whether this machine moves bytes quickly by itself.
-#[inline]
-pub(super) fn has_string_moves() -> bool {
-    is_x86_feature_detected!("ermsb")
-}
-
-/// Copies with the machine's string move. Its stores become visible in any order, but before every store behind it.
-pub(super) unsafe fn copy_string(destination: *mut u8, source: *const u8, length: usize) {
-    let body = body_of(destination, length);
-    // SAFETY: the caller vouches for `length` bytes; the body and the last word are parts of them. The direction flag is clear, as it is
-    // between functions.
-    unsafe {
-        asm!(
-            "rep movsb",
-            inout("rcx") body => _,
-            inout("rdi") destination => _,
-            inout("rsi") source => _,
-            options(nostack, preserves_flags)
-        );
-        copy_last_word(destination.add(body), source.add(body), length - body);
-    }
-}
-
 /// `WIDE`: with the registers of AVX, which this machine must have then.
 #[inline(always)]
 unsafe fn copy_in<const WIDE: bool>(
@@ -198,21 +175,6 @@ mod avx {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_machines_own_move_copies_the_same() {
-        let source: Vec<u8> = (0..9000u32).map(|i| (i * 7 + i / 256) as u8).collect();
-        for length in [65, 4096, 4097, 8191] {
-            for (to, from) in [(0, 0), (1, 0), (3, 5), (63, 8)] {
-                let mut target = vec![0xEEu8; 9000];
-                // SAFETY: `to + length` and `from + length` are below 9000.
-                unsafe { copy_string(target.as_mut_ptr().add(to), source.as_ptr().add(from), length) };
-                assert!(target[..to].iter().all(|&byte| byte == 0xEE));
-                assert_eq!(&target[to..to + length], &source[from..from + length], "{length} {to} {from}");
-                assert!(target[to + length..].iter().all(|&byte| byte == 0xEE));
-            }
-        }
-    }
 
     #[test]
     fn machines_with_narrow_registers_copy_the_same() {

@@ -61,27 +61,6 @@ pub unsafe fn copy_ordered_near(destination: *mut u8, source: *const u8, length:
     unsafe { copy(destination, source, length, usize::MAX) }
 }
 
-/// From this many bytes on [`copy_ordered_across`] uses the machine's own way to move bytes: it takes a while to begin.
-#[cfg(target_arch = "x86_64")]
-const MACHINE_MIN: usize = 4 * 1024;
-
-/// [`copy_ordered`] for bytes that another core reads at once, while this one goes on: the machine's own way to move many (`rep movsb`)
-/// neither fetches the lines that it fills from that core's cache, as plain stores do, nor writes them to memory, as stores past the caches
-/// do. Between cores that share a cache and such that do not, that is within a half of the best, and either other way is not.
-///
-/// # Safety
-/// As for [`copy_ordered`].
-#[inline]
-pub unsafe fn copy_ordered_across(destination: *mut u8, source: *const u8, length: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if length >= MACHINE_MIN && lines::has_string_moves() {
-        // SAFETY: as the caller vouches.
-        return unsafe { lines::copy_string(destination, source, length) };
-    }
-    // SAFETY: as the caller vouches.
-    unsafe { copy(destination, source, length, usize::MAX) }
-}
-
 /// [`copy_ordered`] with a threshold of the caller's, to measure with: from `stream_min` bytes on it stores past the
 /// caches.
 ///
