@@ -22,6 +22,8 @@ pub(crate) const INLINE_MOST: u32 = 256;
 pub(crate) struct Sizes {
     /// Bytes of the receive buffer, even.
     pub(crate) receive_buffer: u32,
+    /// Bytes that it grows to in steps, each twice as long, while the peer fills it.
+    pub(crate) receive_buffer_most: u32,
     /// Bytes of the send buffer.
     pub(crate) send_buffer: u32,
     /// Requests in the send queue.
@@ -55,8 +57,10 @@ impl Defaults {
 
     fn read(file: impl Fn(&str) -> Option<u32>) -> Self {
         let or = |name: &str, default: u32| file(name).unwrap_or(default);
+        let receive_buffer = buffer_size(or("mem_default", 1 << 17));
         let sizes = Sizes {
-            receive_buffer: buffer_size(or("mem_default", 1 << 17)),
+            receive_buffer,
+            receive_buffer_most: receive_buffer,
             send_buffer: buffer_size(or("wmem_default", 1 << 17)),
             send_queue: queue_size(or("sqsize_default", 384)),
             receive_queue: queue_size(or("rqsize_default", 384)),

@@ -14,6 +14,8 @@ use crate::{Way, table};
 pub(crate) struct Options {
     receive_timeout: Duration,
     send_timeout: Duration,
+    /// The program has not said how long the receive buffer is.
+    receive_buffer_grows: bool,
     /// As the program gave them, for the stream.
     numbers: Vec<(i32, i32, i32)>,
 }
@@ -22,6 +24,9 @@ pub(crate) struct Options {
 /// on a window in which the other side may sleep for a while, and where processors are few it sleeps for longer than it takes to
 /// fill one.
 const BUFFER: i32 = 1 << 19;
+/// Where a peer fills its receive buffer, it becomes so long: so long that what was read has left the nearest cache before it is
+/// written over, which between cores that share one is four times faster.
+const RECEIVE_BUFFER_MOST: u32 = 1 << 22;
 
 /// Options that a stream has as well.
 const KNOWN: [(i32, i32); 6] = [
@@ -39,6 +44,7 @@ impl Default for Options {
         Self {
             receive_timeout: Duration::ZERO,
             send_timeout: Duration::ZERO,
+            receive_buffer_grows: true,
             numbers: buffers.map(|name| (libc::SOL_SOCKET, name, BUFFER)).to_vec(),
         }
     }
@@ -53,6 +59,9 @@ impl Options {
             // The kernel took it; what a stream makes of it is its own.
             let _ = stream.set_option(*level, *name, &value.to_ne_bytes());
         }
+        if self.receive_buffer_grows {
+            stream.let_receive_buffer_grow(RECEIVE_BUFFER_MOST);
+        }
     }
 
     fn note(&mut self, level: i32, name: i32, value: &[u8]) {
@@ -61,6 +70,7 @@ impl Options {
             (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => self.send_timeout = time(value).unwrap_or_default(),
             known if KNOWN.contains(&known) => {
                 let Some(number) = value.first_chunk().copied().map(i32::from_ne_bytes) else { return };
+                self.receive_buffer_grows &= known != (libc::SOL_SOCKET, libc::SO_RCVBUF);
                 self.numbers.retain(|(level, name, _)| (*level, *name) != known);
                 self.numbers.push((level, name, number));
             }

@@ -14,7 +14,9 @@ pub(crate) use self::mapping::OwnMappings;
 pub(crate) use self::reaping::News;
 use crate::endpoint::Endpoint;
 use crate::memory::Buffer;
-use crate::protocol::{ByteOrder, CONTROLS, Introduction, Mapping, Receiver, Sender, TARGETS, Target};
+use crate::protocol::{
+    ByteOrder, CONTROLS, Introduction, Mapping, ReceiveBuffer, Receiver, Sender, TARGETS, Target,
+};
 use crate::settings::{INLINE_MIN, Sizes};
 use crate::wakeup::Wakeup;
 use crate::{Error, Result};
@@ -80,7 +82,7 @@ impl Link {
         Ok(Self {
             sizes,
             send_buffer: Buffer::new(&zone, sizes.send_buffer as usize, Access::LOCAL_WRITE)?,
-            receive_buffer: Buffer::new(&zone, sizes.receive_buffer as usize, written)?,
+            receive_buffer: Buffer::new(&zone, sizes.receive_buffer_most as usize, written)?,
             list: Buffer::new(&zone, list, written)?,
             context: Arc::clone(context),
             zone,
@@ -147,10 +149,12 @@ impl Link {
         self.move_to(id, QpState::Init)?;
         self.move_to(id, QpState::ReadyToReceive)?;
         self.move_to(id, QpState::ReadyToSend)?;
-        let Sizes { send_queue, send_buffer, receive_buffer, receive_queue, mappings, .. } = self.sizes;
+        let Sizes { send_queue, send_buffer, receive_queue, mappings, .. } = self.sizes;
+        let receive_buffer =
+            ReceiveBuffer { first: self.sizes.receive_buffer, most: self.sizes.receive_buffer_most };
         self.peer = Some(Peer {
             sender: Sender::new(peer.credits, peer.data, send_queue, send_buffer),
-            receiver: Receiver::new(receive_buffer / 2, receive_queue as u16, peer.list.length),
+            receiver: Receiver::new(receive_buffer, receive_queue as u16, peer.list.length),
             crossing: Crossing::default(),
             order: peer.order,
             list: peer.list,

@@ -12,7 +12,7 @@ mod tests;
 pub(crate) use entry::{ByteOrder, Mapping, Target};
 pub(crate) use introduction::{Introduction, exact_mappings};
 pub(crate) use message::{Control, Message};
-pub(crate) use receiver::Receiver;
+pub(crate) use receiver::{ReceiveBuffer, Receiver};
 pub(crate) use sender::{Sender, Sent};
 
 /// Entries in the list of targets that each side offers.

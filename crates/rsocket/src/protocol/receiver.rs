@@ -9,12 +9,25 @@ use super::TARGETS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Violation;
 
+/// How long the receive buffer is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReceiveBuffer {
+    /// Bytes that are used at first, even.
+    pub(crate) first: u32,
+    /// Bytes that are there.
+    pub(crate) most: u32,
+}
+
 /// The receiving half of a stream. The receive buffer is two halves, which the peer fills in turn; one that was read is
-/// announced once more.
+/// announced once more. When the peer has filled both, more of the buffer is used from the next time on that its end is reached.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     /// Bytes of a half.
     half: u32,
+    /// Bytes of the longest half.
+    half_most: u32,
+    /// The peer had room for nothing more.
+    was_full: bool,
     /// Messages that have come and were not read to their end: what is left of each.
     unread: VecDeque<u32>,
     /// Bytes of all of them.
@@ -25,8 +38,8 @@ pub(crate) struct Receiver {
     open: u32,
     /// Bytes that nothing stands in, and that the peer was not told of.
     free: u32,
-    /// Where the next half to be announced begins.
-    next: u32,
+    /// Where the half that was announced last ends.
+    end: u32,
     /// The peer's entry that is written next, of so many.
     entry: u32,
     entries: u32,
@@ -55,17 +68,20 @@ pub(crate) struct Half {
 }
 
 impl Receiver {
-    /// With a buffer of twice `half` bytes, of which the peer was told the first half, and so many receives. `entries` is how long
-    /// the peer's list of targets is.
-    pub(crate) fn new(half: u32, depth: u16, entries: u32) -> Self {
+    /// With a buffer of which the peer was told the first half of what is used at first, and so many receives. `entries` is how
+    /// long the peer's list of targets is.
+    pub(crate) fn new(buffer: ReceiveBuffer, depth: u16, entries: u32) -> Self {
+        let half = buffer.first / 2;
         Self {
             half,
+            half_most: buffer.most / 2,
+            was_full: false,
             unread: VecDeque::new(),
             waiting: 0,
             position: 0,
             open: half,
             free: half,
-            next: half,
+            end: half,
             entry: 1 % entries,
             entries,
             sequence: 0,
@@ -87,7 +103,22 @@ impl Receiver {
         self.open -= length;
         self.waiting += length;
         self.unread.push_back(length);
+        self.was_full |= self.open == 0;
+        self.grow_if_due();
         Ok(())
+    }
+
+    /// Uses more of the buffer if the peer fills what is used, and it was announced to its end: so what is unread goes on behind it.
+    fn grow_if_due(&mut self) {
+        let is_at_end = self.end == 2 * self.half;
+        if !self.was_full || !is_at_end || self.half > self.half_most / 2 {
+            return;
+        }
+        self.free += self.end;
+        self.half = self.end;
+        // What is unread, or may still come, ends where the first part did, without a turn.
+        self.position = self.end - self.waiting - self.open;
+        self.was_full = false;
     }
 
     /// A message has come, or was read to its end, that took a receive and leaves nothing behind.
@@ -102,7 +133,7 @@ impl Receiver {
 
     /// Whether nothing more can come before something is read.
     pub(crate) fn is_full(&self) -> bool {
-        self.open == 0 || self.unread.len() >= self.depth.into()
+        self.open == 0 && self.free < self.half || self.unread.len() >= self.depth.into()
     }
 
     /// Where the oldest bytes that wait stand in the buffer, `most` at most: up to its end, and from its beginning on.
@@ -138,18 +169,20 @@ impl Receiver {
         if !has_half && !is_due {
             return None;
         }
-        let half = Half { offset: self.next, length: self.half, entry: self.entry };
+        let offset = self.end % (2 * self.half);
+        let half = Half { offset, length: self.half, entry: self.entry };
         Some(Announcement { limit: self.sequence.wrapping_add(self.depth), half: has_half.then_some(half) })
     }
 
     /// It was told.
     pub(crate) fn announced(&mut self, announcement: &Announcement) {
         self.tell_at = self.sequence.wrapping_add(self.depth / 2);
-        if announcement.half.is_some() {
-            self.free -= self.half;
-            self.open += self.half;
-            self.next = (self.next + self.half) % (2 * self.half);
+        if let Some(half) = announcement.half {
+            self.free -= half.length;
+            self.open += half.length;
+            self.end = half.offset + half.length;
             self.entry = (self.entry + 1) % self.entries;
+            self.grow_if_due();
         }
     }
 }

@@ -30,13 +30,18 @@ fn byte(position: u64) -> u8 {
     (position % 251) as u8
 }
 
+/// A receive buffer of two halves that may become so many times as long.
+fn buffer(times: u32) -> ReceiveBuffer {
+    ReceiveBuffer { first: 2 * HALF, most: 2 * HALF * times }
+}
+
 impl Direction {
-    fn new() -> Self {
+    fn new(times: u32) -> Self {
         let first = Target { address: BASE, key: 1, length: HALF };
         Self {
             sender: Sender::new(DEPTH, first, SLOTS, SEND_BUFFER),
-            receiver: Receiver::new(HALF, DEPTH, TARGETS as u32),
-            memory: vec![0; 2 * HALF as usize],
+            receiver: Receiver::new(buffer(times), DEPTH, TARGETS as u32),
+            memory: vec![0; (2 * HALF * times) as usize],
             list: [None; TARGETS],
             messages: Default::default(),
             credits: Default::default(),
@@ -128,7 +133,7 @@ impl Direction {
 
 #[test]
 fn bytes_that_were_placed_take_room_of_the_peer_and_none_of_the_buffer() {
-    let mut direction = Direction::new();
+    let mut direction = Direction::new(1);
     assert_eq!(direction.send(SEND_BUFFER), SEND_BUFFER);
     assert_eq!((direction.sender.room(), direction.send(1)), (0, 0), "the buffer is full");
     assert_eq!(direction.place(HALF), HALF - SEND_BUFFER, "what is left of the peer's first half");
@@ -144,9 +149,10 @@ fn bytes_that_were_placed_take_room_of_the_peer_and_none_of_the_buffer() {
 proptest! {
     #[test]
     fn every_byte_arrives_once_in_order_whatever_is_late(
+        times in 1u32..9,
         steps in proptest::collection::vec((0u8..7, 1u32..90), 1..600)
     ) {
-        let mut direction = Direction::new();
+        let mut direction = Direction::new(times);
         for (step, number) in steps {
             match step {
                 0 => drop(direction.send(number)),
@@ -174,8 +180,11 @@ proptest! {
     }
 
     #[test]
-    fn a_sender_that_obeys_is_never_found_at_fault(lengths in proptest::collection::vec(1u32..40, 1..200)) {
-        let mut direction = Direction::new();
+    fn a_sender_that_obeys_is_never_found_at_fault(
+        times in 1u32..9,
+        lengths in proptest::collection::vec(1u32..40, 1..200)
+    ) {
+        let mut direction = Direction::new(times);
         for length in lengths {
             // Nothing is read: it stops by itself when all is full.
             direction.send(length);
@@ -186,14 +195,14 @@ proptest! {
         while !direction.messages.is_empty() {
             direction.deliver();
         }
-        prop_assert!(direction.receiver.waiting() <= 2 * HALF);
-        prop_assert!(direction.sent <= u64::from(2 * HALF));
+        prop_assert!(direction.receiver.waiting() <= 2 * HALF * times);
+        prop_assert!(direction.sent <= u64::from(2 * HALF * times));
     }
 }
 
 #[test]
 fn the_second_half_is_announced_at_once_in_the_second_entry() {
-    let receiver = Receiver::new(HALF, 384, 2);
+    let receiver = Receiver::new(buffer(1), 384, 2);
     let announcement = receiver.announcement().unwrap();
     assert_eq!(announcement.limit, 384);
     let half = announcement.half.unwrap();
@@ -201,12 +210,47 @@ fn the_second_half_is_announced_at_once_in_the_second_entry() {
 }
 
 #[test]
+fn a_buffer_that_the_peer_fills_becomes_longer_and_one_that_it_does_not_stays() {
+    let all_of = |direction: &mut Direction, length: u32| {
+        let mut placed = 0;
+        while placed < length {
+            placed += direction.place(length - placed);
+            direction.deliver();
+            direction.complete();
+            direction.announce();
+            direction.credit();
+        }
+    };
+    let mut direction = Direction::new(5);
+    direction.announce();
+    direction.credit();
+    // Who reads in time is sent through the first part for ever.
+    for _ in 0..50 {
+        all_of(&mut direction, HALF);
+        assert_eq!(direction.read(1000), HALF as usize);
+        direction.announce();
+        direction.credit();
+    }
+    assert!(direction.memory[2 * HALF as usize..].iter().all(|byte| *byte == 0));
+    // Nothing is read: twice as much goes, twice as much once more, and there it ends, for five times as much is not two steps.
+    all_of(&mut direction, 8 * HALF);
+    assert_eq!((direction.place(1), direction.receiver.waiting()), (0, 8 * HALF));
+    assert!(direction.receiver.is_full());
+    assert_eq!(direction.read(10_000), 8 * HALF as usize);
+    assert!(direction.memory[8 * HALF as usize..].iter().all(|byte| *byte == 0));
+    direction.announce();
+    direction.credit();
+    all_of(&mut direction, 8 * HALF);
+    assert_eq!(direction.read(10_000), 8 * HALF as usize);
+}
+
+#[test]
 fn more_than_was_announced_is_a_violation() {
-    let mut receiver = Receiver::new(HALF, DEPTH, 2);
+    let mut receiver = Receiver::new(buffer(1), DEPTH, 2);
     assert_eq!(receiver.arrived(HALF + 1), Err(Violation));
     assert_eq!(receiver.arrived(HALF), Ok(()));
     assert_eq!(receiver.arrived(1), Err(Violation));
-    let mut receiver = Receiver::new(HALF, DEPTH, 2);
+    let mut receiver = Receiver::new(buffer(1), DEPTH, 2);
     for _ in 0..DEPTH {
         assert_eq!(receiver.arrived(1), Ok(()));
     }
@@ -215,7 +259,7 @@ fn more_than_was_announced_is_a_violation() {
 
 #[test]
 fn empty_messages_give_their_receive_back_and_are_not_read() {
-    let mut receiver = Receiver::new(HALF, DEPTH, 2);
+    let mut receiver = Receiver::new(buffer(1), DEPTH, 2);
     receiver.announced(&receiver.announcement().unwrap());
     for _ in 0..DEPTH / 2 {
         assert_eq!(receiver.announcement(), None);
@@ -227,7 +271,7 @@ fn empty_messages_give_their_receive_back_and_are_not_read() {
 
 #[test]
 fn a_message_never_crosses_the_end_of_a_target() {
-    let mut direction = Direction::new();
+    let mut direction = Direction::new(1);
     direction.announce();
     direction.credit();
     let mut left = HALF;

@@ -81,7 +81,10 @@ impl Stream {
             }
             // What is there already keeps its size.
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_SNDBUF) if has_buffers => drop(number?),
-            (libc::SOL_SOCKET, libc::SO_RCVBUF) => sizes.receive_buffer = doubled(number?),
+            (libc::SOL_SOCKET, libc::SO_RCVBUF) => {
+                sizes.receive_buffer = doubled(number?);
+                sizes.receive_buffer_most = sizes.receive_buffer;
+            }
             (libc::SOL_SOCKET, libc::SO_SNDBUF) => sizes.send_buffer = doubled(number?),
             (libc::SOL_SOCKET, libc::SO_LINGER) => options.linger = Value::pair_of(value)?,
             (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => {
@@ -121,11 +124,21 @@ impl Stream {
         Ok(())
     }
 
+    /// Lets the receive buffer grow, up to so many bytes, while the peer fills it: what is connected or accepted from now on. Until
+    /// `SO_RCVBUF` is set, which says how long it is.
+    pub fn let_receive_buffer_grow(&self, most: u32) {
+        let mut state = self.lock();
+        if state.link.is_none() {
+            let sizes = &mut state.options.sizes;
+            sizes.receive_buffer_most = buffer_size(most).max(sizes.receive_buffer);
+        }
+    }
+
     /// What an option is.
     pub fn option(&self, level: i32, name: i32) -> Result<Value> {
         let mut state = self.lock();
         let options = &state.options;
-        let Sizes { receive_buffer, send_buffer, send_queue, receive_queue, inline, mappings } =
+        let Sizes { receive_buffer, send_buffer, send_queue, receive_queue, inline, mappings, .. } =
             options.sizes;
         let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         Ok(Value::number(match (level, name) {
