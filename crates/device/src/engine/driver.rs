@@ -1,7 +1,7 @@
 //! Who reads the rings, and what that thread keeps from one time to the next.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use nonic_protocol::QpNumber;
 use nonic_sys::{BiasedMutex, Yielder};
@@ -21,6 +21,8 @@ pub(super) struct Driving {
     pub(super) driver: BiasedMutex<Driver>,
     pub(super) empty_polls: AtomicU32,
     pub(super) busy_polls: AtomicU32,
+    /// Messages handled. Counted under the driver's lock.
+    pub(super) handled: AtomicU32,
     /// Polls that are to pass without a look at the rings.
     pub(super) pause: AtomicU32,
     /// The program sent something since the rings were last looked at.
@@ -44,6 +46,7 @@ impl Driving {
             driver: BiasedMutex::new(Driver::new(policy)),
             empty_polls: AtomicU32::new(0),
             busy_polls: AtomicU32::new(0),
+            handled: AtomicU32::new(0),
             pause: AtomicU32::new(0),
             sent: AtomicBool::new(false),
             recent_poll: AtomicBool::new(false),
@@ -52,6 +55,12 @@ impl Driving {
             arrivals: AtomicU64::new(1),
             yielder: Yielder::default(),
         }
+    }
+
+    /// Polls of all threads and messages handled, about: who is preempted while it counts a poll sets the count back.
+    pub(super) fn polls(&self) -> u32 {
+        let counts = [&self.empty_polls, &self.busy_polls, &self.handled];
+        counts.into_iter().fold(0, |sum, count| sum.wrapping_add(count.load(Ordering::Relaxed)))
     }
 }
 

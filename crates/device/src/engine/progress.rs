@@ -151,7 +151,7 @@ impl Engine {
     fn rest(&self, yields: bool) {
         self.of_watched(Link::set_polled);
         if yields {
-            self.driving.yielder.give_way();
+            self.driving.yielder.give_way(|| self.driving.polls());
         }
     }
 
@@ -303,6 +303,8 @@ impl Engine {
             bell |= ring.advance();
         }
         driver.stream.note(handled as u32);
+        let all = self.driving.handled.load(Ordering::Relaxed).wrapping_add(handled as u32);
+        self.driving.handled.store(all, Ordering::Relaxed);
         bell |= ring.report();
         drop(ring);
         if bell {
