@@ -69,7 +69,14 @@ const PARTS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("connections", &["connecting an endpoint of SCIF"]),
-    ("mesh", &["all connected, a message through everywhere", "sends of 1 KiB, all together"]),
+    (
+        "mesh",
+        &[
+            "all connected, a message through everywhere",
+            "sends of 1 KiB, all together",
+            "copies of 1 KiB through bare rings, without a device",
+        ],
+    ),
 ];
 
 #[track_caller]

@@ -50,6 +50,26 @@ impl SharedArea {
         unsafe { AtomicU64::from_ptr(self.start.add(index * WORD_DISTANCE).cast()) }
     }
 
+    /// A word of the room, aligned and shared.
+    pub(super) fn word_of_room(&self, at: usize) -> &AtomicU64 {
+        let inside = at.checked_add(8).is_some_and(|end| end <= self.room());
+        assert!(inside && at.is_multiple_of(8), "a word at {at} of {}", self.room());
+        // SAFETY: inside the mapping and aligned (asserted above, and the room begins with a multiple of 128); this object stays on one
+        // thread, so nothing of this process copies over the word while it is looked at.
+        unsafe { AtomicU64::from_ptr(self.start.add(Self::file_length(0) + at).cast()) }
+    }
+
+    /// Copies `length` bytes at `from` to the place `at` of `target`, as the C library does it.
+    pub(super) fn copy_out(&self, from: usize, target: &Buffer, at: usize, length: usize) {
+        let fits = |at: usize, whole: usize| at.checked_add(length).is_some_and(|end| end <= whole);
+        assert!(fits(from, self.room()) && fits(at, target.len()), "{length} bytes from {from} to {at}");
+        // SAFETY: both ranges are inside (asserted above) and of different allocations; no reference of Rust leads to either.
+        unsafe {
+            let source = self.start.add(Self::file_length(0) + from);
+            libc::memcpy(target.as_ptr().add(at).cast(), source.cast(), length);
+        }
+    }
+
     /// Bytes to copy to.
     pub(super) fn room(&self) -> usize {
         self.length - Self::file_length(0)

@@ -1,6 +1,7 @@
 //! Processes of which each is connected with each.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::super::worker::wait_within;
+use super::bare_mesh::BareMesh;
 use super::plan::{Goal, Part, Plan, Unit};
 use super::process::{Ask, PATIENCE, PeerArguments, Process, Role, UNTIL_TOLD, raise_descriptor_limit};
 use super::{Place, Subject};
@@ -20,12 +22,13 @@ use crate::verbs::{
 
 /// The figures, in the order of the plans.
 const CONNECT: usize = 0;
+const STREAM: usize = 1;
 
 /// Bytes of a message.
-const MESSAGE: usize = 1024;
+pub(super) const MESSAGE: usize = 1024;
 
 /// Messages under way to each peer, and receives from each: those that arrive behind the end find a place.
-const DEPTH: u32 = 8;
+pub(super) const DEPTH: u32 = 8;
 const RECEIVES: u32 = 2 * DEPTH;
 
 /// So many times the time of other measurements, since all share two processors.
@@ -37,17 +40,19 @@ const READY: Duration = Duration::from_millis(200);
 /// What is measured.
 pub(super) fn plans(quick: bool) -> Vec<Plan> {
     let numbers = if quick { vec![2, 4] } else { vec![4, 64] };
-    let plan = |name: &str, unit, goal| Plan {
+    let plan = |name: &str, unit, goal: Option<Goal>| Plan {
         part: Part::Mesh,
         name: name.to_owned(),
         counted: "processes",
         numbers: numbers.clone(),
         unit,
-        goal: Some(goal),
+        goal,
     };
     vec![
-        plan("all connected, a message through everywhere", Unit::Nanoseconds, Goal::AtMost(2e9)),
-        plan("sends of 1 KiB, all together", Unit::BytesPerSecond, Goal::OfFirstAtLeast(1.0)),
+        plan("all connected, a message through everywhere", Unit::Nanoseconds, Some(Goal::AtMost(2e9))),
+        plan("sends of 1 KiB, all together", Unit::BytesPerSecond, Some(Goal::OfFirstAtLeast(1.0))),
+        // So many processes have more under way than the caches hold: what is left to be had of the machine then.
+        plan("copies of 1 KiB through bare rings, without a device", Unit::BytesPerSecond, None),
     ]
 }
 
@@ -64,11 +69,12 @@ enum Turn {
 pub(super) struct Meshes {
     library: std::path::PathBuf,
     meshes: BTreeMap<u64, Vec<Process>>,
+    bare: BTreeMap<u64, BareMesh>,
 }
 
 impl Meshes {
     pub(super) fn new(place: &Place) -> Self {
-        Self { library: place.library.clone(), meshes: BTreeMap::new() }
+        Self { library: place.library.clone(), meshes: BTreeMap::new(), bare: BTreeMap::new() }
     }
 
     /// Starts a mesh; how long it took from the moment at which all have a queue pair for each until all have heard of
@@ -102,22 +108,37 @@ impl Meshes {
         for member in members {
             messages += member.hear::<u64>()?;
         }
-        Ok((messages * MESSAGE as u64) as f64 / budget.as_secs_f64())
+        Ok(bytes_per_second(messages, budget))
     }
+
+    /// The same without a device.
+    fn stream_bare(&mut self, number: u64, budget: Duration) -> Outcome<f64> {
+        let mesh = match self.bare.entry(number) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(BareMesh::start(&self.library, number)?),
+        };
+        let messages = mesh.stream(clock() + READY.as_nanos() as u64, budget)?;
+        Ok(bytes_per_second(messages, budget))
+    }
+}
+
+fn bytes_per_second(messages: u64, budget: Duration) -> f64 {
+    (messages * MESSAGE as u64) as f64 / budget.as_secs_f64()
 }
 
 impl Subject for Meshes {
     fn ask(&mut self, ask: Ask) -> Outcome<Option<f64>> {
         match ask.what {
             CONNECT => self.connect(ask.number),
-            _ => self.stream(ask.number, LONGER * ask.budget),
+            STREAM => self.stream(ask.number, LONGER * ask.budget),
+            _ => self.stream_bare(ask.number, LONGER * ask.budget),
         }
         .map(Some)
     }
 }
 
 /// Nanoseconds of the system's monotonic clock, which all processes share.
-fn clock() -> u64 {
+pub(super) fn clock() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

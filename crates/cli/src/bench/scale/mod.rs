@@ -3,6 +3,7 @@
 //! Each part starts processes that are measured (`process`, and one file for each part), asks them in interleaved rounds,
 //! and gives one figure or more over a row of numbers (`plan`); `report` and `picture` tell what came of it.
 
+mod bare_mesh;
 mod connections;
 mod links;
 mod memory;

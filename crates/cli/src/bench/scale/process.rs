@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{connections, links, mesh, queue_pairs, regions, threads, windows};
+use super::{bare_mesh, connections, links, mesh, queue_pairs, regions, threads, windows};
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Failure, Outcome, ensure};
 use crate::library::own_program;
@@ -62,6 +62,8 @@ pub(super) enum Role {
     Acceptor,
     /// One of so many that are all connected.
     Member,
+    /// The same without a device.
+    BareMember,
 }
 
 /// What is to be measured.
@@ -92,6 +94,7 @@ pub(crate) fn main(arguments: &PeerArguments) -> ExitCode {
         Role::Connector => connections::connector(arguments, &mut control),
         Role::Acceptor => connections::acceptor(arguments, &mut control),
         Role::Member => mesh::member(arguments, &mut control),
+        Role::BareMember => bare_mesh::member(arguments, &mut control),
     };
     match played {
         Ok(()) => ExitCode::SUCCESS,
