@@ -32,6 +32,9 @@ use crate::run;
 use crate::style::{Style, print};
 use report::{Line, Report, Section};
 
+/// What stands behind the address of a port that is named by a GID.
+const BY_GID: &str = " by GID";
+
 /// Say what works on this machine, and what one line would change
 ///
 /// Everything is tried, not guessed: system calls are made, helper processes copy to and from each other, the library

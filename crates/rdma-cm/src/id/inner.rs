@@ -16,7 +16,7 @@ use super::options::Options;
 use crate::facts::Facts;
 use crate::ports::Binding;
 use crate::shown::Record;
-use crate::{ConnectionParameters, EventChannel, IdentifierFacts, PortSpace, Progress};
+use crate::{ConnectionParameters, EventChannel, Id, IdentifierFacts, PortSpace, Progress};
 
 /// What changes.
 pub(super) struct Core {
@@ -107,13 +107,13 @@ impl Core {
 
 /// The lock of an identifier. When it is given back, what has changed is shown.
 pub(super) struct CoreGuard<'a> {
-    space: PortSpace,
+    id: &'a Id,
     core: MutexGuard<'a, Core>,
 }
 
 impl<'a> CoreGuard<'a> {
-    pub(super) fn new(space: PortSpace, core: &'a Mutex<Core>) -> Self {
-        Self { space, core: core.lock().unwrap_or_else(PoisonError::into_inner) }
+    pub(super) fn new(id: &'a Id, core: &'a Mutex<Core>) -> Self {
+        Self { id, core: core.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 }
 
@@ -134,7 +134,8 @@ impl DerefMut for CoreGuard<'_> {
 impl Drop for CoreGuard<'_> {
     fn drop(&mut self) {
         let facts = IdentifierFacts {
-            space: self.space,
+            space: self.id.space(),
+            by_gid: self.id.is_by_gid(),
             progress: self.core.progress(),
             source: self.core.source,
             destination: self.core.destination,

@@ -182,7 +182,7 @@ impl Id {
     }
 
     fn lock(&self) -> CoreGuard<'_> {
-        CoreGuard::new(self.space, &self.core)
+        CoreGuard::new(self, &self.core)
     }
 
     /// The lock, for a call that is allowed in these states only.

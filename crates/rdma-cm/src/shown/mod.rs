@@ -72,6 +72,8 @@ impl Progress {
 pub struct IdentifierFacts {
     /// Its port space.
     pub space: PortSpace,
+    /// Its addresses are of the family `AF_IB`.
+    pub by_gid: bool,
     /// How far it has come.
     pub progress: Progress,
     /// Its own address, without the scope of a link-local one.
@@ -84,6 +86,7 @@ pub struct IdentifierFacts {
 type Words = [u64; 6];
 
 const SPACE_SHIFT: u32 = 8;
+const BY_GID: u64 = 1 << 24;
 const SOURCE_SHIFT: u32 = 32;
 const DESTINATION_SHIFT: u32 = 40;
 
@@ -112,6 +115,7 @@ impl IdentifierFacts {
         let (destination, [low, high]) = address_words(self.destination);
         let kind = self.progress as u64
             | (self.space as u64) << SPACE_SHIFT
+            | if self.by_gid { BY_GID } else { 0 }
             | source << SOURCE_SHIFT
             | destination << DESTINATION_SHIFT;
         let port = |address: Option<SocketAddr>| address.map_or(0, |address| u64::from(address.port()));
@@ -123,6 +127,7 @@ impl IdentifierFacts {
         let number = (kind & 0xff) as usize;
         Some(Self {
             space: PortSpace::from_number((kind >> SPACE_SHIFT & 0xffff) as u32)?,
+            by_gid: kind & BY_GID != 0,
             progress: *Progress::ALL.get(number.checked_sub(1)?)?,
             source: address(kind >> SOURCE_SHIFT, [source_low, source_high], ports >> 16),
             destination: address(kind >> DESTINATION_SHIFT, [low, high], ports),
@@ -144,11 +149,12 @@ mod tests {
         #[test]
         fn what_is_shown_is_what_is_read(
             space in proptest::sample::select(vec![PortSpace::Ipoib, PortSpace::Tcp, PortSpace::Udp, PortSpace::InfiniBand, PortSpace::Scif]),
+            by_gid: bool,
             progress in proptest::sample::select(Progress::ALL.to_vec()),
             source in addresses(),
             destination in addresses(),
         ) {
-            let facts = IdentifierFacts { space, progress, source, destination };
+            let facts = IdentifierFacts { space, by_gid, progress, source, destination };
             prop_assert_eq!(IdentifierFacts::from_words(facts.to_words()), Some(facts));
         }
 

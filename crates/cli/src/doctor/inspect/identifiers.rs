@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use nonic_rdma_cm::{IdentifierFacts, PortSpace, Progress, ShownIdentifiers};
 use serde::Serialize;
 
+use crate::doctor::BY_GID;
 use crate::doctor::report::Line;
 
 /// Identifiers that are told one by one; of more only the numbers.
@@ -16,6 +17,8 @@ const TOLD: usize = 32;
 pub(super) struct Told {
     state: &'static str,
     space: &'static str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    by_gid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,6 +30,7 @@ impl From<&IdentifierFacts> for Told {
         Self {
             state: state(facts.progress),
             space: space(facts.space),
+            by_gid: facts.by_gid,
             source: facts.source,
             destination: facts.destination,
         }
@@ -61,7 +65,7 @@ fn space(space: PortSpace) -> &'static str {
 /// All of them, those that listen first, then by how far they have come and where they are.
 pub(super) fn told(shown: &ShownIdentifiers) -> Vec<Told> {
     let mut facts: Vec<_> = shown.identifiers.iter().collect();
-    facts.sort_by_key(|facts| (facts.progress, facts.source, facts.destination));
+    facts.sort_by_key(|facts| (facts.progress, facts.source, facts.destination, facts.by_gid));
     facts.into_iter().map(Told::from).collect()
 }
 
@@ -93,7 +97,8 @@ fn line(one: &Told) -> Line {
         (None, Some(destination)) => format!(" to {destination}"),
         (None, None) => String::new(),
     };
-    Line::ok(one.state, format!("{}{ends}", one.space))
+    let family = if one.by_gid { BY_GID } else { "" };
+    Line::ok(one.state, format!("{}{ends}{family}", one.space))
 }
 
 #[cfg(test)]
@@ -105,6 +110,7 @@ mod tests {
     fn facts(progress: Progress, source: &str, destination: Option<&str>) -> IdentifierFacts {
         IdentifierFacts {
             space: PortSpace::Tcp,
+            by_gid: false,
             progress,
             source: Some(source.parse().unwrap()),
             destination: destination.map(|address| address.parse().unwrap()),
@@ -123,8 +129,9 @@ mod tests {
     fn those_that_listen_come_first_and_connections_show_both_ends() {
         let connected = facts(Progress::Connected, "127.0.0.1:7471", Some("127.0.0.1:40001"));
         let listening = facts(Progress::Listening, "[::]:7471", None);
-        let text = text(vec![connected, listening], 0);
-        let expected = "listening tcp [::]:7471 ok connected tcp 127.0.0.1:7471 to 127.0.0.1:40001";
+        let by_gid = IdentifierFacts { by_gid: true, ..listening };
+        let text = text(vec![connected, by_gid, listening], 0);
+        let expected = "listening tcp [::]:7471 ok listening tcp [::]:7471 by GID ok connected tcp 127.0.0.1:7471 to 127.0.0.1:40001";
         assert!(text.contains(expected), "{text}");
     }
 
