@@ -17,6 +17,7 @@ mod event;
 mod facts;
 mod gid;
 mod id;
+mod names;
 mod option;
 mod port_space;
 mod ports;

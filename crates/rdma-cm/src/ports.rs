@@ -1,7 +1,5 @@
-//! Ports that are bound: in this process by a table, among processes by the names of services.
-//!
-//! A name stands for a port of a space at one address, or at all addresses of a family (`v4`, `v6`). It is held from binding on
-//! and gone with the process. That a wildcard and an address overlap no name says, so each side looks for the other's.
+//! Ports that are bound: in this process by a table, among processes by the names of services, which are held from binding on and gone
+//! with the process.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nonic_connection::{Listener, Reservation, ServiceSink, listen_all};
+use nonic_roce::Naming;
 use nonic_sys::{PerProcess, may_bind_any_port, random_u64};
-use nonic_wire_connection::{name_of_ports, wildcard_of};
 
-use crate::address::own_addresses;
+use crate::names::{Wanted, asked};
 use crate::{Error, PortSpace};
 
 /// Ports tried at most before none counts as free.
@@ -23,16 +21,37 @@ const TRIES: usize = 1024;
 /// How long it may take until a change of the kernel's range of ports is seen.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
+/// A name that this process holds.
+#[derive(Debug)]
+struct Held {
+    name: String,
+    reservation: Reservation,
+}
+
 /// What is bound to a port of a space.
 #[derive(Debug)]
 struct Bound {
     token: u64,
+    naming: Naming,
     address: IpAddr,
-    /// An IPv6 wildcard that does not stand for IPv4; any IPv4 address.
     one_family: bool,
     reuse: bool,
     listens: bool,
-    names: Arc<Vec<Reservation>>,
+    /// At which it is to listen; while it does, the listeners have them.
+    own: Vec<Arc<Held>>,
+    beside: Vec<Arc<Held>>,
+}
+
+impl Bound {
+    fn held(&self) -> impl Iterator<Item = &Arc<Held>> {
+        self.own.iter().chain(&self.beside)
+    }
+
+    /// What was to be bound.
+    fn wanted(&self, space: PortSpace, port: u16) -> Wanted {
+        let address = SocketAddr::new(self.address, port);
+        Wanted { space, naming: self.naming, address, one_family: self.one_family, reuse: self.reuse }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -58,15 +77,6 @@ pub(crate) struct Binding {
     token: u64,
 }
 
-/// What is to be bound.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) space: PortSpace,
-    pub(crate) address: SocketAddr,
-    pub(crate) one_family: bool,
-    pub(crate) reuse: bool,
-}
-
 /// Why an address that is bound already cannot be bound: Linux tells those that stand for any device's, which are the wildcard
 /// and loopback, from others.
 fn taken(ip: IpAddr, port: u16) -> Error {
@@ -77,76 +87,53 @@ fn taken(ip: IpAddr, port: u16) -> Error {
     }
 }
 
-/// The name of a space's ports at an address.
-pub(crate) fn service_space(space: PortSpace, ip: IpAddr) -> String {
-    let space = match space {
-        PortSpace::Ipoib => "ipoib",
-        PortSpace::Tcp => "tcp",
-        PortSpace::Udp => "udp",
-        PortSpace::InfiniBand => "ib",
-        PortSpace::Scif => "scif",
-    };
-    name_of_ports(space, ip)
-}
-
 /// The user who listens at an address of a space; `None` if nobody does now, or that is not to be known.
 pub fn listening_user(space: PortSpace, address: SocketAddr) -> Option<u32> {
-    let ip = address.ip();
-    let user = |ip| {
-        let found = nonic_connection::service_user(&service_space(space, ip), address.port().into());
-        found.ok().flatten()
-    };
-    user(ip).or_else(|| user(wildcard_of(ip)))
+    let port = u64::from(address.port());
+    let names = asked(space, Naming::Ip, address.ip());
+    names.iter().find_map(|name| nonic_connection::service_user(name, port).ok().flatten())
 }
 
 impl Wanted {
-    /// The wildcards whose names it holds, if it is one.
-    fn wildcards(&self) -> Vec<IpAddr> {
-        let own = self.address.ip();
-        if own.is_ipv6() && !self.one_family {
-            vec![own, wildcard_of([0, 0, 0, 0].into())]
-        } else {
-            vec![own]
-        }
-    }
-
     /// Why it cannot be bound beside another identifier of this process.
-    fn conflict(&self, other: &Bound, port: u16) -> Option<Error> {
-        let (own, theirs) = (self.address.ip(), other.address);
+    fn conflict(&self, other: &Bound) -> Option<Error> {
+        let (own, theirs, port) = (self.address.ip(), other.address, self.address.port());
+        let is_by_other = self.naming != other.naming;
+        let is_of_other = is_by_other || (self.naming == Naming::Ip && own.is_ipv4() != theirs.is_ipv4());
         if self.reuse && other.reuse && !other.listens {
             return None;
         }
-        if self.one_family && other.one_family && own.is_ipv4() != theirs.is_ipv4() {
+        if self.one_family && other.one_family && is_of_other {
             return None;
         }
-        if own == theirs {
+        if own == theirs && (!is_by_other || own.is_loopback()) {
             return Some(taken(own, port));
         }
         (own.is_unspecified() || theirs.is_unspecified()).then_some(Error::AddressOverlaps(port))
     }
 
-    /// Takes the names of a port.
-    fn take_names(&self, port: u16) -> Result<Vec<Reservation>, Error> {
-        let ip = self.address.ip();
+    /// Takes the names of a port, which others of this process may have that it can be bound beside.
+    fn take_names(&self, others: &[Bound]) -> Result<[Vec<Arc<Held>>; 2], Error> {
+        let (ip, port) = (self.address.ip(), self.address.port());
         let number = u64::from(port);
-        let reserve = |ip| Reservation::make(&service_space(self.space, ip), number);
-        let in_use = |error: io::Error, reason: Error| match error.kind() {
-            io::ErrorKind::AddrInUse => reason,
-            _ => Error::System(error),
+        let known = |name: &str| others.iter().flat_map(Bound::held).find(|held| held.name == name);
+        let reserve = |name: &str, reason: Error| match Reservation::make(name, number) {
+            Ok(reservation) => Ok(Arc::new(Held { name: name.to_owned(), reservation })),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(reason),
+            Err(error) => Err(Error::System(error)),
         };
-        if !ip.is_unspecified() {
-            let own = reserve(ip).map_err(|error| in_use(error, taken(ip, port)))?;
+        let hold = |name: &String| match known(name) {
+            Some(held) => Ok(Arc::clone(held)),
+            None => reserve(name, taken(ip, port)),
+        };
+        let names = self.names();
+        let own = names.own.iter().map(hold).collect::<Result<_, _>>()?;
+        let beside = names.beside.iter().map(hold).collect::<Result<_, _>>()?;
+        for name in names.seen.iter().filter(|name| known(name).is_none()) {
             // Looked at and given back.
-            reserve(wildcard_of(ip)).map_err(|error| in_use(error, Error::AddressOverlaps(port)))?;
-            return Ok(vec![own]);
+            reserve(name, Error::AddressOverlaps(port))?;
         }
-        let wildcards = self.wildcards();
-        let held = wildcards.iter().map(|ip| reserve(*ip)).collect::<io::Result<Vec<_>>>();
-        let held = held.map_err(|error| in_use(error, Error::AddressOverlaps(port)))?;
-        for ip in own_addresses(|found| wildcards.iter().any(|any| any.is_ipv4() == found.is_ipv4())) {
-            reserve(ip).map_err(|error| in_use(error, Error::AddressOverlaps(port)))?;
-        }
-        Ok(held)
+        Ok([own, beside])
     }
 }
 
@@ -172,31 +159,30 @@ fn check_privilege(port: u16) -> Result<(), Error> {
 
 impl Table {
     fn take(&mut self, wanted: &Wanted, port: u16) -> Result<Binding, Error> {
+        let wanted = Wanted { address: SocketAddr::new(wanted.address.ip(), port), ..*wanted };
         let others = self.ports.entry((wanted.space, port)).or_default();
-        if let Some(error) = others.iter().find_map(|other| wanted.conflict(other, port)) {
-            return Err(error);
-        }
-        // Who may share a port with another of this process shares its names.
-        let same = others.iter().find(|other| other.address == wanted.address.ip());
-        let names = match same {
-            Some(other) => Arc::clone(&other.names),
-            None => match wanted.take_names(port) {
-                Ok(names) => Arc::new(names),
-                Err(error) => {
-                    self.forget_if_empty(wanted.space, port);
-                    return Err(error);
-                }
-            },
+        let taken = match others.iter().find_map(|other| wanted.conflict(other)) {
+            Some(error) => Err(error),
+            None => wanted.take_names(others),
+        };
+        let [own, beside] = match taken {
+            Ok(names) => names,
+            Err(error) => {
+                self.forget_if_empty(wanted.space, port);
+                return Err(error);
+            }
         };
         self.next += 1;
         let token = self.next;
-        self.ports.entry((wanted.space, port)).or_default().push(Bound {
+        others.push(Bound {
             token,
+            naming: wanted.naming,
             address: wanted.address.ip(),
             one_family: wanted.one_family,
             reuse: wanted.reuse,
             listens: false,
-            names,
+            own,
+            beside,
         });
         Ok(Binding { space: wanted.space, port, token })
     }
@@ -273,32 +259,38 @@ impl Binding {
     /// Listens at its names, from then on alone: `AddressInUse` if another identifier shares the port, or somebody listens
     /// already. If it fails it is bound as before.
     pub(crate) fn listen(&self, sink: &Arc<dyn ServiceSink>) -> Result<Vec<Listener>, Error> {
+        let (names, reservations) =
+            self.take_names()?.into_iter().map(|held| (held.name, held.reservation)).unzip();
         // Without the table's lock, which the manager's thread takes too.
-        listen_all(self.take_names()?, sink).map_err(|(names, error)| {
-            self.keep_names(names);
+        listen_all(reservations, sink).map_err(|(reservations, error)| {
+            self.keep_names(names, reservations);
             Error::System(error)
         })
     }
 
-    /// Its names, with which nobody shares the port any more.
-    fn take_names(&self) -> Result<Vec<Reservation>, Error> {
+    /// The names at which it listens, with which nobody shares the port any more.
+    fn take_names(&self) -> Result<Vec<Held>, Error> {
         let mut table = table();
         let in_use = Error::AddressInUse(self.port);
         let Some(all) = table.ports.get_mut(&(self.space, self.port)) else { return Err(in_use) };
-        let Some(own) = all.iter().position(|bound| bound.token == self.token) else { return Err(in_use) };
-        let address = all[own].address;
-        if all[own].listens || all.iter().filter(|bound| bound.address == address).count() > 1 {
+        let Some(at) = all.iter().position(|bound| bound.token == self.token) else { return Err(in_use) };
+        let alone = Wanted { reuse: false, ..all[at].wanted(self.space, self.port) };
+        let mut others = all.iter().enumerate().filter(|(place, _)| *place != at);
+        if all[at].listens || others.any(|(_, other)| alone.conflict(other).is_some()) {
             return Err(in_use);
         }
-        all[own].listens = true;
-        Arc::into_inner(std::mem::take(&mut all[own].names)).ok_or(in_use)
+        all[at].listens = true;
+        let own = std::mem::take(&mut all[at].own);
+        own.into_iter().map(|held| Arc::into_inner(held).ok_or(Error::AddressInUse(self.port))).collect()
     }
 
-    fn keep_names(&self, names: Vec<Reservation>) {
+    fn keep_names(&self, names: Vec<String>, reservations: Vec<Reservation>) {
         let mut table = table();
         let all = table.ports.get_mut(&(self.space, self.port));
         if let Some(own) = all.into_iter().flatten().find(|bound| bound.token == self.token) {
-            (own.listens, own.names) = (false, Arc::new(names));
+            let held = names.into_iter().zip(reservations);
+            own.own = held.map(|(name, reservation)| Arc::new(Held { name, reservation })).collect();
+            own.listens = false;
         }
     }
 }
@@ -319,7 +311,8 @@ mod tests {
 
     fn wanted(address: &str, reuse: bool) -> Wanted {
         let address: SocketAddr = address.parse().unwrap();
-        Wanted { space: PortSpace::InfiniBand, address, one_family: address.is_ipv4(), reuse }
+        let (space, naming) = (PortSpace::InfiniBand, Naming::Ip);
+        Wanted { space, naming, address, one_family: address.is_ipv4(), reuse }
     }
 
     fn at(ip: &str, port: u16, reuse: bool) -> Result<Binding, Error> {

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use nonic_roce::{AddressHeader, Front};
+use nonic_roce::{AddressHeader, Front, Naming};
 use nonic_wire_connection::host_address;
 
 use crate::facts::Facts;
@@ -49,6 +49,14 @@ impl Kind {
             *version = 0;
         }
         said
+    }
+
+    /// Whose listeners a request of this kind is for that says this.
+    pub(crate) fn naming(self, said: &[u8]) -> Naming {
+        match Front::read(&padded(said, self.field())) {
+            Some(Front::Nothing) if self.by_gid => Naming::Gid,
+            _ => Naming::Ip,
+        }
     }
 
     /// What a listener of this kind is shown of a request of this host. `None`: it is not for it.

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use common::{PATIENCE, Side, connect, reached};
 use nonic_rdma_cm::{
-    EventKind, IDENTIFIERS_NAME, Id, IdentifierFacts, PortSpace, Progress, ShownIdentifiers, read_identifiers,
+    EventKind, GidAddress, IDENTIFIERS_NAME, Id, IdOption, IdentifierFacts, Named, PortSpace, Progress,
+    ShownIdentifiers, gid_of_address, read_identifiers,
 };
 
 /// The file is the process's, so the tests take turns.
@@ -77,6 +78,24 @@ fn each_step_of_a_connection_is_shown_and_what_is_gone_is_not() {
     drop(asking);
     assert_eq!(progress_at(source), None);
     assert_eq!(shown().owner, id);
+}
+
+#[test]
+fn two_that_listen_at_one_port_are_shown_with_the_family_of_each() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let side = Side::new();
+    let by_ip = side.listener(PortSpace::Tcp, "127.0.0.1", 0);
+    let to = by_ip.source().unwrap();
+    let by_gid = side.id(PortSpace::Tcp);
+    by_gid.set_option(IdOption::AddressFamilyOnly(true)).unwrap();
+    let service = PortSpace::Tcp.first_service() | u64::from(to.port());
+    let named = GidAddress { gid: gid_of_address(to.ip()), service, mask: u64::MAX };
+    by_gid.bind_named(Named::Gid(named)).unwrap();
+    by_gid.listen(0).unwrap();
+    let mut there = shown().identifiers;
+    there.retain(|facts| facts.source == Some(to) && facts.progress == Progress::Listening);
+    there.sort_by_key(|facts| facts.by_gid);
+    assert_eq!(there.iter().map(|facts| facts.by_gid).collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]

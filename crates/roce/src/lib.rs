@@ -30,12 +30,12 @@ pub use icrc::{Envelope, ICRC_LENGTH, PORT, Route};
 pub use malformed::Malformed;
 pub use management::{
     AddressHeader, Answered, ConnectReply, ConnectRequest, Delay, DisconnectRequest, Front, Ids, MANAGEMENT,
-    MANAGEMENT_Q_KEY, ManagementDatagram, Message, Notice, Path, PortSpace, Reason, Reject, ServiceReply,
-    ServiceRequest, Transport,
+    MANAGEMENT_Q_KEY, ManagementDatagram, Message, Naming, Notice, Path, PortSpace, Reason, Reject,
+    ServiceReply, ServiceRequest, Transport,
 };
 pub use manager::{
-    Accepts, CallError, CommunicationId, ConnectionManager, ConnectionOffer, Disconnection, Ends, Event,
-    ManagerSettings, Outgoing, Service, ServiceAnswer, Side, behind_header,
+    Accepts, CallError, Claim, CommunicationId, ConnectionManager, ConnectionOffer, Disconnection, Ends,
+    Event, ManagerSettings, Outgoing, Service, ServiceAnswer, Side, behind_header,
 };
 pub use packet::{
     Aeth, Answer, Base, Body, Credits, DEFAULT_P_KEY, Datagram, FiveBits, Flush, FlushCheck, HEADERS_MAX,

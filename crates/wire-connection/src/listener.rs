@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
 use nonic_device::Context;
-use nonic_roce::{Accepts, CallError, HostAddress};
+use nonic_roce::{Accepts, CallError, HostAddress, Naming};
 
 use crate::sinks::Takes;
 use crate::way::{host_address, index_of, ip_address};
@@ -52,6 +52,7 @@ pub fn is_reached(context: &Context) -> bool {
 /// A service that requests are taken for.
 pub(crate) struct Listened {
     service_id: u64,
+    naming: Naming,
     meant: ListenAt,
     accepts: Accepts,
     taker: Arc<dyn Takes>,
@@ -67,16 +68,18 @@ pub struct WireListener {
 }
 
 impl Wire {
-    /// Takes requests for a service from now on. An address that cannot be opened is left out, and said in the log. Errors: `Listening` if
+    /// Takes requests for a service from now on, which are named so or have no other listener. An address that cannot be opened is left out, and said in the log. Errors: `Listening` if
     /// somebody in this process does already.
     pub fn listen(
         &self,
         service_id: u64,
+        naming: Naming,
         at: ListenAt,
         accepts: Accepts,
         taker: &Arc<dyn Takes>,
     ) -> Result<WireListener, CallError> {
-        let listened = Listened { service_id, meant: at, accepts, taker: Arc::clone(taker), at: Vec::new() };
+        let taker = Arc::clone(taker);
+        let listened = Listened { service_id, naming, meant: at, accepts, taker, at: Vec::new() };
         let number = self.with(|machine, _| {
             let number = machine.listened.last_key_value().map_or(0, |(last, _)| last + 1);
             machine.listened.insert(number, listened);
@@ -139,9 +142,10 @@ impl Wire {
                 let Some(listened) = listened.filter(|listened| !listened.at.contains(&address)) else {
                     return Ok(());
                 };
-                machine.manager.listen(listened.service_id, Some(address), listened.accepts)?;
+                let (service_id, naming) = (listened.service_id, listened.naming);
+                machine.manager.listen(service_id, naming, Some(address), listened.accepts)?;
                 listened.at.push(address);
-                machine.takers.insert((listened.service_id, address), Arc::clone(&listened.taker));
+                machine.takers.insert((service_id, naming, address), Arc::clone(&listened.taker));
                 Ok(())
             })?;
         }
@@ -155,8 +159,8 @@ impl Drop for WireListener {
         let _gone = wire.with(|machine, _| {
             let gone = machine.listened.remove(&self.number)?;
             for address in &gone.at {
-                machine.manager.stop_listening(gone.service_id, Some(*address));
-                machine.takers.remove(&(gone.service_id, *address));
+                machine.manager.stop_listening(gone.service_id, gone.naming, Some(*address));
+                machine.takers.remove(&(gone.service_id, gone.naming, *address));
             }
             Some(gone)
         });

@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nonic_roce::{CommunicationId, ConnectionManager, Ends, Event, HostAddress};
+use nonic_roce::{CommunicationId, ConnectionManager, Ends, Event, HostAddress, Naming};
 
 use crate::listener::Listened;
 use crate::sinks::{Follows, Takes};
 
-/// A service at an address of this host.
-pub(crate) type Place = (u64, HostAddress);
+/// A service as it is named, at an address of this host.
+pub(crate) type Place = (u64, Naming, HostAddress);
 
 /// The machine, and whom what it says is for.
 pub(crate) struct Machine {
@@ -47,14 +47,29 @@ impl Machine {
         }
     }
 
-    pub(crate) fn find(&self, event: Event) -> Told {
-        let taker = |service, ends: &Ends| self.takers.get(&(service, ends.local)).map(Arc::clone);
-        match &event {
-            Event::Asked { id, ends, request, .. } => {
-                Told::Asked(*id, taker(request.service_id, ends), event)
+    /// Who takes what was asked for by this private data: who listens as it is named, else who listens the other way.
+    fn taker(&self, service_id: u64, ends: &Ends, private_data: &[u8]) -> Option<Arc<dyn Takes>> {
+        let namings = Naming::of_request(service_id, private_data).in_order();
+        namings.iter().find_map(|naming| self.takers.get(&(service_id, *naming, ends.local))).map(Arc::clone)
+    }
+
+    /// Who takes a request or a question, as one for this service or for the one that was asked for; `None` if nobody does, or it is neither.
+    pub(crate) fn taker_of(&self, event: &Event, service_id: Option<u64>) -> Option<Arc<dyn Takes>> {
+        match event {
+            Event::Asked { ends, request, .. } => {
+                self.taker(service_id.unwrap_or(request.service_id), ends, &request.private_data)
             }
-            Event::ServiceAsked { id, ends, request, .. } => {
-                Told::Asked(*id, taker(request.service_id, ends), event)
+            Event::ServiceAsked { ends, request, .. } => {
+                self.taker(service_id.unwrap_or(request.service_id), ends, &request.private_data)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn find(&self, event: Event) -> Told {
+        match &event {
+            Event::Asked { id, .. } | Event::ServiceAsked { id, .. } => {
+                Told::Asked(*id, self.taker_of(&event, None), event)
             }
             Event::Replied { id, .. }
             | Event::Established { id }

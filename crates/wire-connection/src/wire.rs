@@ -11,8 +11,8 @@ use std::time::Instant;
 use nonic_connection::{run, run_after, run_at_exit};
 use nonic_device::{Context, ManagementError, ManagementObserver, ManagementPort, devices};
 use nonic_roce::{
-    CallError, CommunicationId, ConnectionManager, Ends, Event, HostAddress, ManagementDatagram,
-    ManagerSettings, Message, Outgoing,
+    CallError, Claim, CommunicationId, ConnectionManager, Ends, Event, HostAddress, ManagementDatagram,
+    ManagerSettings, Message, Naming, Outgoing,
 };
 use nonic_sys::{PerProcess, effective_user, random_u64};
 
@@ -27,6 +27,16 @@ use crate::way::{HOP_LIMIT, index_of, ip_address};
 const LOCAL_GUID: u64 = 2 << 56;
 /// The bits of a GUID that say so, and that it is a group's.
 const GUID_MARKS: u64 = 3 << 56;
+
+/// Who has to do with a request or a question.
+enum Whose {
+    /// This process.
+    Own,
+    /// Another of this user.
+    Others,
+    /// No process of this user.
+    Nobodys,
+}
 
 /// Why there are no connections to other hosts.
 #[derive(Debug, thiserror::Error)]
@@ -218,30 +228,40 @@ impl Wire {
                 }
             };
             let Some(datagram) = ManagementDatagram::parse(&bytes) else { continue };
-            let is_unclaimed = came_here && self.is_unclaimed(ends, &datagram);
-            self.with(|machine, now| {
-                if is_unclaimed {
-                    machine.manager.refuse_unclaimed(ends, &datagram);
-                } else {
-                    machine.manager.handle(now, ends, &datagram);
-                }
+            let whose = self.whose(ends, &datagram, came_here);
+            self.with(|machine, now| match whose {
+                Whose::Own => machine.manager.handle(now, ends, &datagram),
+                Whose::Nobodys => machine.manager.refuse_unclaimed(ends, &datagram),
+                Whose::Others => machine.manager.leave_to_another(now, ends, &datagram),
             });
             self.tell();
         }
     }
 
-    /// Whether a request or a question is for a service that certainly no process of this user offers.
-    fn is_unclaimed(&self, ends: Ends, datagram: &ManagementDatagram) -> bool {
-        if self.lock().manager.claims(ends, datagram) {
-            return false;
-        }
+    /// Whose a request or a question is among the processes of this user, which all hear it. `came_here`: this one heard it first.
+    fn whose(&self, ends: Ends, datagram: &ManagementDatagram, came_here: bool) -> Whose {
         let service_id = match &datagram.message {
             Message::ConnectRequest(request) => request.service_id,
             Message::ServiceRequest(request) => request.service_id,
-            _ => return false,
+            _ => return Whose::Own,
         };
-        let offering = offering_user(service_id, ip_address(ends.local));
-        offering.is_ok_and(|user| user != Some(effective_user()))
+        let offers = |naming| {
+            let user = offering_user(service_id, naming, ip_address(ends.local))?;
+            io::Result::Ok(user == Some(effective_user()))
+        };
+        let both = [Naming::Ip, Naming::Gid];
+        let claim = self.lock().manager.claim(ends, datagram);
+        match claim {
+            Claim::Own => Whose::Own,
+            Claim::OwnUnless(naming) if offers(naming).unwrap_or(false) => Whose::Others,
+            Claim::OwnUnless(_) => Whose::Own,
+            // Certainly nobody offers it.
+            Claim::None if came_here && both.into_iter().all(|naming| offers(naming).is_ok_and(|is| !is)) => {
+                Whose::Nobodys
+            }
+            // The manager knows what it has to do with it.
+            Claim::None => Whose::Own,
+        }
     }
 
     /// Tells everybody what has happened.
@@ -321,10 +341,7 @@ impl Wire {
         connection: WireConnection,
         event: Event,
     ) -> Result<(), (WireConnection, Event)> {
-        let (Event::Asked { ends, .. } | Event::ServiceAsked { ends, .. }) = &event else {
-            return Err((connection, event));
-        };
-        let taker = self.lock().takers.get(&(service_id, ends.local)).map(Arc::clone);
+        let taker = self.lock().taker_of(&event, Some(service_id));
         let Some(taker) = taker else { return Err((connection, event)) };
         run(move || taker.ask(connection, event));
         Ok(())

@@ -15,8 +15,8 @@ use nonic_device::{Context, QpNumber, Status, devices};
 use nonic_protocol::Psn;
 use nonic_roce::{
     Accepts, Answer, Base, Body, ConnectionManager, ConnectionOffer, Ends, Event, HostAddress,
-    ManagementDatagram, ManagerSettings, Packet, Part, PortSpace, Request, Service, Side, Syndrome, Tail,
-    Transport, behind_header,
+    ManagementDatagram, ManagerSettings, Naming, Packet, Part, PortSpace, Request, Service, Side, Syndrome,
+    Tail, Transport, behind_header,
 };
 use nonic_second_process::{SecondProcess, role, serve};
 use nonic_sys::{AsFd, wait_readable};
@@ -99,7 +99,8 @@ fn be_the_victim() -> ! {
     let accepts = Accepts::Connections(Transport::Reliable);
     let at = ListenAt::Address("127.0.0.1".parse().unwrap());
     let wire = nonic_wire_connection::Wire::get().unwrap();
-    let _listener = wire.listen(PortSpace::Tcp.service_id(PORT), at, accepts, &desk).unwrap();
+    let service = PortSpace::Tcp.service_id(PORT);
+    let _listener = wire.listen(service, Naming::Ip, at, accepts, &desk).unwrap();
     let number = end.pair.number();
     std::thread::spawn(move || {
         loop {

@@ -127,6 +127,50 @@ static void families(void)
     drop(there);
 }
 
+static void one_family(struct rdma_cm_id *id)
+{
+    int one = 1;
+    REQUIRE(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one, sizeof(one)) == 0);
+}
+
+// A port that is listened at by an address of IP and by a GID.
+static void beside(enum rdma_port_space space, uint64_t first, const char *ip, const char *at)
+{
+    struct rdma_cm_id *by_address = listener(space, ip), *by_gid = make(space), *id;
+    uint16_t port = ntohs(rdma_get_src_port(by_address));
+    struct sockaddr_ib own = gid(first | port, ALL);
+    struct rdma_cm_event *event;
+    const uint8_t *data;
+    uint8_t length, room = space == RDMA_PS_UDP ? 216 : 92;
+    int status = space == RDMA_PS_UDP ? 2 : 28;
+
+    REQUIRE(inet_pton(AF_INET6, at, &own.sib_addr) == 1);
+    REFUSED("4", "a GID beside an address, of which one is every device's", rdma_bind_addr(by_gid, SA(own)), EADDRNOTAVAIL);
+    CHECK("4", "is not bound", !rdma_get_src_port(by_gid) && !rdma_get_local_addr(by_gid)->sa_family);
+    one_family(by_gid);
+    CHECK_EQ("4", "unless both are of one family only", rdma_bind_addr(by_gid, SA(own)), 0);
+    REQUIRE(rdma_listen(by_gid, 4) == 0);
+    for (int turn = 0; turn < 2; turn++) {
+        id = routed(space, port);
+        REQUIRE(ask(id, room - 36) == 0);
+        event = next(RDMA_CM_EVENT_CONNECT_REQUEST);
+        data = asked(event, &length);
+        CHECK("4", "who asks by an address asks who listens at it",
+              event->listen_id == by_address && length == room - 36 && !memcmp(data, said, length));
+        turn_away(event, id, status);
+        id = find(make(space), first | port);
+        REQUIRE(ask(id, room) == 0);
+        event = next(RDMA_CM_EVENT_CONNECT_REQUEST);
+        data = asked(event, &length);
+        CHECK("4", "and who asks by a GID who listens at that",
+              event->listen_id == by_gid && length == room && !memcmp(data + 1, said + 1, length - 1));
+        turn_away(event, id, status);
+    }
+    CHECK("4", "no event is left", is_quiet());
+    drop(by_address);
+    drop(by_gid);
+}
+
 // An identifier of RDMA_PS_IB at a service of a space.
 static void spaces(enum rdma_port_space space, uint64_t first)
 {
@@ -247,6 +291,10 @@ int main(void)
     rooms(RDMA_PS_UDP, DATAGRAMS, 216);
     rooms(RDMA_PS_IB, OWN, 92);
     families();
+    beside(RDMA_PS_TCP, CONNECTIONS, "127.0.0.1", "::ffff:127.0.0.1");
+    beside(RDMA_PS_TCP, CONNECTIONS, "0.0.0.0", "::");
+    beside(RDMA_PS_UDP, DATAGRAMS, "127.0.0.1", "::");
+    beside(RDMA_PS_IB, OWN, "0.0.0.0", "::ffff:127.0.0.1");
     spaces(RDMA_PS_TCP, CONNECTIONS);
     spaces(RDMA_PS_UDP, DATAGRAMS);
     connected();

@@ -1,5 +1,9 @@
 // Two hosts whose addresses are of the family AF_IB, or of one of them only: what a request carries by the wire, and whom it is for.
-// One side serves at three services of one address, the other asks each of them: wire_services ADDRESS PORT [asks].
+// One side serves at three services of one address, the other asks each of them: wire_services ADDRESS PORT [asks]. Or one process
+// serves by both families at one port, or two by one each, and the other side asks by both:
+// wire_services ADDRESS PORT (both | ip | gid | asks-both) PORT. The last is for the end.
+//
+// proves: rdmacm 3.2, 4
 
 #include "rdmacm.h"
 
@@ -154,16 +158,119 @@ static int asks(void)
     return end();
 }
 
+static const enum rdma_port_space spaces[] = {RDMA_PS_TCP, RDMA_PS_UDP};
+static uint16_t last;
+
+// The other port, of which each family has a service of its own.
+static struct sockaddr_storage end_of(bool by_gid)
+{
+    struct sockaddr_storage address = {0};
+    uint16_t own = port;
+    port = last;
+    if (by_gid)
+        *(struct sockaddr_ib *)&address = gid(spaces[1]);
+    else
+        address = ip();
+    port = own;
+    return address;
+}
+
+// By either family, or both, at one port of each space; each is asked by its own only.
+static int serves_families(bool by_ip, bool by_gid)
+{
+    struct sockaddr_storage address = ip();
+    struct rdma_cm_id *there[2][2] = {0}, *over[2] = {0};
+
+    for (int family = 0; family < 2; family++) {
+        struct sockaddr_storage end = end_of(family);
+        if (family ? !by_gid : !by_ip)
+            continue;
+        over[family] = serve(spaces[family], SA(end));
+        for (int i = 0; i < 2; i++) {
+            struct sockaddr_ib service = gid(spaces[i]);
+            there[i][family] = serve(spaces[i], family ? SA(service) : SA(address));
+        }
+    }
+    printf("listens\n");
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 2; i++) {
+            uint8_t room = spaces[i] == RDMA_PS_UDP ? 216 : 92;
+            if (by_ip)
+                drop(asked(there[i][0], room - 36, 0, false));
+            if (by_gid)
+                drop(asked(there[i][1], room, 0, false));
+        }
+    }
+    // What is asked of the other process this one hears, too, and lets alone while that listens: so nobody goes before each has heard
+    // all, which is when it is asked here.
+    for (int turn = 0; turn < 2; turn++) {
+        if (by_ip)
+            drop(asked(over[0], 56, 0, false));
+        if (by_gid)
+            drop(asked(over[1], 216, 0, false));
+    }
+    CHECK("4", "no request is left", is_quiet());
+    for (int family = 0; family < 2; family++) {
+        if (!over[family])
+            continue;
+        drop(over[family]);
+        drop(there[0][family]);
+        drop(there[1][family]);
+    }
+    return end();
+}
+
+static void turned_away(struct rdma_cm_id *id, uint8_t length)
+{
+    bool datagrams = id->qp_type == IBV_QPT_UD;
+    struct rdma_cm_event *event;
+    REQUIRE(ask(id, length) == 0);
+    event = next(datagrams ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_REJECTED);
+    CHECK_EQ("4", "who listens by the family answers", event->status, datagrams ? 2 : 28);
+    REQUIRE(rdma_ack_cm_event(event) == 0);
+    drop(id);
+}
+
+static int asks_families(void)
+{
+    struct sockaddr_storage address = ip(), ends[] = {end_of(false), end_of(true)};
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 2; i++) {
+            struct sockaddr_ib service = gid(spaces[i]);
+            uint8_t room = spaces[i] == RDMA_PS_UDP ? 216 : 92;
+            turned_away(find(spaces[i], SA(address)), room - 36);
+            turned_away(find(spaces[i], SA(service)), room);
+        }
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        turned_away(find(spaces[0], SA(ends[0])), 56);
+        turned_away(find(spaces[1], SA(ends[1])), 216);
+    }
+    return end();
+}
+
+static int as_told(const char *word)
+{
+    if (!strcmp(word, "asks"))
+        return asks();
+    if (!strcmp(word, "asks-both"))
+        return asks_families();
+    bool both = !strcmp(word, "both");
+    REQUIRE(both || !strcmp(word, "ip") || !strcmp(word, "gid"));
+    return serves_families(both || *word == 'i', both || *word == 'g');
+}
+
 int main(int argc, char **argv)
 {
-    REQUIRE(argc == 3 || argc == 4);
+    REQUIRE(argc >= 3 && argc <= 5);
     text = argv[1];
     port = (uint16_t)atoi(argv[2]);
-    self.active = argc == 4;
+    last = argc == 5 ? (uint16_t)atoi(argv[4]) : 0;
+    self.active = argc > 3 && argv[3][0] == 'a';
     setbuf(stdout, NULL);
     for (size_t i = 0; i < sizeof(said); i++)
         said[i] = (uint8_t)i;
     said[1] = 0x5a;
     REQUIRE(channel = rdma_create_event_channel());
-    return self.active ? asks() : serves();
+    return argc > 3 ? as_told(argv[3]) : serves();
 }

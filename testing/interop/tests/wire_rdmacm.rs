@@ -148,6 +148,12 @@ fn main() -> ExitCode {
             format!("a request by the GID of {address} has all of its field, for who listens by one"),
             || services(address),
         );
+        for (words, who) in FAMILIES {
+            suite.test(
+                format!("at one port of {address} {who} by IP and by GIDs, and each gets its own requests"),
+                || families(address, words),
+            );
+        }
     }
     suite.test("the server may be in either network", swapped);
     suite.test("who asks where nobody listens is refused, and the listener beside goes on", nobody_listens);
@@ -250,6 +256,38 @@ fn services(address: &str) -> Verdict {
     }
     judge(&client)?;
     judge(&server)?;
+    Ok(())
+}
+
+/// Who serves by which families: one process by both, or two by one each, the first of which has the port first.
+const FAMILIES: [(&[&str], &str); 3] = [
+    (&["both"], "one process listens"),
+    (&["ip", "gid"], "two processes listen"),
+    (&["gid", "ip"], "two processes, the other one first, listen"),
+];
+
+fn families(address: &str, words: &[&str]) -> Verdict {
+    let cable = Cable::lay()?;
+    let port = TcpPort::claim()?;
+    let last = TcpPort::claim()?;
+    let [number, last] = [&port, &last].map(|port| port.number().to_string());
+    let program = compile_rdmacm("wire_services")?.display().to_string();
+    let command = |word: &str| [&program, address, &number, word, &last].map(str::to_owned);
+    let mut servers = Vec::new();
+    for word in words {
+        let mut server = cable.server.nonic_run(command(word))?.start()?;
+        server.prints(|line| line == "listens")?;
+        servers.push(server);
+    }
+    let client = cable.client.nonic_run(command("asks-both"))?.run()?;
+    for server in servers {
+        let server = if client.succeeded() { server.finish()? } else { server.kill() };
+        if !client.succeeded() || !server.succeeded() {
+            return wrong("they do not find what they should", &client, &server);
+        }
+        judge(&server)?;
+    }
+    judge(&client)?;
     Ok(())
 }
 

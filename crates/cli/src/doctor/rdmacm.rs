@@ -5,7 +5,7 @@ use std::path::Path;
 use nonic_connection::Service;
 
 use super::report::Line;
-use super::services;
+use super::{BY_GID, services};
 use crate::library::LibraryFolder;
 use crate::preload;
 
@@ -44,13 +44,18 @@ fn words(is_loaded: bool) -> String {
 /// The port of a service, if it is one of the RDMA connection manager: its name says the space and the address.
 fn listener(service: &Service) -> Option<String> {
     let (space, address) = service.space.strip_prefix("rdma-")?.split_once('.')?;
+    let (address, family) = match address.strip_prefix("gid") {
+        Some("") => ("v6", BY_GID),
+        Some(gid) => (gid.strip_prefix('.')?, BY_GID),
+        None => (address, ""),
+    };
     let address = match address {
         "v4" => "0.0.0.0".to_owned(),
         "v6" => "[::]".to_owned(),
         six if six.contains(':') => format!("[{six}]"),
         four => four.to_owned(),
     };
-    Some(format!("{space} {address}:{}", service.number))
+    Some(format!("{space} {address}:{}{family}", service.number))
 }
 
 #[cfg(test)]
@@ -64,6 +69,9 @@ mod tests {
         assert_eq!(shown("rdma-udp.v6").as_deref(), Some("udp [::]:7471"));
         assert_eq!(shown("rdma-tcp.127.0.0.1").as_deref(), Some("tcp 127.0.0.1:7471"));
         assert_eq!(shown("rdma-ib.fe80::1").as_deref(), Some("ib [fe80::1]:7471"));
+        assert_eq!(shown("rdma-tcp.gid").as_deref(), Some("tcp [::]:7471 by GID"));
+        assert_eq!(shown("rdma-tcp.gid.10.0.0.1").as_deref(), Some("tcp 10.0.0.1:7471 by GID"));
+        assert_eq!(shown("rdma-udp.gid.fd77::1").as_deref(), Some("udp [fd77::1]:7471 by GID"));
         assert_eq!(shown("dat"), None);
     }
 }

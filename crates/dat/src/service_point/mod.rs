@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nonic_connection::{Listener, Refusal, Reservation, ServiceSink, listen_all};
-use nonic_roce::{Accepts, Transport};
+use nonic_roce::{Accepts, Naming, Transport};
 use nonic_sys::Share;
 use nonic_wire_connection::{ListenAt, NUMBERS, Takes, Wire, WireListener, is_reached};
 
@@ -98,7 +98,7 @@ impl Point {
         let opened = Wire::get().map_err(|error| error.to_string()).and_then(|wire| {
             let accepts = Accepts::Connections(Transport::Reliable);
             let everywhere = ListenAt::Families { four: true, six: true };
-            let listener = wire.listen(self.conn_qual, everywhere, accepts, taker);
+            let listener = wire.listen(self.conn_qual, Naming::Ip, everywhere, accepts, taker);
             listener.map_err(|error| error.to_string())
         });
         opened

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Core, device_context};
 use crate::address::{canonical, check_own};
-use crate::ports::{Wanted, bind};
+use crate::names::Wanted;
+use crate::ports::bind;
 use crate::{Error, GidAddress, Id, Named, PortSpace, State};
 
 impl Id {
@@ -22,9 +23,9 @@ impl Id {
     /// InfiniBand also of those of connections and datagrams; whose port it is, there it is bound. Errors: also `ForeignService`.
     pub fn bind_named(self: &Arc<Self>, address: Named) -> Result<(), Error> {
         let mut core = self.lock_in(&[State::Idle])?;
-        self.bind_in(&mut core, address)?;
+        let before = self.is_by_gid();
         self.name_by_gid(address.is_by_gid());
-        Ok(())
+        self.bind_in(&mut core, address).inspect_err(|_| self.name_by_gid(before))
     }
 
     pub(super) fn bind_in(&self, core: &mut Core, named: Named) -> Result<(), Error> {
@@ -40,8 +41,9 @@ impl Id {
         let ports = self.ports_of(named)?;
         let binding = bind(&Wanted {
             space: ports,
+            naming: self.naming(),
             address,
-            one_family: core.options.one_family(address.ip()),
+            one_family: core.options.one_family(self.naming(), address.ip()),
             reuse: core.options.reuse,
         })?;
         let mut source = address;

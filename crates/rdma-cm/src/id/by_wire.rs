@@ -60,8 +60,9 @@ impl Id {
             }
         };
         let ip = source.ip();
+        let naming = self.naming();
         let at = if ip.is_unspecified() {
-            let both = !core.options.one_family(ip);
+            let both = self.is_by_gid() || !core.options.one_family(naming, ip);
             ListenAt::Families { four: both || ip.is_ipv4(), six: both || ip.is_ipv6() }
         } else {
             ListenAt::Address(ip)
@@ -69,7 +70,7 @@ impl Id {
         let accepts =
             if self.is_datagram() { Accepts::Datagrams } else { Accepts::Connections(Transport::Reliable) };
         let taker: Arc<dyn Takes> = Arc::new(Taker(Weak::clone(&self.this)));
-        let listener = wire.listen(space.service_id(port), at, accepts, &taker);
+        let listener = wire.listen(space.service_id(port), naming, at, accepts, &taker);
         listener.map(Some).map_err(|_| Error::AddressInUse(port))
     }
 

@@ -4,12 +4,11 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nonic_connection::{ConnectionSink, End, Refusal, Response, lend, run_after};
-use nonic_wire_connection::wildcard_of;
 
 use super::line::{Asker, Line};
 use super::{Core, State};
 use crate::facts::{Facts, RETRIES_MAX};
-use crate::ports::service_space;
+use crate::names::asked;
 use crate::private_data::padded;
 use crate::{
     ConnectionParameters, DatagramParameters, Error, EventKind, Id, Parameters, PortSpace, REJECT_CONSUMER,
@@ -140,11 +139,9 @@ impl Id {
         };
         let (parameters, packet) = (core.own.clone(), core.packet);
         let facts = Facts { parameters, packet, source, destination, kind: self.kind() };
-        let here = service_space(space, destination.ip());
-        let anywhere = service_space(space, wildcard_of(destination.ip()));
-        let port = u64::from(destination.port());
-        let services = [(&*here, port), (&*anywhere, port)];
         let (told, data) = (facts.emit(), &core.own.private_data);
+        let names = asked(space, self.kind().naming(data), destination.ip());
+        let services = names.each_ref().map(|name| (&**name, u64::from(destination.port())));
         let left = Some(deadline.saturating_duration_since(Instant::now()));
         let follower = Arc::new(Follower(Weak::clone(&self.this)));
         let connection = match core.met {

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use nonic_device::{Context, EventAccount};
-use nonic_roce::AddressHeader;
+use nonic_roce::{AddressHeader, Naming};
 use nonic_sys::current_generation;
 
 use crate::channel::{Target, Waiting};
@@ -125,6 +125,11 @@ impl Id {
     /// Whether it sends datagrams, and has no connections.
     pub fn is_datagram(&self) -> bool {
         self.datagrams
+    }
+
+    /// The family of its addresses, as listeners have it.
+    fn naming(&self) -> Naming {
+        if self.is_by_gid() { Naming::Gid } else { Naming::Ip }
     }
 
     fn kind(&self) -> Kind {

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use nonic_roce::Naming;
+
 use crate::{Error, EventKind, Id, IdOption, Parameters, State};
 
 /// What was set.
@@ -19,8 +21,11 @@ pub(super) struct Options {
 
 impl Options {
     /// Whether an address stands for its own family only.
-    pub(super) fn one_family(&self, ip: IpAddr) -> bool {
-        ip.is_ipv4() || self.one_family.unwrap_or_else(is_one_family_by_default)
+    pub(super) fn one_family(&self, naming: Naming, ip: IpAddr) -> bool {
+        match naming {
+            Naming::Ip => ip.is_ipv4() || self.one_family.unwrap_or_else(is_one_family_by_default),
+            Naming::Gid => self.one_family.unwrap_or(false),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ mod service;
 
 pub use answers::{Answered, ConnectReply, Delay, DisconnectRequest, Ids, Notice, Reason, Reject};
 pub use request::{ConnectRequest, Path, Transport};
-pub use service::{AddressHeader, Front, PortSpace, ServiceReply, ServiceRequest};
+pub use service::{AddressHeader, Front, Naming, PortSpace, ServiceReply, ServiceRequest};
 
 use nonic_protocol::{Psn, QpNumber};
 

@@ -187,3 +187,28 @@ impl Front {
         }
     }
 }
+
+/// How who asks for a port names both sides, and how who listens there is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Naming {
+    /// By addresses of IP. So is every service that is no port.
+    Ip,
+    /// By GIDs.
+    Gid,
+}
+
+impl Naming {
+    /// How who asks for a service has named it.
+    pub fn of_request(service_id: u64, private_data: &[u8]) -> Self {
+        let is_by_gid = PortSpace::is_port(service_id) && Front::read(private_data) == Some(Front::Nothing);
+        if is_by_gid { Self::Gid } else { Self::Ip }
+    }
+
+    /// Whose listeners a request that is named so is for: for the others' only if there is none of its own.
+    pub const fn in_order(self) -> [Self; 2] {
+        match self {
+            Self::Ip => [Self::Ip, Self::Gid],
+            Self::Gid => [Self::Gid, Self::Ip],
+        }
+    }
+}

@@ -11,7 +11,9 @@ use super::event::{
 use super::settings::time;
 use super::{ConnectionManager, check_ends, rejection};
 use crate::address::{HostAddress, flow_label_of_ports};
-use crate::management::{Answered, ConnectReply, ConnectRequest, Ids, Message, Notice, Path, Reason, Reject};
+use crate::management::{
+    Answered, ConnectReply, ConnectRequest, Ids, Message, Naming, Notice, Path, Reason, Reject,
+};
 use crate::packet::DEFAULT_P_KEY;
 use crate::path_mtu::PathMtu;
 
@@ -19,19 +21,21 @@ use crate::path_mtu::PathMtu;
 const NO_LID: u16 = 0xffff;
 
 impl<T: Moment> ConnectionManager<T> {
-    /// From now on requests for a service are taken, at one address or at all. Errors: `Listening`.
+    /// From now on requests for a service are taken, at one address or at all: those that are named so, and the others where nobody listens
+    /// for these. Errors: `Listening`.
     pub fn listen(
         &mut self,
         service_id: u64,
+        naming: Naming,
         at: Option<HostAddress>,
         accepts: Accepts,
     ) -> Result<(), CallError> {
-        self.listeners.add(service_id, at, accepts)
+        self.listeners.add((service_id, naming, at), accepts)
     }
 
     /// From now on they are not. What was asked before is still to be answered.
-    pub fn stop_listening(&mut self, service_id: u64, at: Option<HostAddress>) {
-        self.listeners.remove(service_id, at);
+    pub fn stop_listening(&mut self, service_id: u64, naming: Naming, at: Option<HostAddress>) {
+        self.listeners.remove((service_id, naming, at));
     }
 
     /// Asks for a connection: `Replied`, `Rejected` or `Unreachable`. Private data are 92 bytes at most, of a port 56.

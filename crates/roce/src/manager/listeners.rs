@@ -5,32 +5,34 @@ use alloc::collections::BTreeMap;
 use super::event::{Accepts, CallError};
 use super::settings::ManagerSettings;
 use crate::address::HostAddress;
+use crate::management::Naming;
+
+/// A service as it is named, at an address or at all.
+type Place = (u64, Naming, Option<HostAddress>);
 
 /// Services that somebody listens for.
 #[derive(Debug, Default)]
-pub(super) struct Listeners(BTreeMap<(u64, Option<HostAddress>), Accepts>);
+pub(super) struct Listeners(BTreeMap<Place, Accepts>);
 
 impl Listeners {
-    pub(super) fn add(
-        &mut self,
-        service_id: u64,
-        at: Option<HostAddress>,
-        accepts: Accepts,
-    ) -> Result<(), CallError> {
-        if self.0.contains_key(&(service_id, at)) {
+    pub(super) fn add(&mut self, place: Place, accepts: Accepts) -> Result<(), CallError> {
+        if self.0.contains_key(&place) {
             return Err(CallError::Listening);
         }
-        self.0.insert((service_id, at), accepts);
+        self.0.insert(place, accepts);
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, service_id: u64, at: Option<HostAddress>) {
-        self.0.remove(&(service_id, at));
+    pub(super) fn remove(&mut self, place: Place) {
+        self.0.remove(&place);
     }
 
-    /// What is taken there: by who listens at this address, else by who listens at all.
-    pub(super) fn find(&self, service_id: u64, at: HostAddress) -> Option<Accepts> {
-        [Some(at), None].into_iter().find_map(|at| self.0.get(&(service_id, at)).copied())
+    /// What is taken there of a request that is named so, and how its listener is named: the same way if there is one. Who listens at this
+    /// address comes before who listens at all.
+    pub(super) fn find(&self, service_id: u64, naming: Naming, at: HostAddress) -> Option<(Naming, Accepts)> {
+        let places = naming.in_order().into_iter().flat_map(|naming| [(naming, Some(at)), (naming, None)]);
+        let mut found = places.map(|(naming, at)| Some((naming, *self.0.get(&(service_id, naming, at))?)));
+        found.find_map(|found| found)
     }
 }
 
@@ -126,13 +128,31 @@ mod tests {
         let mut listeners = Listeners::default();
         let [one, other] = [1, 2].map(|last| HostAddress::V4([10, 0, 0, last]));
         let connections = Accepts::Connections(crate::Transport::Reliable);
-        listeners.add(5, None, Accepts::Datagrams).expect("nobody listens there");
-        listeners.add(5, Some(one), connections).expect("nobody listens there");
-        assert_eq!(listeners.add(5, None, connections), Err(CallError::Listening));
-        assert_eq!(listeners.find(5, one), Some(connections));
-        assert_eq!(listeners.find(5, other), Some(Accepts::Datagrams));
-        listeners.remove(5, None);
-        assert_eq!((listeners.find(5, other), listeners.find(5, one)), (None, Some(connections)));
-        assert_eq!(listeners.find(6, one), None);
+        let found = |listeners: &Listeners, service, at| Some(listeners.find(service, Naming::Ip, at)?.1);
+        listeners.add((5, Naming::Ip, None), Accepts::Datagrams).expect("nobody listens there");
+        listeners.add((5, Naming::Ip, Some(one)), connections).expect("nobody listens there");
+        assert_eq!(listeners.add((5, Naming::Ip, None), connections), Err(CallError::Listening));
+        assert_eq!(found(&listeners, 5, one), Some(connections));
+        assert_eq!(found(&listeners, 5, other), Some(Accepts::Datagrams));
+        listeners.remove((5, Naming::Ip, None));
+        assert_eq!((found(&listeners, 5, other), found(&listeners, 5, one)), (None, Some(connections)));
+        assert_eq!(found(&listeners, 6, one), None);
+    }
+
+    #[test]
+    fn who_listens_as_it_is_named_comes_before_who_listens_the_other_way_and_that_one_before_nobody() {
+        let here = HostAddress::V4([10, 0, 0, 1]);
+        let connections = Accepts::Connections(crate::Transport::Reliable);
+        for naming in [Naming::Ip, Naming::Gid] {
+            let other = naming.in_order()[1];
+            let mut listeners = Listeners::default();
+            listeners.add((5, other, Some(here)), Accepts::Datagrams).expect("nobody listens there");
+            assert_eq!(listeners.find(5, naming, here), Some((other, Accepts::Datagrams)));
+            listeners.add((5, naming, None), connections).expect("nobody listens so");
+            assert_eq!(listeners.find(5, naming, here), Some((naming, connections)));
+            assert_eq!(listeners.find(5, other, here), Some((other, Accepts::Datagrams)));
+            listeners.remove((5, naming, None));
+            assert_eq!(listeners.find(5, naming, here), Some((other, Accepts::Datagrams)));
+        }
     }
 }

@@ -11,11 +11,12 @@
 //! Times, repeats and refusals are those of Linux, where the specification leaves a choice. Who drives the machine looks at the check of
 //! packets, and at what [`ManagementDatagram::of_packet`] does.
 //!
-//! `calls` is what programs want, `requests` takes requests (12.9.8.2, 12.9.8.3), `answers` what follows them, `ending` the end
+//! `calls` is what programs want, `requests` takes requests (12.9.8.2, 12.9.8.3), `claims` says whose they are, `answers` what follows them, `ending` the end
 //! of connections (12.9.8.4), `services` questions for datagrams (12.11), `waiting` the passing of time.
 
 mod answers;
 mod calls;
+mod claims;
 mod communication;
 mod ending;
 mod event;
@@ -26,6 +27,7 @@ mod settings;
 mod table;
 mod waiting;
 
+pub use claims::Claim;
 pub use event::{
     Accepts, CallError, CommunicationId, ConnectionOffer, Disconnection, Ends, Event, Outgoing, Service,
     ServiceAnswer, Side, behind_header,

@@ -9,8 +9,8 @@ use super::event::{Accepts, Ends, Event};
 use super::settings::peers_time;
 use super::{ConnectionManager, EVENTS_MAX, rejection};
 use crate::management::{
-    AddressHeader, Answered, ConnectRequest, Delay, Front, Ids, ManagementDatagram, Message, PortSpace,
-    Reason,
+    AddressHeader, Answered, ConnectRequest, Delay, Front, Ids, ManagementDatagram, Message, Naming,
+    PortSpace, Reason,
 };
 use crate::packet::DEFAULT_P_KEY;
 use crate::path_mtu::PathMtu;
@@ -32,7 +32,9 @@ impl<T: Moment> ConnectionManager<T> {
         if let Some(number) = self.table.of_remote(&remote) {
             return self.handle_repeated_request(number, transaction_id);
         }
-        let accepts = self.listeners.find(request.service_id, ends.local);
+        let naming = Naming::of_request(request.service_id, &request.private_data);
+        let found = self.listeners.find(request.service_id, naming, ends.local);
+        let accepts = found.map(|(_, accepts)| accepts);
         // Who asks another manager is answered by that one.
         let answers = accepts.is_some() || self.settings.is_alone();
         let pair = PairKey { remote: ends.remote, guid: request.ca_guid, number: request.qp_number };
@@ -71,18 +73,6 @@ impl<T: Moment> ConnectionManager<T> {
         self.tell(id.number, Event::Asked { id, ends, header, request: Box::new(*request) });
     }
 
-    /// Whether a request or a question is this manager's to answer: somebody listens here, or it comes again. Of other messages it is
-    /// always so, or not to be known.
-    pub fn claims(&self, ends: Ends, datagram: &ManagementDatagram) -> bool {
-        let (service_id, guid, number) = match &datagram.message {
-            Message::ConnectRequest(request) => (request.service_id, Some(request.ca_guid), request.local_id),
-            Message::ServiceRequest(request) => (request.service_id, None, request.request_id),
-            _ => return true,
-        };
-        let key = RemoteKey { remote: ends.remote, guid, number };
-        self.table.of_remote(&key).is_some() || self.listeners.find(service_id, ends.local).is_some()
-    }
-
     /// Nobody takes a request or a question that came to a manager which is not alone, as who drives it has found: says so, for all of
     /// them. Any other message is not answered.
     pub fn refuse_unclaimed(&mut self, ends: Ends, datagram: &ManagementDatagram) {
@@ -93,6 +83,15 @@ impl<T: Moment> ConnectionManager<T> {
             }
             Message::ServiceRequest(request) => self.refuse_question(ends, transaction_id, request),
             _ => (),
+        }
+    }
+
+    /// Another manager answers a request, which every one hears: the connection that its queue pair had here is over.
+    pub fn leave_to_another(&mut self, now: T, ends: Ends, datagram: &ManagementDatagram) {
+        let Message::ConnectRequest(request) = &datagram.message else { return };
+        let pair = PairKey { remote: ends.remote, guid: request.ca_guid, number: request.qp_number };
+        if let Some(number) = self.table.of_pair(&pair) {
+            self.end_stale(now, number);
         }
     }
 

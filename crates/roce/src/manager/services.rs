@@ -10,7 +10,7 @@ use super::event::{Accepts, CallError, CommunicationId, Ends, Event, Service, Se
 use super::requests::check_header;
 use super::settings::time;
 use super::{ConnectionManager, EVENTS_MAX, check_ends};
-use crate::management::{AddressHeader, Message, ServiceReply, ServiceRequest};
+use crate::management::{AddressHeader, Message, Naming, ServiceReply, ServiceRequest};
 use crate::packet::DEFAULT_P_KEY;
 
 /// An answer is remembered for so long: until who did not hear it has asked again twice.
@@ -105,7 +105,8 @@ impl<T: Moment> ConnectionManager<T> {
             }
             return;
         }
-        let Some(accepts) = self.listeners.find(request.service_id, ends.local) else {
+        let naming = Naming::of_request(request.service_id, &request.private_data);
+        let Some((_, accepts)) = self.listeners.find(request.service_id, naming, ends.local) else {
             if self.settings.is_alone() {
                 self.refuse_question(ends, transaction_id, request);
             }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use nonic_protocol::{Psn, QpNumber};
 
 use super::*;
-use crate::management::{PortSpace, Transport};
+use crate::management::{Naming, PortSpace, Transport};
 use crate::packet::vectors::said;
 
 const ASKER: HostAddress = HostAddress::V4([10, 77, 1, 2]);
@@ -117,7 +117,9 @@ fn who_is_asked_says_what_a_kernel_said() {
     let settings = ManagerSettings::new(guid("CM REP"));
     let mut host = Host::new(ASKED, ASKER, settings, &[0x2804_56af, 99]);
     let connections = Accepts::Connections(Transport::Reliable);
-    host.manager.listen(PortSpace::Tcp.service_id(7174), None, connections).expect("nobody listens");
+    host.manager
+        .listen(PortSpace::Tcp.service_id(7174), Naming::Ip, None, connections)
+        .expect("nobody listens");
     host.hears("CM REQ");
     let Event::Asked { id, ends, header, request } = host.event() else { panic!("no request") };
     assert_eq!((ends, request.qp_number), (host.ends, QpNumber(0x1b)));
@@ -168,7 +170,9 @@ fn questions_for_a_service_and_their_answers_are_those_of_a_kernel() {
     asker.says("SIDR_REQ");
 
     let mut host = Host::new(ASKED, ASKER, ManagerSettings::new(8), &[1, 2]);
-    host.manager.listen(asked.service_id, Some(ASKED), Accepts::Datagrams).expect("nobody listens");
+    host.manager
+        .listen(asked.service_id, Naming::Ip, Some(ASKED), Accepts::Datagrams)
+        .expect("nobody listens");
     host.hears("SIDR_REQ");
     let Event::ServiceAsked { id: question, header: found, .. } = host.event() else { panic!("no question") };
     assert_eq!(found, Some(header));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nonic_protocol::{Psn, QpNumber};
 use nonic_roce::{
     Accepts, AddressHeader, CommunicationId, ConnectionManager, ConnectionOffer, Ends, Event, HostAddress,
-    ManagementDatagram, ManagerSettings, PortSpace, Reason, Service, ServiceAnswer, Side, Transport,
+    ManagementDatagram, ManagerSettings, Naming, PortSpace, Reason, Service, ServiceAnswer, Side, Transport,
 };
 
 const PORT: u16 = 7;
@@ -118,8 +118,10 @@ pub fn try_hostile(bytes: &[u8]) {
     };
     let mut manager = ConnectionManager::new(SETTINGS, Box::new(numbers));
     let connections = Accepts::Connections(Transport::Reliable);
-    manager.listen(PortSpace::Tcp.service_id(PORT), None, connections).expect("nobody listens");
-    manager.listen(PortSpace::Udp.service_id(PORT), None, Accepts::Datagrams).expect("nobody listens");
+    manager.listen(PortSpace::Tcp.service_id(PORT), Naming::Ip, None, connections).expect("nobody listens");
+    manager
+        .listen(PortSpace::Udp.service_id(PORT), Naming::Ip, None, Accepts::Datagrams)
+        .expect("nobody listens");
     let (mut now, mut known, mut asked) = (Duration::ZERO, Vec::new(), 0);
     while !script.0.is_empty() {
         let mut most = usize::MAX;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nonic_protocol::{Psn, QpNumber};
 use nonic_roce::{
-    Accepts, CommunicationId, ConnectionManager, ConnectionOffer, Ends, HostAddress, ManagerSettings,
+    Accepts, CommunicationId, ConnectionManager, ConnectionOffer, Ends, HostAddress, ManagerSettings, Naming,
     PortSpace, Reason, Service, ServiceAnswer, Side, Transport,
 };
 
@@ -86,9 +86,11 @@ impl Program {
         };
         let mut manager = ConnectionManager::new(ManagerSettings::new(guid), Box::new(numbers));
         let connections = Accepts::Connections(Transport::Reliable);
-        manager.listen(PortSpace::Tcp.service_id(PORTS[0]), None, connections).expect("nobody listens");
         manager
-            .listen(PortSpace::Udp.service_id(PORTS[0]), None, Accepts::Datagrams)
+            .listen(PortSpace::Tcp.service_id(PORTS[0]), Naming::Ip, None, connections)
+            .expect("nobody listens");
+        manager
+            .listen(PortSpace::Udp.service_id(PORTS[0]), Naming::Ip, None, Accepts::Datagrams)
             .expect("nobody listens");
         let free = (0..PAIRS).map(|pair| (Duration::ZERO, QpNumber(0x100 + pair))).collect();
         Self { manager, number, known: BTreeMap::new(), free }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nonic_protocol::QpNumber;
 use nonic_roce::{
-    Accepts, ConnectionManager, Disconnection, Ends, Event, HostAddress, ManagerSettings, PortSpace, Side,
-    Transport, behind_header,
+    Accepts, ConnectionManager, Disconnection, Ends, Event, HostAddress, ManagerSettings, Naming, PortSpace,
+    Side, Transport, behind_header,
 };
 
 use crate::host::{OFFER, OUR_PAIR, OURS, PORT, SERVICE, SIDE, THEIR_PAIR, THEIRS};
@@ -29,7 +29,7 @@ impl Wire {
             let mut manager = ConnectionManager::new(settings, Box::new(numbers));
             let connections = Accepts::Connections(Transport::Reliable);
             let service = PortSpace::Tcp.service_id(PORT);
-            manager.listen(service, Some(*address), connections).expect("nobody listens");
+            manager.listen(service, Naming::Ip, Some(*address), connections).expect("nobody listens");
             (*address, manager)
         };
         Self { hosts: addresses.iter().enumerate().map(host).collect(), now: Duration::ZERO }

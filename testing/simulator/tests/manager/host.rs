@@ -6,7 +6,7 @@ use nonic_protocol::{Psn, QpNumber};
 use nonic_roce::{
     Accepts, AddressHeader, CommunicationId, ConnectReply, ConnectRequest, ConnectionManager,
     ConnectionOffer, DisconnectRequest, Ends, Event, HostAddress, Ids, ManagementDatagram, ManagerSettings,
-    Message, Notice, Path, PortSpace, Service, ServiceRequest, Side, Transport,
+    Message, Naming, Notice, Path, PortSpace, Service, ServiceRequest, Side, Transport,
 };
 
 pub(crate) const OURS: HostAddress = HostAddress::V4([10, 77, 1, 2]);
@@ -74,8 +74,12 @@ impl Host {
         };
         let mut manager = ConnectionManager::new(settings, Box::new(numbers));
         let connections = Accepts::Connections(Transport::Reliable);
-        manager.listen(PortSpace::Tcp.service_id(PORT), None, connections).expect("nobody listens");
-        manager.listen(PortSpace::Udp.service_id(PORT), None, Accepts::Datagrams).expect("nobody listens");
+        manager
+            .listen(PortSpace::Tcp.service_id(PORT), Naming::Ip, None, connections)
+            .expect("nobody listens");
+        manager
+            .listen(PortSpace::Udp.service_id(PORT), Naming::Ip, None, Accepts::Datagrams)
+            .expect("nobody listens");
         Self { manager, now: Duration::from_secs(1) }
     }
 

@@ -6,6 +6,7 @@
 mod both;
 mod delays;
 mod endings;
+mod families;
 mod floods;
 mod host;
 mod hostile;
