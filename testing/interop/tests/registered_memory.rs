@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nonic_interop::c_program::{compile, judge};
-use nonic_interop::environment::{AS_IT_COMES, Environment, Pages, Place, ways};
+use nonic_interop::environment::{AS_IT_COMES, Environment, Pages, Place, Tier, ways};
 use nonic_interop::program::Finished;
 use nonic_interop::suite::{Suite, Verdict, everything, failed};
 use nonic_interop::toolbox::library;
@@ -16,8 +16,17 @@ struct Case {
     /// A file of `c/`.
     program: &'static str,
     arguments: &'static [&'static str],
+    /// What it is asked where each write is a message to a thread that has no CPU of its own, which takes two hundred times as long.
+    by_messages: Option<&'static str>,
     /// Runs on every tier, not only with memory adopted and not.
     every_tier: bool,
+}
+
+impl Case {
+    fn arguments(&self, environment: Environment) -> Vec<&'static str> {
+        let by_messages = environment.tier.is_some_and(|Tier(tier)| tier == "ring") && !everything();
+        self.by_messages.filter(|_| by_messages).map_or(self.arguments.to_vec(), |argument| vec![argument])
+    }
 }
 
 const CASES: &[Case] = &[
@@ -25,42 +34,49 @@ const CASES: &[Case] = &[
         sentence: "memory behaves after its deregistration as if it had never been registered",
         program: "aftermath",
         arguments: &[],
+        by_messages: None,
         every_tier: true,
     },
     Case {
         sentence: "every kind of memory is registered, written, read and given back, or refused unchanged",
         program: "memory_kinds",
         arguments: &[],
+        by_messages: None,
         every_tier: true,
     },
     Case {
         sentence: "processes that part by fork have their own bytes",
         program: "forks",
         arguments: &[],
+        by_messages: None,
         every_tier: true,
     },
     Case {
         sentence: "processes that part by fork after ibv_fork_init have their own bytes",
         program: "forks",
         arguments: &["fork-init"],
+        by_messages: None,
         every_tier: false,
     },
     Case {
         sentence: "pages that the kernel holds for io_uring stay the program's",
         program: "kernel_pins",
         arguments: &[],
+        by_messages: None,
         every_tier: false,
     },
     Case {
         sentence: "pages that a driver may hold stay the program's",
         program: "driver_pins",
         arguments: &[],
+        by_messages: None,
         every_tier: false,
     },
     Case {
         sentence: "the last byte of a write never comes before the rest",
         program: "last_byte",
         arguments: &[],
+        by_messages: Some("quick"),
         every_tier: true,
     },
 ];
@@ -104,7 +120,7 @@ fn main() -> ExitCode {
         let every_way = case.every_tier || everything();
         for environment in if every_way { ways() } else { vec![ADOPTED, PLAIN] } {
             suite.test(format!("{}, {}", case.sentence, environment.name), move || {
-                run(case.program, case.arguments, environment)
+                run(case.program, &case.arguments(environment), environment)
             });
         }
     }
