@@ -22,7 +22,7 @@ const PATIENCE: u32 = 8;
 /// Two ways are there. *Through* the caches a store first fetches its line from the cache of whoever used it last, and the reader
 /// fetches it from this core's: the fastest way by far between cores that share a cache, if the place was not read just now, and the
 /// slowest between cores that do not. *Past* the caches the bytes go to memory, which takes the same time wherever the reader is.
-/// GB/s of a ring that one core fills and another empties, in pieces of 64 KiB, plain and past:
+/// GB/s of a ring that one core fills and another empties, in pieces of 64 KiB, through and past (`examples/crossing_speed.rs`):
 ///
 /// | ring | cores share a cache | cores far apart |
 /// |---|---|---|
