@@ -52,22 +52,19 @@ impl SharedArea {
 
     /// A word of the room, aligned and shared.
     pub(super) fn word_of_room(&self, at: usize) -> &AtomicU64 {
-        let inside = at.checked_add(8).is_some_and(|end| end <= self.room());
-        assert!(inside && at.is_multiple_of(8), "a word at {at} of {}", self.room());
-        // SAFETY: inside the mapping and aligned (asserted above, and the room begins with a multiple of 128); this object stays on one
-        // thread, so nothing of this process copies over the word while it is looked at.
-        unsafe { AtomicU64::from_ptr(self.start.add(Self::file_length(0) + at).cast()) }
+        assert!(at.is_multiple_of(8), "a word at {at}");
+        // SAFETY: inside the mapping (`place` has asserted it) and aligned, since the room begins with a multiple of 128; this object stays
+        // on one thread, so nothing of this process copies over the word while it is looked at.
+        unsafe { AtomicU64::from_ptr(self.place(at, 8).cast()) }
     }
 
     /// Copies `length` bytes at `from` to the place `at` of `target`, as the C library does it.
     pub(super) fn copy_out(&self, from: usize, target: &Buffer, at: usize, length: usize) {
-        let fits = |at: usize, whole: usize| at.checked_add(length).is_some_and(|end| end <= whole);
-        assert!(fits(from, self.room()) && fits(at, target.len()), "{length} bytes from {from} to {at}");
-        // SAFETY: both ranges are inside (asserted above) and of different allocations; no reference of Rust leads to either.
-        unsafe {
-            let source = self.start.add(Self::file_length(0) + from);
-            libc::memcpy(target.as_ptr().add(at).cast(), source.cast(), length);
-        }
+        let source = self.place(from, length);
+        let fits = at.checked_add(length).is_some_and(|end| end <= target.len());
+        assert!(fits, "{length} bytes to {at} of {}", target.len());
+        // SAFETY: both ranges are inside (asserted above, and by `place`) and of different allocations; no reference of Rust leads to either.
+        unsafe { libc::memcpy(target.as_ptr().add(at).cast(), source.cast(), length) };
     }
 
     /// Bytes to copy to.
@@ -100,9 +97,15 @@ impl SharedArea {
     }
 
     fn destination(&self, at: usize, source: &Buffer, length: usize) -> *mut u8 {
-        let inside = at.checked_add(length).is_some_and(|end| end <= self.room());
-        assert!(inside && at.is_multiple_of(128), "{length} bytes at {at} of {}", self.room());
+        assert!(at.is_multiple_of(128), "{length} bytes at {at}");
         assert!(length <= source.len(), "{length} bytes of {}", source.len());
+        self.place(at, length)
+    }
+
+    /// Where so many bytes of the room begin.
+    fn place(&self, at: usize, length: usize) -> *mut u8 {
+        let inside = at.checked_add(length).is_some_and(|end| end <= self.room());
+        assert!(inside, "{length} bytes at {at} of {}", self.room());
         // SAFETY: inside the mapping (asserted above).
         unsafe { self.start.add(Self::file_length(0) + at) }
     }

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use serde::{Deserialize, Serialize};
 
-use super::mesh::{DEPTH, MESSAGE, clock};
+use super::mesh::{DEPTH, MESSAGE, Stretch, clock};
 use super::process::{PeerArguments, Process, Role, UNTIL_TOLD};
 use crate::bench::physical::SharedArea;
 use crate::demo::exchange::Exchange;
@@ -31,44 +31,24 @@ struct Seat {
     count: usize,
 }
 
-/// When to begin, and for how long.
-#[derive(Deserialize, Serialize)]
-struct Turn {
-    begin: u64,
-    budget: Duration,
-}
-
-/// The processes.
-pub(super) struct BareMesh {
-    members: Vec<Process>,
-}
-
-impl BareMesh {
-    pub(super) fn start(library: &std::path::Path, number: u64) -> Outcome<Self> {
-        let count = number as usize;
-        let made = || -> rustix::io::Result<_> {
-            let memory = memfd_create("nonic-bench-mesh", MemfdFlags::CLOEXEC)?;
-            ftruncate(&memory, SharedArea::file_length(count * count * RING) as u64)?;
-            Ok(memory)
-        };
-        let memory = made().map_err(|error| Failure::new(format!("no shared memory: {error}")))?;
-        let path = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
-        let start = |own| -> Outcome<Process> {
-            let mut member = Process::start(Role::BareMember, library, &[], number)?;
-            member.tell(&Seat { memory: path.clone(), own, count })?;
-            Ok(member)
-        };
-        let mut members = (0..count).map(start).collect::<Outcome<Vec<_>>>()?;
-        members.iter_mut().try_for_each(Process::hear)?;
-        Ok(Self { members })
-    }
-
-    /// Messages that were read in that time, by all together.
-    pub(super) fn stream(&mut self, begin: u64, budget: Duration) -> Outcome<u64> {
-        let turn = Turn { begin, budget };
-        self.members.iter_mut().try_for_each(|member| member.tell(&turn))?;
-        self.members.iter_mut().map(Process::hear::<u64>).sum()
-    }
+/// Starts so many processes.
+pub(super) fn start(library: &Path, number: u64) -> Outcome<Vec<Process>> {
+    let count = number as usize;
+    let made = || -> rustix::io::Result<_> {
+        let memory = memfd_create("nonic-bench-mesh", MemfdFlags::CLOEXEC)?;
+        ftruncate(&memory, SharedArea::file_length(count * count * RING) as u64)?;
+        Ok(memory)
+    };
+    let memory = made().map_err(|error| Failure::new(format!("no shared memory: {error}")))?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
+    let start = |own| -> Outcome<Process> {
+        let mut member = Process::start(Role::BareMember, library, &[], number)?;
+        member.tell(&Seat { memory: path.clone(), own, count })?;
+        Ok(member)
+    };
+    let mut members = (0..count).map(start).collect::<Outcome<Vec<_>>>()?;
+    members.iter_mut().try_for_each(Process::hear)?;
+    Ok(members)
 }
 
 /// One of the processes.
@@ -87,10 +67,14 @@ pub(super) fn member(_: &PeerArguments, control: &mut Exchange) -> Outcome<()> {
     };
     control.tell(&())?;
     loop {
-        let turn: Turn = control.hear_within(UNTIL_TOLD)?;
-        let count = desk.stream(&turn);
-        control.tell(&count)?;
+        let stretch: Stretch = control.hear_within(UNTIL_TOLD)?;
+        control.tell(&desk.stream(stretch))?;
     }
+}
+
+/// Where the message of that number stands in a ring.
+fn place(ring: usize, number: u64) -> usize {
+    ring + MESSAGES + (number % u64::from(DEPTH)) as usize * MESSAGE
 }
 
 struct Desk {
@@ -115,8 +99,7 @@ impl Desk {
         if number - self.area.word_of_room(ring + READ).load(Ordering::Acquire) == u64::from(DEPTH) {
             return false;
         }
-        let place = ring + MESSAGES + (number % u64::from(DEPTH)) as usize * MESSAGE;
-        self.area.copy_plain(place, &self.message, MESSAGE);
+        self.area.copy_plain(place(ring, number), &self.message, MESSAGE);
         self.written[to] = number + 1;
         self.area.word_of_room(ring).store(number + 1, Ordering::Release);
         true
@@ -127,8 +110,7 @@ impl Desk {
         let ring = self.ring(from, self.own);
         let (begun, end) = (self.read[from], self.area.word_of_room(ring).load(Ordering::Acquire));
         for number in begun..end {
-            let place = ring + MESSAGES + (number % u64::from(DEPTH)) as usize * MESSAGE;
-            self.area.copy_out(place, &self.taken, from * MESSAGE, MESSAGE);
+            self.area.copy_out(place(ring, number), &self.taken, from * MESSAGE, MESSAGE);
             self.area.word_of_room(ring + READ).store(number + 1, Ordering::Release);
         }
         self.read[from] = end;
@@ -136,10 +118,9 @@ impl Desk {
     }
 
     /// Writes to one after the other and looks at all rings in turn; how many messages were read.
-    fn stream(&mut self, turn: &Turn) -> u64 {
-        std::thread::sleep(Duration::from_nanos(turn.begin.saturating_sub(clock())));
+    fn stream(&mut self, stretch: Stretch) -> u64 {
         let count = self.read.len();
-        let end = turn.begin + turn.budget.as_nanos() as u64;
+        let end = stretch.wait();
         let (mut next, mut look, mut idle, mut all) = (self.own, self.own, 0, 0);
         while clock() < end {
             let mut moved = false;

@@ -9,10 +9,9 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::super::worker::wait_within;
-use super::bare_mesh::BareMesh;
 use super::plan::{Goal, Part, Plan, Unit};
 use super::process::{Ask, PATIENCE, PeerArguments, Process, Role, UNTIL_TOLD, raise_descriptor_limit};
-use super::{Place, Subject};
+use super::{Place, Subject, bare_mesh};
 use crate::bench::device::Device;
 use crate::demo::exchange::Exchange;
 use crate::demo::failure::{Failure, Outcome};
@@ -61,15 +60,42 @@ pub(super) fn plans(quick: bool) -> Vec<Plan> {
 enum Turn {
     /// Send one message to each, and wait for one of each.
     First,
-    /// Send in turn, for so long from that moment on.
-    Stream { begin: u64, budget: Duration },
+    /// Send in turn meanwhile.
+    Stream(Stretch),
+}
+
+/// From when on members stream, and for how long.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(super) struct Stretch {
+    begin: u64,
+    budget: Duration,
+}
+
+impl Stretch {
+    /// Begins soon, when every one has heard of it.
+    fn soon(budget: Duration) -> Self {
+        Self { begin: clock() + READY.as_nanos() as u64, budget }
+    }
+
+    /// Waits until it begins; when it ends.
+    pub(super) fn wait(self) -> u64 {
+        std::thread::sleep(Duration::from_nanos(self.begin.saturating_sub(clock())));
+        self.begin + self.budget.as_nanos() as u64
+    }
+}
+
+/// Has all stream meanwhile; how many bytes a second arrived at all together.
+pub(super) fn stream_all(members: &mut [Process], turn: &impl Serialize, budget: Duration) -> Outcome<f64> {
+    members.iter_mut().try_for_each(|member| member.tell(turn))?;
+    let messages: u64 = members.iter_mut().map(Process::hear::<u64>).sum::<Outcome<_>>()?;
+    Ok((messages * MESSAGE as u64) as f64 / budget.as_secs_f64())
 }
 
 /// Meshes, by their size. One is made anew each time that connecting is measured.
 pub(super) struct Meshes {
     library: std::path::PathBuf,
     meshes: BTreeMap<u64, Vec<Process>>,
-    bare: BTreeMap<u64, BareMesh>,
+    bare: BTreeMap<u64, Vec<Process>>,
 }
 
 impl Meshes {
@@ -102,28 +128,17 @@ impl Meshes {
     /// Bytes a second that arrived at all together.
     fn stream(&mut self, number: u64, budget: Duration) -> Outcome<f64> {
         let members = self.meshes.get_mut(&number).ok_or_else(|| Failure::new("there is no such mesh"))?;
-        let turn = Turn::Stream { begin: clock() + READY.as_nanos() as u64, budget };
-        members.iter_mut().try_for_each(|member| member.tell(&turn))?;
-        let mut messages = 0;
-        for member in members {
-            messages += member.hear::<u64>()?;
-        }
-        Ok(bytes_per_second(messages, budget))
+        stream_all(members, &Turn::Stream(Stretch::soon(budget)), budget)
     }
 
     /// The same without a device.
     fn stream_bare(&mut self, number: u64, budget: Duration) -> Outcome<f64> {
         let mesh = match self.bare.entry(number) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(BareMesh::start(&self.library, number)?),
+            Entry::Vacant(place) => place.insert(bare_mesh::start(&self.library, number)?),
         };
-        let messages = mesh.stream(clock() + READY.as_nanos() as u64, budget)?;
-        Ok(bytes_per_second(messages, budget))
+        stream_all(mesh, &Stretch::soon(budget), budget)
     }
-}
-
-fn bytes_per_second(messages: u64, budget: Duration) -> f64 {
-    (messages * MESSAGE as u64) as f64 / budget.as_secs_f64()
 }
 
 impl Subject for Meshes {
@@ -158,8 +173,8 @@ pub(super) fn member(arguments: &PeerArguments, control: &mut Exchange) -> Outco
                 ends.first()?;
                 control.tell(&clock())?;
             }
-            Turn::Stream { begin, budget } => {
-                let count = ends.stream(begin, budget)?;
+            Turn::Stream(stretch) => {
+                let count = ends.stream(stretch)?;
                 control.tell(&count)?;
             }
         }
@@ -235,12 +250,11 @@ impl Ends {
         })
     }
 
-    /// Sends to one after the other from `begin` on; how many messages arrived in that time.
-    fn stream(&mut self, begin: u64, budget: Duration) -> Outcome<u64> {
+    /// Sends to one after the other meanwhile; how many messages arrived.
+    fn stream(&mut self, stretch: Stretch) -> Outcome<u64> {
         let mut entries = Entries::default();
         while self.take(&mut entries)? > 0 {} // What came behind the end of the last time.
-        std::thread::sleep(Duration::from_nanos(begin.saturating_sub(clock())));
-        let end = begin + budget.as_nanos() as u64;
+        let end = stretch.wait();
         let (mut arrived, mut next) = (0, self.own);
         while clock() < end {
             for _ in 0..DEPTH {
