@@ -250,6 +250,12 @@ fn more_than_was_announced_is_a_violation() {
     assert_eq!(receiver.arrived(HALF + 1), Err(Violation));
     assert_eq!(receiver.arrived(HALF), Ok(()));
     assert_eq!(receiver.arrived(1), Err(Violation));
+    // That there is more of the buffer by now is nothing that the peer was told.
+    let mut receiver = Receiver::new(buffer(4), DEPTH, 2);
+    receiver.announced(&receiver.announcement().unwrap());
+    assert_eq!((receiver.arrived(2 * HALF), receiver.arrived(1)), (Ok(()), Err(Violation)));
+    receiver.announced(&receiver.announcement().unwrap());
+    assert_eq!((receiver.arrived(2 * HALF), receiver.arrived(1)), (Ok(()), Err(Violation)));
     let mut receiver = Receiver::new(buffer(1), DEPTH, 2);
     for _ in 0..DEPTH {
         assert_eq!(receiver.arrived(1), Ok(()));
