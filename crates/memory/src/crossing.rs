@@ -26,9 +26,9 @@ const PATIENCE: u32 = 8;
 ///
 /// | ring | cores share a cache | cores far apart |
 /// |---|---|---|
-/// | 128 KiB | 8, 12 | |
-/// | 1 MiB | 15, 12 | 2.4, 13 |
-/// | 4 MiB | 42, 12 | 3.1, 13 |
+/// | 128 KiB | 8, 15 | |
+/// | 1 MiB | 15, 15 | 2.4, 13 |
+/// | 4 MiB | 38, 14 | 3.1, 13 |
 ///
 /// Where threads run changes by the second, and nothing tells of it but how long a copy takes. So each direction of a stream has one
 /// of these, which goes through the caches as long as that is not far slower than past them, and tries again later if it was.
