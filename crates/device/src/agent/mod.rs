@@ -41,7 +41,8 @@ pub(crate) const LINKS: u64 = 2 << 32;
 const NEWCOMERS: u64 = 3 << 32;
 
 /// While a program polls, the agent looks this often whether it still does: messages wait at most twice this long for a
-/// program that stopped polling. Each look takes the processor from a program that has but one.
+/// program that stopped polling, longer where it has no processor most of the time. Each look takes the processor from a
+/// program that has but one.
 pub(crate) const POLLED_TICK: Duration = Duration::from_millis(1);
 /// When the agent found work that another thread has in hand, or may not do yet, it looks again after this. It cannot wait
 /// to be woken: what woke it is still there, and would wake it until that thread, which may need its processor, is done.
@@ -218,11 +219,11 @@ impl Agent<'_> {
         {
             return Some(until - now);
         }
-        let polls = self.engine.program_polls();
-        self.polled_until = polls.then(|| now + POLLED_TICK);
-        if polls {
-            self.starvation.polls(self.engine.poller());
-            return Some(POLLED_TICK);
+        self.polled_until = None;
+        if self.engine.program_polls() {
+            let wait = self.starvation.polls(self.engine.poller(), now);
+            self.polled_until = Some(now + wait);
+            return Some(wait);
         }
         let wait = if self.engine.anyone_sleeps() { None } else { self.starvation.patience(now) };
         if wait.is_some() {

@@ -1,6 +1,7 @@
 //! Whether the program would poll if it had a processor. Where more programs poll than there are processors, that none came for a moment
 //! says nothing: whoever took over then would take the processor from all of them, and leave each of them a thread that has to
-//! be woken for every message, and locks that were another's.
+//! be woken for every message, and locks that were another's. To look takes it from them, too: where they have little of it,
+//! it is looked seldom.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +13,19 @@ use super::POLLED_TICK;
 const LONGEST: Duration = Duration::from_millis(100);
 /// It is looked this often whether it has one, at least: it may do something else then.
 const RARELY: Duration = Duration::from_millis(20);
+/// A thread that has run for less since it polled may still be on its way to the next poll.
+const BETWEEN_POLLS: Duration = Duration::from_micros(250);
 
 /// The thread that polled last.
 #[derive(Debug)]
 struct Poller {
     thread: i32,
-    /// For how long it has run.
-    ran: u64,
+    /// For how long it had run when it was last seen to poll, and when that was.
+    ran: Duration,
+    seen: Instant,
     /// Since when it is known to wait for a processor.
     waits: Option<Instant>,
-    /// When to look again whether it does.
+    /// When to look again.
     tick: Duration,
 }
 
@@ -32,19 +36,28 @@ pub(super) struct Starvation {
 }
 
 impl Starvation {
-    /// A thread of the program polls.
-    pub(super) fn polls(&mut self, thread: i32) {
-        self.poller =
-            thread_cpu_ns_of(thread).map(|ran| Poller { thread, ran, waits: None, tick: POLLED_TICK });
+    /// A thread of the program polls. How long to wait before it is asked again: as long as it takes to run for a tick, if that is
+    /// more since it waits for a processor.
+    pub(super) fn polls(&mut self, thread: i32, now: Instant) -> Duration {
+        let before = self.poller.take_if(|poller| poller.thread == thread);
+        let Some(ran) = ran(thread) else { return POLLED_TICK };
+        let slower = before.map_or(POLLED_TICK, |before| {
+            let passed = now.saturating_duration_since(before.seen);
+            tick_of(passed, ran.saturating_sub(before.ran)).min(2 * before.tick)
+        });
+        let tick = if slower > POLLED_TICK && is_runnable(thread) { slower } else { POLLED_TICK };
+        self.poller = Some(Poller { thread, ran, seen: now, waits: None, tick });
+        tick
     }
 
-    /// No poll has come since. How long to wait before it is looked again, if the thread that polled waits for a processor and has had none
-    /// since.
+    /// No poll has come since. How long to wait before it is looked again, if the thread that polled waits for a processor and has hardly
+    /// run since.
     pub(super) fn patience(&mut self, now: Instant) -> Option<Duration> {
         let poller = self.poller.as_mut()?;
         let since = *poller.waits.get_or_insert(now);
         let is_over = now.saturating_duration_since(since) >= LONGEST;
-        if is_over || thread_cpu_ns_of(poller.thread) != Some(poller.ran) || !is_runnable(poller.thread) {
+        let has_run = ran(poller.thread).is_none_or(|ran| ran.saturating_sub(poller.ran) >= BETWEEN_POLLS);
+        if is_over || has_run || !is_runnable(poller.thread) {
             self.poller = None;
             return None;
         }
@@ -52,6 +65,17 @@ impl Starvation {
         poller.tick = RARELY;
         Some(tick)
     }
+}
+
+/// For how long a thread has run.
+fn ran(thread: i32) -> Option<Duration> {
+    thread_cpu_ns_of(thread).map(Duration::from_nanos)
+}
+
+/// How long a thread that ran for so much of a while takes to run for a tick.
+fn tick_of(passed: Duration, ran: Duration) -> Duration {
+    let times = passed.as_nanos() / ran.as_nanos().max(1);
+    POLLED_TICK.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX)).clamp(POLLED_TICK, RARELY)
 }
 
 #[cfg(test)]
@@ -101,7 +125,7 @@ mod tests {
             let (mut waited, mut ran) = (false, false);
             while !(waited && ran) {
                 assert!(began.elapsed() < Duration::from_secs(60), "waited: {waited}, ran: {ran}");
-                starvation.polls(spins);
+                starvation.polls(spins, Instant::now());
                 nap(Duration::from_micros(200));
                 match starvation.patience(began) {
                     Some(tick) => {
@@ -117,8 +141,38 @@ mod tests {
             while is_runnable(sleeps) {
                 assert!(began.elapsed() < Duration::from_secs(60), "it does not sleep");
             }
-            starvation.polls(sleeps);
+            starvation.polls(sleeps, Instant::now());
             assert_eq!(starvation.patience(Instant::now()), None);
+        });
+    }
+
+    #[test]
+    fn it_is_asked_the_less_often_the_less_a_thread_runs() {
+        let of = |passed, ran| tick_of(Duration::from_micros(passed), Duration::from_micros(ran));
+        assert_eq!([of(1000, 1000), of(1000, 999), of(1000, 501)], [POLLED_TICK; 3]);
+        assert_eq!([of(1000, 250), of(16_000, 2000)], [4 * POLLED_TICK, 8 * POLLED_TICK]);
+        assert_eq!([of(1000, 1), of(1000, 0), of(u64::MAX, 0)], [RARELY; 3]);
+    }
+
+    #[test]
+    fn who_waits_for_a_processor_most_of_the_time_is_asked_seldom_and_who_sleeps_as_often_as_ever() {
+        beside_threads(|[one, _, sleeps]| {
+            let (began, mut starvation, mut tick) = (Instant::now(), Starvation::default(), POLLED_TICK);
+            // The two share a processor with each other at least, and each has none of it for whole slices.
+            while tick < 4 * POLLED_TICK {
+                assert!(began.elapsed() < Duration::from_secs(60), "a tick of {tick:?} at most");
+                let grown = starvation.polls(one, Instant::now());
+                assert!(grown == POLLED_TICK || grown <= 2 * tick, "{grown:?} behind {tick:?}");
+                tick = grown;
+                nap(Duration::from_micros(200));
+            }
+            while is_runnable(sleeps) {
+                assert!(began.elapsed() < Duration::from_secs(60), "it does not sleep");
+            }
+            for _ in 0..3 {
+                assert_eq!(starvation.polls(sleeps, Instant::now()), POLLED_TICK);
+                nap(Duration::from_micros(200));
+            }
         });
     }
 }
