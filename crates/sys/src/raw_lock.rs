@@ -7,8 +7,11 @@ const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 /// Taken, and somebody may be asleep.
 const CONTENDED: u32 = 2;
-/// Looks at a taken lock before sleeping: most are held for less than a system call takes.
-const SPINS: u32 = 100;
+/// Pauses of the processor before sleeping, some tens of microseconds: most locks are held for less than a system call takes.
+const PAUSES: u32 = 1024;
+/// The most of them between two looks. Who waits leaves the lock to who has it for a while: to pass it on at every turn, and all that it
+/// protects, from processor to processor costs many times what most do under it.
+const LONGEST_PAUSE: u32 = 512;
 
 /// The lock.
 #[derive(Debug)]
@@ -32,14 +35,16 @@ impl RawLock {
 
     /// Waits for the lock and takes it. A thread that has it already waits for ever.
     pub fn lock(&self) {
-        for _ in 0..SPINS {
-            if self.try_lock() {
-                return;
+        let (mut waited, mut pause) = (0, 1);
+        while waited < PAUSES {
+            match self.0.load(Ordering::Relaxed) {
+                FREE if self.try_lock() => return,
+                CONTENDED => break,
+                _ => {}
             }
-            if self.0.load(Ordering::Relaxed) == CONTENDED {
-                break;
-            }
-            crate::cpu_relax();
+            (0..pause).for_each(|_| crate::cpu_relax());
+            waited += pause;
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
         while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
             self.sleep();
