@@ -16,9 +16,9 @@ fn exchange(one: &common::End, other: &common::End) {
 fn a_child_is_refused_on_its_parents_device_and_can_open_its_own() {
     let (one, other) = common::connected();
     exchange(&one, &other);
-    // A message waits in the ring while the child lives.
+    // A message waits in the ring while the child lives: one with immediate data goes no other way.
     other.post_receive(3);
-    one.post(4, Operation::Send { immediate: None }, &[one.piece(0, 64)]);
+    one.post(4, Operation::Send { immediate: Some(5) }, &[one.piece(0, 64)]);
     let status = common::in_child(|| {
         let zone =
             one.zone.create_address_handle(one.pair.attributes().address_vector.unwrap_or_else(|| {

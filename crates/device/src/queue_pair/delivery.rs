@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nonic_memory::SharedSlice;
 use nonic_protocol::{Body, Delivery, QpNumber, QpType, QueueName};
-use nonic_transport::{Incoming, Link};
+use nonic_transport::{Incoming, Link, Tier};
 
 use super::{Inner, Path, QueuePair};
 use crate::completion_queue::CompletionQueue;
@@ -75,7 +75,10 @@ impl QueuePair {
         let vector = inner.attributes.address_vector;
         let Some(address) = vector.and_then(|vector| PeerAddress::of(port, &vector, number)) else { return };
         if let Some(link) = self.engine().living_link_to(address) {
-            inner.path = Some(Path { link, address, slot: None });
+            let within = link.is_loopback() && self.engine().party().tier > Tier::Ring;
+            let neighbour = if within { self.engine().find_pair(number) } else { None };
+            let neighbour = neighbour.as_ref().map(Arc::downgrade);
+            inner.path = Some(Path { link, address, slot: None, neighbour });
         }
     }
 

@@ -124,6 +124,8 @@ pub(crate) struct Path {
     pub(crate) address: PeerAddress,
     /// Where it publishes what it takes, once that is known.
     pub(crate) slot: Option<SlotPlace>,
+    /// The peer itself, if it is of this process and reached otherwise than through rings.
+    pub(crate) neighbour: Option<Weak<QueuePair>>,
 }
 
 /// What changes while a queue pair lives.

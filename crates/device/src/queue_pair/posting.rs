@@ -1,5 +1,6 @@
 //! Posting requests.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nonic_memory::Access;
@@ -15,6 +16,8 @@ use crate::queue_pair::ReceivesFrom;
 pub struct Posting<'a> {
     pair: &'a QueuePair,
     inner: BiasedGuard<'a, Core>,
+    /// Its peer, if that is of this process and something was given to it. Let go of behind the lock: it may be the last to hold it.
+    neighbour: Option<Arc<QueuePair>>,
 }
 
 impl Posting<'_> {
@@ -27,11 +30,12 @@ impl Posting<'_> {
     #[inline]
     pub unsafe fn post(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         self.admits(request)?;
-        let Self { pair, inner } = self;
+        let Self { pair, inner, neighbour } = self;
         let freed = pair.engine().credits(pair.account).load(Ordering::Acquire);
         if !inner.is_wired()
             && inner.send.has_room(&pair.capabilities, freed)
-            && (pair.express_send(inner, request, |bytes| copy_inline(request, bytes))
+            && (pair.express_within(inner, neighbour, request, |bytes| copy_inline(request, bytes))
+                || pair.express_send(inner, request, |bytes| copy_inline(request, bytes))
                 || pair.express(inner, request))
         {
             return Ok(());
@@ -49,7 +53,7 @@ impl Posting<'_> {
     /// Whether [`Posting::post`] will take the request behind `ahead` others; with the same error if not.
     pub fn check(&self, request: &SendRequest<'_>, ahead: u64) -> Result<(), PostError> {
         self.admits(request)?;
-        let Self { pair, inner } = self;
+        let Self { pair, inner, .. } = self;
         let freed = pair.engine().credits(pair.account).load(Ordering::Acquire);
         inner.send.check(request, &pair.capabilities, pair.transport, freed, ahead)
     }
@@ -57,7 +61,7 @@ impl Posting<'_> {
     /// Whether state and type of the queue pair allow the request.
     #[inline]
     fn admits(&self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let Self { pair, inner } = self;
+        let Self { pair, inner, .. } = self;
         if inner.state() == QpState::Reset || pair.is_destroyed() {
             return Err(PostError::WrongState { state: inner.state() });
         }
@@ -69,7 +73,7 @@ impl Posting<'_> {
 
     /// Starts what was posted.
     pub fn ring_doorbell(self) {
-        let Self { pair, mut inner } = self;
+        let Self { pair, mut inner, neighbour: _neighbour } = self;
         if inner.is_wired() {
             return pair.ring_wire(&mut inner);
         }
@@ -117,7 +121,7 @@ impl QueuePair {
         if !self.engine().is_usable() {
             return Err(PostError::Gone);
         }
-        Ok(Posting { pair: self, inner: self.lock() })
+        Ok(Posting { pair: self, inner: self.lock(), neighbour: None })
     }
 
     /// Takes one send-queue request; [`QueuePair::ring_doorbell`] starts what was posted.

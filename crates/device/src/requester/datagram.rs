@@ -113,7 +113,12 @@ impl QueuePair {
     fn datagram_link(&self, inner: &mut Inner, address: PeerAddress) -> Option<Arc<Link>> {
         let known = |path: &Path| path.address == address && !path.link.is_dead();
         if !inner.path.as_ref().is_some_and(known) {
-            let found = self.engine().link_to(address).map(|link| Path { link, address, slot: None });
+            let found = self.engine().link_to(address).map(|link| Path {
+                link,
+                address,
+                slot: None,
+                neighbour: None,
+            });
             if let Some(last) = std::mem::replace(&mut inner.path, found) {
                 last.link.ring_bell();
             }

@@ -9,5 +9,6 @@ mod local;
 mod one_sided;
 mod pulled;
 mod windows;
+mod within;
 
 pub(crate) use one_sided::DIRECT_CHUNK;

@@ -12,6 +12,7 @@ mod common;
 mod domain_scene;
 mod extended;
 mod many_threads;
+mod neighbours;
 mod opened_elsewhere;
 mod several_engines;
 mod shadows;

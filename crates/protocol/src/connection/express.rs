@@ -53,4 +53,20 @@ impl<P, T> Connection<P, T> {
         self.receives.pass_first();
         self.responder.has_taken(psn);
     }
+
+    /// A send was carried out by the peer and answered before it was noted; nothing was under way.
+    #[inline]
+    pub fn has_been_answered_at_once(&mut self) {
+        let psn = self.requester.next;
+        self.requester.next = psn.next();
+        self.was_answered(psn);
+        self.send.skip_one();
+    }
+
+    /// Such a send went to the oldest receive of the queue pair's own.
+    #[inline]
+    pub fn has_answered_at_once(&mut self, psn: Psn) {
+        self.has_taken_at_once(psn);
+        self.responder.has_acknowledged();
+    }
 }

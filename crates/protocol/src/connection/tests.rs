@@ -298,3 +298,26 @@ fn what_is_owed_waits_for_a_short_send_and_for_nothing_else() {
     waits.requester.wait(Duration::ZERO, Duration::from_secs(1), WaitReason::NoAnswer);
     assert!(!says(&waits));
 }
+
+#[test]
+fn what_was_answered_at_once_has_a_number_of_its_own_at_either_end_and_nothing_is_owed_for_it() {
+    let mut pair = pair();
+    pair.responder = Responder::new(FIRST);
+    for index in 0..3 {
+        assert!(pair.is_idle() && pair.may_take_at_once(number(index)));
+        let (posted, psn) = (pair.send.posted, pair.requester.next);
+        pair.has_been_answered_at_once();
+        assert_eq!((psn, pair.requester.next), (number(index), number(index + 1)));
+        assert_eq!((pair.send.posted, pair.send.finished), (posted + 1, posted + 1));
+        pair.responder.has_taken(psn);
+        pair.responder.has_acknowledged();
+        assert!(!pair.responder.owes() && !pair.may_take_at_once(psn));
+    }
+    // An answer to one of them says nothing of the next, which goes the ordinary way.
+    post(&mut pair, &[SEND]);
+    pair.has_sent();
+    assert_eq!(finish_before(&mut pair, number(3)), 0);
+    assert!(!pair.is_idle() && !pair.is_under_way(number(2)));
+    assert_eq!(finish_before(&mut pair, number(4)), 1);
+    assert!(pair.is_idle());
+}
