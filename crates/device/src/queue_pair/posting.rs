@@ -73,7 +73,10 @@ impl Posting<'_> {
 
     /// Starts what was posted.
     pub fn ring_doorbell(self) {
-        let Self { pair, mut inner, neighbour: _neighbour } = self;
+        let Self { pair, inner, neighbour } = self;
+        // What is declared later is dropped earlier: the lock first.
+        let _neighbour = neighbour;
+        let mut inner = inner;
         if inner.is_wired() {
             return pair.ring_wire(&mut inner);
         }

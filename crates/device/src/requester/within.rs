@@ -65,7 +65,7 @@ impl QueuePair {
         })
     }
 
-    /// Takes such a send of `sender`. False: nothing was done; nobody is waited for.
+    /// Takes such a send of `sender`. False: nothing was done.
     #[inline]
     fn take_at_once(
         &self,
