@@ -10,8 +10,7 @@ use nonic_sys::{BiasedGuard, cpu_relax};
 use nonic_transport::Counter;
 
 use super::one_sided::DIRECT_CHUNK;
-use crate::completion_queue::SendCredit;
-use crate::queue_pair::{Core, Inner, QueuePair, ReceivesFrom};
+use crate::queue_pair::{Core, Inner, QueuePair};
 
 /// Looks at the lock of a peer, each after one pause more than that before: some microseconds at most.
 const PATIENCE: u32 = 16;
@@ -76,16 +75,12 @@ impl QueuePair {
     ) -> bool {
         let Some(mut core) = self.lock_soon() else { return false };
         let Some(path) = &sending.path else { return false };
-        let plain = self.express
-            && self.transport == QpType::ReliableConnection
-            && matches!(self.receives_from, ReceivesFrom::Own)
-            && !core.is_wired()
-            && !self.is_destroyed();
-        let from_peer = core.attributes.destination_qp == sender.number
-            && core.path.as_ref().is_some_and(|own| own.link.leads_where(&path.link));
         let psn = sending.requester.next;
-        let next = core.may_take_at_once(psn) && !core.responder.owes();
-        if !plain || !from_peer || !next || path.link.is_dead() {
+        let plain = self.transport == QpType::ReliableConnection
+            && !core.is_wired()
+            && !self.is_destroyed()
+            && !core.responder.owes();
+        if !plain || !self.may_take_now(&core, &path.link, sender.number, psn) {
             return false;
         }
         let Some(receive) = core.receives.first() else { return false };
@@ -115,12 +110,7 @@ impl QueuePair {
         own.memory().device_wrote(&[place]);
         drop(own);
         core.has_answered_at_once(psn);
-        self.witness.counts([Counter::Received, Counter::ReceivedBytes], from.length);
-        self.receive_completions.push(SendCredit::NONE, request.flags.solicited, |completion| {
-            completion.set_bare(id, CompletionOpcode::Receive, Status::Success, self.number);
-            completion.byte_length = from.length;
-            completion.source_qp = sender.number;
-        });
+        self.show_taken(id, sender.number, request.flags.solicited, from.length);
         true
     }
 }

@@ -5,12 +5,11 @@
 use std::sync::Arc;
 
 use nonic_memory::{Access, AddressRange, KeyUse};
-use nonic_protocol::{CompletionOpcode, Status};
+use nonic_protocol::{CompletionOpcode, Psn, QpNumber, Status};
 use nonic_transport::{Counter, IncomingShort, Link};
 
 use crate::completion_queue::SendCredit;
-use crate::queue_pair::QueuePair;
-use crate::queue_pair::ReceivesFrom;
+use crate::queue_pair::{Inner, QueuePair, ReceivesFrom};
 
 impl QueuePair {
     /// Takes a short send. False: nothing was done; the ordinary way takes it, or says what is wrong.
@@ -19,11 +18,7 @@ impl QueuePair {
         let IncomingShort { send, payload } = incoming;
         let mut inner = self.lock();
         let inner = &mut *inner;
-        let from_peer = inner.attributes.destination_qp == send.base.source
-            && inner.path.as_ref().is_some_and(|path| path.link.leads_where(link));
-        let plain = self.express && matches!(self.receives_from, ReceivesFrom::Own);
-        let next = inner.may_take_at_once(send.base.psn);
-        if !from_peer || !next || !plain || link.is_dead() {
+        if !self.may_take_now(inner, link, send.base.source, send.base.psn) {
             return false;
         }
         let Some(receive) = inner.receives.first() else { return false };
@@ -42,20 +37,37 @@ impl QueuePair {
         own.memory().device_wrote(&[place]);
         drop(own);
         inner.has_taken_at_once(send.base.psn);
-        self.witness.counts([Counter::Received, Counter::ReceivedBytes], length);
         // The requests it answers end before the receive does, as their acknowledgement by itself would have them do.
         if let Some(psn) = send.acknowledges {
             inner.take_acknowledge(&mut { self }, psn);
         }
-        self.receive_completions.push(SendCredit::NONE, send.solicited, |completion| {
-            completion.set_bare(id, CompletionOpcode::Receive, Status::Success, self.number);
-            completion.byte_length = length;
-            completion.source_qp = send.base.source;
-        });
+        self.show_taken(id, send.base.source, send.solicited, length);
         if send.acknowledges.is_some() && inner.awaits_answers() {
             inner.pump(&mut { self });
         }
         true
+    }
+
+    /// Whether a whole send of this number that comes from `source` by way of `link` may go to the oldest receive now.
+    #[inline(always)]
+    pub(crate) fn may_take_now(&self, inner: &Inner, link: &Link, source: QpNumber, psn: Psn) -> bool {
+        self.express
+            && matches!(self.receives_from, ReceivesFrom::Own)
+            && inner.attributes.destination_qp == source
+            && inner.path.as_ref().is_some_and(|path| path.link.leads_where(link))
+            && inner.may_take_at_once(psn)
+            && !link.is_dead()
+    }
+
+    /// Such a send is in the receive's place: counts it and shows the receive's end.
+    #[inline(always)]
+    pub(crate) fn show_taken(&self, id: u64, source: QpNumber, solicited: bool, length: u32) {
+        self.witness.counts([Counter::Received, Counter::ReceivedBytes], length);
+        self.receive_completions.push(SendCredit::NONE, solicited, |completion| {
+            completion.set_bare(id, CompletionOpcode::Receive, Status::Success, self.number);
+            completion.byte_length = length;
+            completion.source_qp = source;
+        });
     }
 }
 
