@@ -68,6 +68,11 @@ impl Drop for Memory {
     }
 }
 
+/// Bytes of which those at different places, and of different seeds, differ.
+pub(crate) fn some_bytes(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed).collect()
+}
+
 /// A queue pair on an engine, with whole pages that peers may use.
 pub(crate) struct Side {
     pub(crate) end: End,

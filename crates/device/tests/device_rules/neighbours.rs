@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::pair::{LENGTH, Memory, Side};
+use crate::common::pair::{LENGTH, Memory, Side, some_bytes};
 use nonic_device::{
     Config, Counter, EngineHandle, Operation, PostError, ReceiveRequest, ScatterGather, SendFlags,
     SendRequest, Status, Tier,
@@ -49,10 +49,6 @@ fn send(side: &Side, id: u64, bytes: &[u8], inline: bool) {
     side.end.pair.ring_doorbell();
 }
 
-fn bytes(length: usize, seed: u64) -> Vec<u8> {
-    (0..length).map(|at| (at as u64).wrapping_mul(31).wrapping_add(seed) as u8).collect()
-}
-
 /// The next message has these bytes.
 fn arrives(side: &Side, id: u64, expected: &[u8]) {
     let received = side.end.completion();
@@ -74,7 +70,7 @@ fn a_send_to_a_neighbour_has_ended_when_it_is_posted_and_is_counted() {
     for round in 0..20 {
         for length in [1, 8, 64, 4096, 20_000] {
             for inline in [false, true].into_iter().filter(|inline| !inline || length <= 64) {
-                let message = bytes(length, all);
+                let message = some_bytes(length, all as u8);
                 receive(&other, all, length);
                 send(&one, all, &message, inline);
                 // Nobody has looked at a ring meanwhile. One that another thread was in the way of went there all the same.
@@ -100,7 +96,11 @@ fn messages_keep_their_order_whichever_ways_they_go() {
     ] {
         let (_engine, [one, other]) = neighbours(&config, false);
         for round in 0..200u64 {
-            let (first, second, third) = (bytes(40, round), bytes(5000, round + 1), bytes(16, round + 2));
+            let (first, second, third) = (
+                some_bytes(40, round as u8),
+                some_bytes(5000, (round + 1) as u8),
+                some_bytes(16, (round + 2) as u8),
+            );
             // It finds no receive and waits; the next finds one and must not pass it.
             if round % 2 == 0 {
                 send(&one, 1, &first, true);
@@ -125,7 +125,7 @@ fn messages_keep_their_order_whichever_ways_they_go() {
 fn bytes_that_move_within_themselves_arrive_as_they_were() {
     let (_engine, [one, other]) = neighbours(&Config::default(), true);
     for (from, to) in [(0, 64), (64, 0), (100, 100), (0, 3999)] {
-        let message = bytes(4000, from as u64);
+        let message = some_bytes(4000, from as u8);
         one.memory.set(from, &message);
         let pieces = [other.piece(to, message.len())];
         other.end.pair.post_receive(&ReceiveRequest { id: 5, pieces: &pieces }).unwrap();
@@ -164,7 +164,7 @@ fn a_queue_pair_that_is_its_own_neighbour_hears_itself() {
     let side = Side::on(&engine);
     side.end.connect(side.end.pair.number());
     for round in 0..100 {
-        let message = bytes(32, round);
+        let message = some_bytes(32, round as u8);
         receive(&side, 1, 32);
         send(&side, 2, &message, round % 2 == 0);
         let ids = [side.end.completion(), side.end.completion()].map(|end| (end.id, end.status));
@@ -186,7 +186,7 @@ fn a_neighbour_that_is_gone_takes_nothing_and_one_that_is_connected_anew_takes_a
     let [one, other] = [Side::on(&engine), Side::on(&engine)];
     one.connect(&other);
     for round in 0..10 {
-        let message = bytes(64, round);
+        let message = some_bytes(64, round as u8);
         receive(&other, round, 64);
         send(&one, round, &message, false);
         arrives(&other, round, &message);

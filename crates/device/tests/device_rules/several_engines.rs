@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::pair::{LENGTH, Memory, Pair, Side};
+use crate::common::pair::{LENGTH, Memory, Pair, Side, some_bytes};
 use nonic_device::{
     AdoptionPolicy, Config, Counter, EngineHandle, Operation, QpState, ReceiveRequest, RemoteRange, Status,
     Tier,
@@ -13,10 +13,6 @@ const TIERS: [Tier; 3] = [Tier::Ring, Tier::Kernel, Tier::Mapped];
 
 fn on(tier: Tier) -> Config {
     Config { tier, ..Config::default() }
-}
-
-fn some_bytes(length: usize, seed: u8) -> Vec<u8> {
-    (0..length).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed).collect()
 }
 
 /// A message of this length arrives.

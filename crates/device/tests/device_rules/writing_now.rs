@@ -1,16 +1,12 @@
 //! Bytes that are written to a peer's memory without a request.
 
-use crate::common::pair::{LENGTH, Pair, Side};
+use crate::common::pair::{LENGTH, Pair, Side, some_bytes};
 use nonic_device::{Config, Counter, Key, RemoteRange, Tier};
 use nonic_memory::{Crossing, SharedSlice};
 
 fn write(from: &Side, remote: RemoteRange, bytes: &[u8]) -> bool {
     let mut bytes = bytes.to_vec();
     from.end.pair.write_now(remote, SharedSlice::of_private(&mut bytes), &mut Crossing::default())
-}
-
-fn some_bytes(length: usize, seed: u8) -> Vec<u8> {
-    (0..length).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed).collect()
 }
 
 #[test]
