@@ -59,6 +59,7 @@ mod shared_words;
 mod shown_event;
 mod shown_record;
 mod signals;
+mod sleepers;
 mod socket;
 mod spawn;
 mod spin;
@@ -164,6 +165,7 @@ pub use shared_words::{SharedBlock, SharedWords};
 pub use shown_event::ShownEvent;
 pub use shown_record::{word_of_copy, words_of_shown_record, write_shown_record};
 pub use signals::SignalsHeld;
+pub use sleepers::{Place, Sleepers};
 pub use socket::{
     Credentials, MAX_DESCRIPTORS, PacketSocket, Received, bind_abstract, holder_of, listen_abstract,
     receive_message, send_message,

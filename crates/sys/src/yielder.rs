@@ -7,11 +7,15 @@
 //! Where many threads poll, each for itself, every one of them must yield, and at once: who spins for the rest of its slice keeps the
 //! processor from those that have something to do. So the two are told apart: who had the CPU for long and did not poll meanwhile may
 //! have waited for a lock.
+//!
+//! Of many that yield each still has its turn, though none of them has anything to do. Where the one that they all wait for is not among
+//! them, as with a peer on the same processors, all but a few do better to sleep.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::clock::{process_cpu_ns, raw_clock_ns, thread_cpu_ns};
-use crate::yield_now;
+use crate::{usable_cpus, yield_now};
 
 /// Who has the CPU for as long does not poll and yield as we do. Less than the kernel's shortest slice (0.75 ms), more than a few
 /// pollers take until each of them has yielded.
@@ -24,13 +28,47 @@ const WATCHED: u32 = 64;
 /// What a poll takes at most, or a message that is handled in one, with what the program does between two of them.
 const POLL_NS: u64 = 4_000;
 
+/// So many threads that yield for each processor are enough; more are a crowd.
+const ENOUGH: u32 = 2;
+/// A thread of a crowd sleeps for so long for each that does: all of them together keep a tenth of a processor busy with waking up.
+const DOZE_NS: u64 = 100_000;
+/// After so many sleeps it is looked what the process did meanwhile.
+const DOZES_PER_LOOK: u32 = 8;
+
 /// When to yield next. For all threads of a process that poll the same thing: a hint, which they may take from each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Yielder {
     /// Not before this time of the raw clock.
     next: AtomicU64,
     /// Yields that are still looked at, since one took long.
     watched: AtomicU32,
+    /// Threads that have yielded and not come back, and how many of them are enough.
+    yielding: AtomicU32,
+    enough: u32,
+    /// Threads that sleep, and how often one did.
+    dozing: AtomicU32,
+    dozes: AtomicU32,
+    /// When it was last looked what the process did, how long it had run by then, and its polls.
+    looked: AtomicU64,
+    had_run: AtomicU64,
+    had_polled: AtomicU32,
+}
+
+impl Default for Yielder {
+    /// For the processors that the calling thread may use.
+    fn default() -> Self {
+        Self {
+            next: AtomicU64::new(0),
+            watched: AtomicU32::new(0),
+            yielding: AtomicU32::new(0),
+            enough: ENOUGH * usable_cpus(),
+            dozing: AtomicU32::new(0),
+            dozes: AtomicU32::new(0),
+            looked: AtomicU64::new(0),
+            had_run: AtomicU64::new(0),
+            had_polled: AtomicU32::new(0),
+        }
+    }
 }
 
 impl Yielder {
@@ -45,7 +83,9 @@ impl Yielder {
         // These clocks are system calls, and a yield in time is to cost no more than it must.
         let watched = self.watched.load(Ordering::Relaxed);
         let before = (watched > 0).then(|| (cpu_of_others_ns(), polls()));
+        self.yielding.fetch_add(1, Ordering::Relaxed);
         yield_now();
+        self.yielding.fetch_sub(1, Ordering::Relaxed);
         let back = raw_clock_ns();
         let was_slow = back.saturating_sub(left) >= SLICE_NS;
         if let Some((others, before)) = before.filter(|_| was_slow) {
@@ -57,7 +97,37 @@ impl Yielder {
         }
     }
 
-    /// From this time to that others had the CPU; the other threads of the process ran for so long meanwhile, and polled so often.
+    /// Whether so many threads yield that another may as well sleep, if what it waits for is none of theirs.
+    pub fn is_crowded(&self) -> bool {
+        self.yielding.load(Ordering::Relaxed) >= self.enough
+    }
+
+    /// Has the caller sleep in place of a yield, for the time that `sleep` is given at most. It may hold a lock for which others spin, as
+    /// for [`Yielder::give_way`].
+    pub fn doze(&self, polls: impl Fn() -> u32, sleep: impl FnOnce(Duration)) {
+        if raw_clock_ns() < self.next.load(Ordering::Relaxed) {
+            return;
+        }
+        let dozing = self.dozing.fetch_add(1, Ordering::Relaxed) + 1;
+        sleep(Duration::from_nanos((u64::from(dozing) * DOZE_NS).min(LONGEST_NS)));
+        self.dozing.fetch_sub(1, Ordering::Relaxed);
+        if self.dozes.fetch_add(1, Ordering::Relaxed).is_multiple_of(DOZES_PER_LOOK) {
+            self.look_at_process(raw_clock_ns(), process_cpu_ns(), polls());
+        }
+    }
+
+    /// It is this time now, and the process has run for so long and polled so often. One sleep is too short to tell anything.
+    fn look_at_process(&self, now: u64, run: u64, polls: u32) {
+        let looked = self.looked.swap(now, Ordering::Relaxed);
+        let ran = run.saturating_sub(self.had_run.swap(run, Ordering::Relaxed));
+        let polled = polls.wrapping_sub(self.had_polled.swap(polls, Ordering::Relaxed));
+        // What it did between two crowds says nothing.
+        if now.saturating_sub(looked) <= u64::from(DOZES_PER_LOOK) * LONGEST_NS {
+            self.learn(looked, now, ran, polled);
+        }
+    }
+
+    /// From this time to that others had the CPU; threads of the process ran for so long meanwhile, and polled so often.
     fn learn(&self, left: u64, back: u64, ran: u64, polls: u32) {
         if ran.saturating_sub(u64::from(polls) * POLL_NS) >= SLICE_NS {
             self.next.store(back + 2 * (back - left).min(LONGEST_NS), Ordering::Relaxed);
@@ -78,7 +148,7 @@ mod tests {
     use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
     use super::*;
-    use crate::cpu_relax;
+    use crate::{cpu_relax, nap};
 
     /// Makes the calling thread, and those that it starts, run on one CPU.
     fn stay_on_one_cpu() {
@@ -87,9 +157,10 @@ mod tests {
         sched_setaffinity(None, &one).unwrap();
     }
 
-    #[test]
-    fn a_thread_that_spins_for_a_lock_gets_it_from_one_that_yields_under_it() {
+    /// Has a thread `give_way` under a lock for which another spins on the same CPU.
+    fn give_way_under_a_lock(give_way: impl Fn(&Yielder) + Sync) {
         let (locked, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        let give_way = &give_way;
         let take = || !locked.swap(true, Ordering::Acquire);
         std::thread::scope(|scope| {
             // A thread of its own: the other tests stay where they are.
@@ -100,7 +171,7 @@ mod tests {
                     while !done.load(Ordering::Relaxed) {
                         if take() {
                             (0..64).for_each(|_| cpu_relax());
-                            yielder.give_way(|| 0);
+                            give_way(&yielder);
                             locked.store(false, Ordering::Release);
                         }
                         (0..8).for_each(|_| cpu_relax());
@@ -120,6 +191,51 @@ mod tests {
                 assert_eq!(taken, 8);
             });
         });
+    }
+
+    #[test]
+    fn a_thread_that_spins_for_a_lock_gets_it_from_one_that_yields_under_it() {
+        give_way_under_a_lock(|yielder| yielder.give_way(|| 0));
+    }
+
+    #[test]
+    fn a_thread_that_spins_for_a_lock_gets_it_from_one_that_sleeps_under_it() {
+        give_way_under_a_lock(|yielder| yielder.doze(|| 0, |time| _ = nap(time)));
+    }
+
+    #[test]
+    fn each_of_a_crowd_sleeps_the_longer_the_more_of_them_do_and_none_for_long() {
+        let yielder = Yielder::default();
+        assert!(!yielder.is_crowded());
+        yielder.yielding.store(ENOUGH * usable_cpus(), Ordering::Relaxed);
+        assert!(yielder.is_crowded());
+        let time_of = |yielder: &Yielder| {
+            let mut slept = None;
+            yielder.doze(|| 0, |time| slept = Some(time.as_nanos() as u64));
+            slept
+        };
+        assert_eq!(time_of(&yielder), Some(DOZE_NS));
+        yielder.dozing.store(9, Ordering::Relaxed);
+        assert_eq!(time_of(&yielder), Some(10 * DOZE_NS));
+        yielder.dozing.store(1_000_000, Ordering::Relaxed);
+        assert_eq!(time_of(&yielder), Some(LONGEST_NS));
+        yielder.next.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(time_of(&yielder), None, "somebody may wait for a lock");
+        assert_eq!(yielder.dozing.into_inner(), 1_000_000);
+    }
+
+    #[test]
+    fn what_a_process_did_while_some_slept_counts_and_not_what_it_did_before() {
+        let (yielder, next) = (Yielder::default(), |yielder: &Yielder| yielder.next.load(Ordering::Relaxed));
+        let long = u64::from(DOZES_PER_LOOK) * LONGEST_NS;
+        yielder.look_at_process(long + 1, long, 0);
+        assert_eq!(next(&yielder), 0, "it may have had nobody asleep");
+        // Of four slices one was spent polling.
+        let polls = (SLICE_NS / POLL_NS) as u32;
+        yielder.look_at_process(long + 1 + 4 * SLICE_NS, long + 4 * SLICE_NS, polls);
+        assert_eq!(next(&yielder), long + 1 + 12 * SLICE_NS);
+        yielder.look_at_process(2 * long, 2 * long, u32::MAX);
+        assert_eq!(next(&yielder), long + 1 + 12 * SLICE_NS);
     }
 
     #[test]

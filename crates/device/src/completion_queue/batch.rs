@@ -67,7 +67,7 @@ impl CompletionQueue {
         }
         if begun {
             engine.progress_for_busy_poller();
-        } else if engine.progress_for_poller(WANTED, true) {
+        } else if engine.progress_for_poller(WANTED, Some(self)) {
             begun = self.open_batch(reader)?;
         }
         Ok(begun)
@@ -92,6 +92,7 @@ impl CompletionQueue {
             inner.gone.clear();
         }
         self.note_left(&inner);
+        inner.dozing.note_taker();
         Ok(true)
     }
 

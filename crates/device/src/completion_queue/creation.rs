@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 
 use nonic_protocol::Ring;
-use nonic_sys::{BiasedMutex, UseCount};
+use nonic_sys::{BiasedMutex, Sleepers, UseCount};
 
 use super::batch::NOBODY;
+use super::dozing::Dozing;
 use super::notifying::{CompletionObserver, Notification, ReportsTo};
 use super::{CompletionQueue, Inner};
 use crate::completion_channel::CompletionChannel;
@@ -130,9 +131,12 @@ impl CompletionQueue {
                 overwrites: options.overwrites,
                 gone: Vec::new(),
                 stamps: options.stamps.then(Box::default),
+                dozing: Dozing::default(),
             }),
             reader: AtomicUsize::new(NOBODY),
             departures: AtomicU32::new(0),
+            vain_poller: AtomicUsize::new(NOBODY),
+            sleepers: Sleepers::default(),
             single_threaded: options.single_threaded,
             zone: options.zone,
             users: UseCount::default(),

@@ -2,6 +2,7 @@
 
 mod batch;
 mod creation;
+mod dozing;
 mod notifying;
 mod stamps;
 mod taking;
@@ -10,11 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Weak};
 
 use nonic_protocol::{Completion, QpNumber, Ring};
-use nonic_sys::{BiasedGuard, BiasedMutex, UseCount};
+use nonic_sys::{BiasedGuard, BiasedMutex, Sleepers, UseCount};
 
 pub use self::batch::{BatchError, BatchReader};
 pub use self::creation::CompletionQueueOptions;
 use self::creation::check_entries;
+use self::dozing::Dozing;
 pub use self::notifying::{CompletionObserver, Moderation};
 use self::notifying::{Notification, ReportsTo};
 use self::stamps::Stamps;
@@ -69,6 +71,7 @@ struct Inner {
     gone: Vec<QpNumber>,
     /// When each entry was added, for a queue that says so.
     stamps: Option<Box<Stamps>>,
+    dozing: Dozing,
 }
 
 /// A completion queue (`ibv_create_cq(3)`).
@@ -93,6 +96,9 @@ pub struct CompletionQueue {
     reader: AtomicUsize,
     /// Queue pairs that went while a batch was open.
     departures: AtomicU32,
+    /// The thread that last polled it in vain for a while, by its mark, and where such threads sleep.
+    vain_poller: AtomicUsize,
+    sleepers: Sleepers,
     /// Its program reads batches on one thread at a time.
     single_threaded: bool,
     /// What it belongs to, if that was said.
@@ -151,7 +157,7 @@ impl CompletionQueue {
         let engine = &*self.engine;
         engine.note_poll();
         let (usable, found) = (engine.is_usable(), self.has_entries() || most == 0);
-        if usable && !found && !engine.progress_for_poller(most, yields) {
+        if usable && !found && !engine.progress_for_poller(most, yields.then_some(self)) {
             return Ok(0);
         }
         let count = self.take(out, most)?;
@@ -185,6 +191,7 @@ impl CompletionQueue {
         let left = inner.entries.length() as u32 + u32::from(inner.overrun);
         self.number_if(left > 0 && count > 0);
         self.waiting.store(left, Ordering::Release);
+        inner.dozing.note_taker();
         Ok(count)
     }
 
@@ -282,8 +289,14 @@ impl CompletionQueue {
         }
         self.added.store(self.added.load(Ordering::Relaxed) + 1, Ordering::Release);
         self.waiting.store(inner.entries.length() as u32, Ordering::Release);
+        let wakes = inner.dozing.any() && inner.entries.length() == 1 && inner.dozing.nobody_takes();
         if inner.notification.is_armed() {
             self.wake(inner, solicited || failed);
+        } else {
+            drop(inner);
+        }
+        if wakes {
+            self.sleepers.wake_one();
         }
     }
 

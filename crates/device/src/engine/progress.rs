@@ -9,6 +9,7 @@ use nonic_transport::{Consumer, Link, RingCorrupt, Sleeper};
 
 use super::Engine;
 use super::driver::Driver;
+use crate::completion_queue::CompletionQueue;
 use crate::queue_pair::QueuePair;
 
 /// What a look at all rings found.
@@ -124,10 +125,10 @@ impl Engine {
         self.driving.armed.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Handles messages until about `wanted` receives were filled; true if any were. Who `yields` lets others of its CPU go first
-    /// now and then; who sleeps soon would only have it back late.
+    /// Handles messages until about `wanted` receives were filled; true if any were. Who polls a queue lets others of its CPU go first
+    /// now and then; who sleeps soon, and names none, would only have it back late.
     #[inline(always)]
-    pub(crate) fn progress_for_poller(&self, wanted: usize, yields: bool) -> bool {
+    pub(crate) fn progress_for_poller(&self, wanted: usize, polled: Option<&CompletionQueue>) -> bool {
         let pause = self.driving.pause.load(Ordering::Relaxed);
         if pause > 0 {
             self.driving.pause.store(pause - 1, Ordering::Relaxed);
@@ -139,8 +140,8 @@ impl Engine {
         }
         let polls = self.driving.empty_polls.load(Ordering::Relaxed).wrapping_add(1);
         self.driving.empty_polls.store(polls, Ordering::Relaxed);
-        if polls.is_multiple_of(if yields { POLLS_PER_YIELD } else { POLLS_PER_SPARING }) {
-            self.rest(yields);
+        if polls.is_multiple_of(if polled.is_some() { POLLS_PER_YIELD } else { POLLS_PER_SPARING }) {
+            self.rest(polled);
         }
         // Another thread may have filled the queue meanwhile.
         progress.any_of(Progress::TAKEN)
@@ -148,10 +149,20 @@ impl Engine {
 
     /// What a program does now and then that polls in vain.
     #[cold]
-    fn rest(&self, yields: bool) {
-        self.of_watched(Link::set_polled);
-        if yields {
-            self.driving.yielder.give_way(|| self.driving.polls());
+    fn rest(&self, polled: Option<&CompletionQueue>) {
+        let yielder = &self.driving.yielder;
+        let crowded = polled.is_some_and(CompletionQueue::is_polled_by_several) && yielder.is_crowded();
+        let mut waits_for_peer = false;
+        self.of_watched(|link| {
+            link.set_polled();
+            // For who has not proved that it may, nobody waits.
+            waits_for_peer |= crowded && link.is_trusted() && !link.is_loopback() && link.peer_stands_still();
+        });
+        let polls = || self.driving.polls();
+        match polled {
+            Some(queue) if waits_for_peer => yielder.doze(polls, |time| queue.doze(time)),
+            Some(_) => yielder.give_way(polls),
+            None => {}
         }
     }
 

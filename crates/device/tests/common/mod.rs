@@ -46,14 +46,23 @@ pub(crate) fn in_child(body: impl FnOnce() -> i32) -> i32 {
     }
 }
 
-/// CPU time of the calling thread.
-pub(crate) fn cpu_time_of_this_thread() -> Duration {
+fn usage_of_this_thread() -> libc::rusage {
     // SAFETY: the result is a local.
-    let usage = unsafe {
+    unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
         usage
-    };
+    }
+}
+
+/// How often the calling thread gave up its processor to wait for something.
+pub(crate) fn sleeps_of_this_thread() -> u64 {
+    usage_of_this_thread().ru_nvcsw as u64
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn cpu_time_of_this_thread() -> Duration {
+    let usage = usage_of_this_thread();
     let time = |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000);
     time(usage.ru_utime) + time(usage.ru_stime)
 }

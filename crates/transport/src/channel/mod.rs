@@ -78,6 +78,12 @@ impl Channel {
     pub(crate) fn push_short(&self, send: ShortSend, payload: SharedSlice<'_>) -> bool {
         self.transmit.lock().push_short(send, payload)
     }
+
+    /// Whether messages wait for the peer of which it has read none since this was last asked; false if another thread writes one.
+    pub(crate) fn peer_stands_still(&self) -> bool {
+        self.transmit.try_lock().is_some_and(|mut ring| ring.consumer_stands_still())
+    }
+
     /// Whether the peer has read every message that was pushed.
     pub(crate) fn everything_was_read(&self) -> bool {
         self.transmit.lock().everything_was_read()

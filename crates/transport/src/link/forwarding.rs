@@ -28,6 +28,11 @@ impl Link {
     pub fn push_short(&self, send: ShortSend, payload: SharedSlice<'_>) -> bool {
         self.channel.push_short(send, payload)
     }
+    /// Whether messages wait for the peer of which it has read none since this was last asked, as far as is known without waiting.
+    pub fn peer_stands_still(&self) -> bool {
+        self.channel.peer_stands_still()
+    }
+
     /// Whether the peer has read every message that was pushed.
     pub fn everything_was_read(&self) -> bool {
         self.channel.everything_was_read()

@@ -340,6 +340,22 @@ mod tests {
     }
 
     #[test]
+    fn a_consumer_stands_still_that_has_something_to_read_and_reads_nothing_between_two_looks() {
+        let (mut producer, mut consumer, _) = ring();
+        assert!(!producer.consumer_stands_still(), "there is nothing to read");
+        for psn in 0..3 {
+            push(&mut producer, psn, &mut [1; 8]).unwrap();
+        }
+        assert!(producer.consumer_stands_still());
+        for is_last in [false, false, true] {
+            assert!(pop(&mut consumer).is_some());
+            consumer.report();
+            assert!(!producer.consumer_stands_still(), "it has read something");
+            assert_ne!(producer.consumer_stands_still(), is_last);
+        }
+    }
+
+    #[test]
     fn a_consumer_that_lies_about_its_head_only_stops_the_producer() {
         let (mut producer, _, memory) = ring();
         while push(&mut producer, 0, &mut [1; 8]).is_ok() {}

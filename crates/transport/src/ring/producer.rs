@@ -23,6 +23,8 @@ pub struct Producer {
     tail: u64,
     /// How far the consumer was when last asked.
     head: u64,
+    /// How far it was when it was last asked whether it stands still.
+    asked_head: u64,
     /// Cells in use, from the first on. Of those behind them one was written at most: the next, for the end of a lap.
     extent: u64,
     /// When the last lap ended before the ring did.
@@ -34,7 +36,15 @@ pub struct Producer {
 impl Producer {
     pub(crate) fn new(memory: RingMemory) -> Self {
         let payload_cells = Box::new([0; CELLS as usize / 64]);
-        Self { memory, tail: 0, head: 0, extent: EXTENT, turned: Instant::now(), payload_cells }
+        Self {
+            memory,
+            tail: 0,
+            head: 0,
+            asked_head: 0,
+            extent: EXTENT,
+            turned: Instant::now(),
+            payload_cells,
+        }
     }
 
     /// One that uses the whole ring from the beginning.
@@ -106,6 +116,12 @@ impl Producer {
         if head >= self.head && head <= self.tail {
             self.head = head;
         }
+    }
+
+    /// Whether messages stand here of which the consumer has read none since this was last asked, or not said so.
+    pub(crate) fn consumer_stands_still(&mut self) -> bool {
+        let head = self.memory.control(RING_HEAD).load(Ordering::Relaxed);
+        head == std::mem::replace(&mut self.asked_head, head) && head != self.tail
     }
 
     /// Whether the consumer has read every message and said so. If not, it rings the producer's doorbell when it has
