@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod descriptors;
 mod user;
 mod warnings;
 
@@ -13,6 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+pub use descriptors::descriptors;
 pub use user::become_user;
 pub use warnings::{count_warnings, warnings};
 
@@ -131,11 +133,6 @@ impl Drop for SecondProcess {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// How many descriptors a process has open.
-pub fn descriptors(pid: u32) -> usize {
-    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
 /// What this process was started as; `None` in the first one.
