@@ -11,7 +11,7 @@
 //! Of many that yield each still has its turn, though none of them has anything to do. Where the one that they all wait for is not among
 //! them, as with a peer on the same processors, all but a few do better to sleep.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::{process_cpu_ns, raw_clock_ns, thread_cpu_ns};
@@ -28,15 +28,19 @@ const WATCHED: u32 = 64;
 /// What a poll takes at most, or a message that is handled in one, with what the program does between two of them.
 const POLL_NS: u64 = 4_000;
 
-/// So many threads that yield for each processor are enough; more are a crowd.
-const ENOUGH: u32 = 2;
+/// Where one thread yields for so many processors, one more makes a crowd.
+const CPUS_A_YIELD: u32 = 2;
+/// A yield that takes as long let others run: two switches take half of it.
+const SWITCHED_NS: u64 = 2_000;
 /// A thread of a crowd sleeps for so long for each that does: all of them together keep a tenth of a processor busy with waking up.
 const DOZE_NS: u64 = 100_000;
 /// After so many sleeps it is looked what the process did meanwhile.
 const DOZES_PER_LOOK: u32 = 8;
 
 /// When to yield next. For all threads of a process that poll the same thing: a hint, which they may take from each other.
+// Lines of its own: every yield writes to them, and what stands beside this may be read in every poll.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Yielder {
     /// Not before this time of the raw clock.
     next: AtomicU64,
@@ -45,6 +49,8 @@ pub struct Yielder {
     /// Threads that have yielded and not come back, and how many of them are enough.
     yielding: AtomicU32,
     enough: u32,
+    /// Others ran in the last yield.
+    let_others_run: AtomicBool,
     /// Threads that sleep, and how often one did.
     dozing: AtomicU32,
     dozes: AtomicU32,
@@ -61,7 +67,8 @@ impl Default for Yielder {
             next: AtomicU64::new(0),
             watched: AtomicU32::new(0),
             yielding: AtomicU32::new(0),
-            enough: ENOUGH * usable_cpus(),
+            enough: usable_cpus().div_ceil(CPUS_A_YIELD),
+            let_others_run: AtomicBool::new(false),
             dozing: AtomicU32::new(0),
             dozes: AtomicU32::new(0),
             looked: AtomicU64::new(0),
@@ -74,11 +81,11 @@ impl Default for Yielder {
 impl Yielder {
     /// Lets other runnable threads of this CPU go first; but where threads of this process had it for whole slices and did not poll,
     /// the next calls return at once, for twice the time that this took. `polls` counts those of all threads, about, and what they
-    /// handled there.
-    pub fn give_way(&self, polls: impl Fn() -> u32) {
+    /// handled there. For how long others had the CPU; `None` if it was not left to them.
+    pub fn give_way(&self, polls: impl Fn() -> u32) -> Option<Duration> {
         let left = raw_clock_ns();
         if left < self.next.load(Ordering::Relaxed) {
-            return;
+            return None;
         }
         // These clocks are system calls, and a yield in time is to cost no more than it must.
         let watched = self.watched.load(Ordering::Relaxed);
@@ -87,7 +94,8 @@ impl Yielder {
         yield_now();
         self.yielding.fetch_sub(1, Ordering::Relaxed);
         let back = raw_clock_ns();
-        let was_slow = back.saturating_sub(left) >= SLICE_NS;
+        let away = back.saturating_sub(left);
+        let was_slow = away >= SLICE_NS;
         if let Some((others, before)) = before.filter(|_| was_slow) {
             // A thread that is preempted while it counts sets the count back, which looks like very many: it polled, too.
             self.learn(left, back, cpu_of_others_ns().saturating_sub(others), polls().wrapping_sub(before));
@@ -95,11 +103,16 @@ impl Yielder {
         if watched > 0 || was_slow {
             self.watched.store(if was_slow { WATCHED } else { watched - 1 }, Ordering::Relaxed);
         }
+        let let_others_run = away >= SWITCHED_NS;
+        if let_others_run != self.let_others_run.load(Ordering::Relaxed) {
+            self.let_others_run.store(let_others_run, Ordering::Relaxed);
+        }
+        Some(Duration::from_nanos(away))
     }
 
-    /// Whether so many threads yield that another may as well sleep, if what it waits for is none of theirs.
+    /// Whether so many threads yield to each other that another may as well sleep, if what it waits for is none of theirs.
     pub fn is_crowded(&self) -> bool {
-        self.yielding.load(Ordering::Relaxed) >= self.enough
+        self.yielding.load(Ordering::Relaxed) >= self.enough && self.let_others_run.load(Ordering::Relaxed)
     }
 
     /// Has the caller sleep in place of a yield, for the time that `sleep` is given at most. It may hold a lock for which others spin, as
@@ -142,7 +155,6 @@ fn cpu_of_others_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
     use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -195,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_spins_for_a_lock_gets_it_from_one_that_yields_under_it() {
-        give_way_under_a_lock(|yielder| yielder.give_way(|| 0));
+        give_way_under_a_lock(|yielder| _ = yielder.give_way(|| 0));
     }
 
     #[test]
@@ -206,9 +218,12 @@ mod tests {
     #[test]
     fn each_of_a_crowd_sleeps_the_longer_the_more_of_them_do_and_none_for_long() {
         let yielder = Yielder::default();
+        yielder.let_others_run.store(true, Ordering::Relaxed);
         assert!(!yielder.is_crowded());
-        yielder.yielding.store(ENOUGH * usable_cpus(), Ordering::Relaxed);
+        yielder.yielding.store(usable_cpus().div_ceil(CPUS_A_YIELD), Ordering::Relaxed);
         assert!(yielder.is_crowded());
+        yielder.let_others_run.store(false, Ordering::Relaxed);
+        assert!(!yielder.is_crowded(), "each has a processor");
         let time_of = |yielder: &Yielder| {
             let mut slept = None;
             yielder.doze(|| 0, |time| slept = Some(time.as_nanos() as u64));
@@ -222,6 +237,38 @@ mod tests {
         yielder.next.store(u64::MAX, Ordering::Relaxed);
         assert_eq!(time_of(&yielder), None, "somebody may wait for a lock");
         assert_eq!(yielder.dozing.into_inner(), 1_000_000);
+    }
+
+    #[test]
+    fn who_gives_way_knows_for_how_long_others_ran_or_that_it_did_not() {
+        const RUN: Duration = Duration::from_millis(20);
+        let (yielder, done) = (Yielder::default(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                stay_on_one_cpu();
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        cpu_relax();
+                    }
+                });
+                let began = Instant::now();
+                let mut away = Duration::ZERO;
+                // Threads of this process that spin may wait for a lock: then it is not left to them for a while.
+                let mut stayed = false;
+                while (away < RUN || !stayed) && began.elapsed() < Duration::from_secs(20) {
+                    match yielder.give_way(|| 0) {
+                        Some(time) => away += time,
+                        None => stayed = true,
+                    }
+                }
+                done.store(true, Ordering::Relaxed);
+                assert!(
+                    stayed && away >= RUN && away <= began.elapsed(),
+                    "{away:?} of {:?}",
+                    began.elapsed()
+                );
+            });
+        });
     }
 
     #[test]

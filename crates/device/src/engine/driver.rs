@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize
 use nonic_protocol::QpNumber;
 use nonic_sys::{BiasedMutex, Yielder};
 
+use super::giving_way::POLLS_PER_YIELD;
 use super::resting::{Resting, Watched};
 use super::stream::Stream;
 use crate::config::RestPolicy;
@@ -20,6 +21,8 @@ pub(super) struct Driving {
     /// Held by the one thread that reads rings.
     pub(super) driver: BiasedMutex<Driver>,
     pub(super) empty_polls: AtomicU32,
+    /// Of these, after which there is a yield; read in each.
+    pub(super) polls_per_yield: AtomicU32,
     pub(super) busy_polls: AtomicU32,
     /// Messages handled. Counted under the driver's lock.
     pub(super) handled: AtomicU32,
@@ -45,6 +48,7 @@ impl Driving {
         Self {
             driver: BiasedMutex::new(Driver::new(policy)),
             empty_polls: AtomicU32::new(0),
+            polls_per_yield: AtomicU32::new(POLLS_PER_YIELD),
             busy_polls: AtomicU32::new(0),
             handled: AtomicU32::new(0),
             pause: AtomicU32::new(0),

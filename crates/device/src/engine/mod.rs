@@ -6,6 +6,7 @@ mod changes;
 mod commons;
 mod driver;
 mod expected;
+mod giving_way;
 mod groups;
 mod links;
 mod meeting;

@@ -140,30 +140,12 @@ impl Engine {
         }
         let polls = self.driving.empty_polls.load(Ordering::Relaxed).wrapping_add(1);
         self.driving.empty_polls.store(polls, Ordering::Relaxed);
-        if polls.is_multiple_of(if polled.is_some() { POLLS_PER_YIELD } else { POLLS_PER_SPARING }) {
+        // A power of two: a division would take longer than all else here.
+        if polls & (self.polls_per_rest(polled) - 1) == 0 {
             self.rest(polled);
         }
         // Another thread may have filled the queue meanwhile.
         progress.any_of(Progress::TAKEN)
-    }
-
-    /// What a program does now and then that polls in vain.
-    #[cold]
-    fn rest(&self, polled: Option<&CompletionQueue>) {
-        let yielder = &self.driving.yielder;
-        let crowded = polled.is_some_and(CompletionQueue::is_polled_by_several) && yielder.is_crowded();
-        let mut waits_for_peer = false;
-        self.of_watched(|link| {
-            link.set_polled();
-            // For who has not proved that it may, nobody waits.
-            waits_for_peer |= crowded && link.is_trusted() && !link.is_loopback() && link.peer_stands_still();
-        });
-        let polls = || self.driving.polls();
-        match polled {
-            Some(queue) if waits_for_peer => yielder.doze(polls, |time| queue.doze(time)),
-            Some(_) => yielder.give_way(polls),
-            None => {}
-        }
     }
 
     /// Handles messages now and then for a program whose polls always find completions: its peers must not wait for it
@@ -384,12 +366,6 @@ pub(super) const MESSAGES_PER_POLL: usize = 256;
 
 /// The same of a link to a foreigner: it comes last, and the next look for everybody comes soon.
 const FOREIGN_MESSAGES_PER_POLL: usize = 32;
-
-/// Polls without result after which a polling thread lets others of its CPU go first.
-pub(super) const POLLS_PER_YIELD: u32 = 64;
-
-/// The same of a thread that sleeps between its polls, until it says that it polls: it pays for that when it sleeps.
-const POLLS_PER_SPARING: u32 = 4096;
 
 /// Polls that found all they wanted after which the rings are looked at all the same.
 pub(super) const BUSY_POLLS_PER_LOOK: u32 = 16;
