@@ -68,6 +68,7 @@ mod stream_socket;
 #[cfg(not(loom))]
 mod system_v;
 mod thread;
+mod thread_count;
 mod ticks;
 mod use_count;
 mod user;
@@ -183,10 +184,11 @@ pub use stream_socket::{
 #[cfg(not(loom))]
 pub use system_v::{SegmentPlace, attach_segment, duplicate_over, duplicate_segment, segment_at};
 pub use thread::{
-    THREAD_PLACES, Threads, at_exit, is_runnable, is_thread, nap, online_cpus, own_stack,
-    prefer_short_slices, process_status, process_status_at, random_u64, thread_mark, thread_number,
-    thread_place, timer_slack_ns, usable_cpus,
+    THREAD_PLACES, at_exit, is_runnable, is_thread, nap, online_cpus, own_stack, prefer_short_slices,
+    process_status, process_status_at, random_u64, thread_mark, thread_number, thread_place, timer_slack_ns,
+    usable_cpus,
 };
+pub use thread_count::Threads;
 pub use ticks::{ticks, ticks_in};
 pub use use_count::{CannotClose, UseCount};
 pub use user::{descriptor_limit, effective_user, own_user};

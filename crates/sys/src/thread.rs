@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
-use crate::numbered_folder::numbers_in;
 use crate::spawn::at_thread_end;
 
 /// Sets how late this thread's timers may fire, in nanoseconds (the default is 50,000).
@@ -51,28 +50,6 @@ pub fn prefer_short_slices(slice_ns: u64) {
     }
 }
 
-/// The threads of this process, for counting (`/proc/self/task`).
-#[derive(Debug)]
-pub struct Threads {
-    descriptor: OwnedFd,
-}
-
-impl Threads {
-    /// Those of the process that calls; a child needs its own.
-    pub fn open() -> io::Result<Self> {
-        use rustix::fs::{Mode, OFlags};
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { descriptor: rustix::fs::open("/proc/self/task", flags, Mode::empty())? })
-    }
-
-    /// How many there are now.
-    pub fn count(&self) -> io::Result<usize> {
-        let links = rustix::fs::fstat(&self.descriptor)?.st_nlink as usize;
-        // The kernel counts a folder's links as it would subfolders, plus two. Other systems' `/proc` may not.
-        if links > 2 { Ok(links - 2) } else { Ok(numbers_in("/proc/self/task")?.len()) }
-    }
-}
-
 /// The kernel's number of the calling thread, as `/proc/self/task` shows it.
 pub fn thread_number() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
@@ -87,12 +64,25 @@ pub fn is_thread(number: i32) -> bool {
 
 /// Whether a thread of this process runs, or would if it had a processor; false if that is not to be known. Allocates nothing.
 pub fn is_runnable(number: i32) -> bool {
-    // The first words of the file: number, name, state. A name has 15 bytes at most.
-    let mut text = [0; 64];
-    let Some(count) = read_of_thread(number, &mut text) else { return false };
+    words_of_thread(number, |mut words| words.next() == Some("R")) == Some(true)
+}
+
+/// Whether a thread of this process runs no code of it any more, and is gone soon if not yet.
+pub(crate) fn is_ending(number: i32) -> bool {
+    // `PF_EXITING` of the kernel.
+    const EXITING: u64 = 4;
+    let flags = words_of_thread(number, |mut words| words.nth(6).and_then(|flags| flags.parse().ok()));
+    flags.is_none_or(|flags: Option<u64>| flags.is_some_and(|flags| flags & EXITING != 0))
+}
+
+/// What `look` finds in what the kernel tells of a thread: its state, then the numbers of `proc(5)`. `None` if it tells nothing.
+fn words_of_thread<R>(number: i32, look: impl FnOnce(std::str::SplitAsciiWhitespace<'_>) -> R) -> Option<R> {
+    // As many as are asked for: number, name, state, six numbers. A name has 15 bytes at most.
+    let mut text = [0; 128];
+    let count = read_of_thread(number, &mut text)?;
     // Behind the name, in which there may be anything.
-    let behind = text[..count].iter().rposition(|byte| *byte == b')').map(|end| &text[end + 1..count]);
-    behind.is_some_and(|behind| behind.starts_with(b" R"))
+    let name_end = text[..count].iter().rposition(|byte| *byte == b')')?;
+    Some(look(str::from_utf8(&text[name_end + 1..count]).ok()?.split_ascii_whitespace()))
 }
 
 /// The beginning of what the kernel tells of a thread; how many bytes.

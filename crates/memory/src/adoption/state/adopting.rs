@@ -137,7 +137,7 @@ impl State {
         if self.is_alone() {
             return Ok(Protection::Alone);
         }
-        let shield = self.shield;
+        let (shield, most) = (self.shield, 1 + self.own_threads);
         let tools = self.tools.as_mut().ok_or(PlainReason::NoFile)?;
         let userfault = tools.userfault.get_or_insert_with(|| match shield {
             Shield::Best => Userfault::open().ok(),
@@ -145,7 +145,12 @@ impl State {
             Shield::UserMode => Userfault::open_with(Reach::UserMode).ok(),
             Shield::None => None,
         });
-        userfault.as_ref().map(Protection::Userfault).ok_or(PlainReason::NoProtection)
+        match userfault {
+            Some(userfault) => Ok(Protection::Userfault(userfault)),
+            // Its program may just have joined the others.
+            None if shield == Shield::Best && tools.threads.are_at_most(most) => Ok(Protection::Alone),
+            None => Err(PlainReason::NoProtection),
+        }
     }
 
     /// Adopts the parts of a plan that are not yet; returns the pages copied. `pinned`: the kernel holds pages of the process.
