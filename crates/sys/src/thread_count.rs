@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::fd::OwnedFd;
 
 use crate::numbered_folder::numbers_in;
-use crate::thread::is_ending;
+use crate::thread::{is_ending, thread_number};
 use crate::yield_now;
 
 /// Threads that are too many for it to be asked what each does, which takes some microseconds.
@@ -47,8 +47,9 @@ impl Threads {
             }
             // A list is cut short where a thread ends meanwhile: then it is waited for, too.
             let Ok(numbers) = numbers_in("/proc/self/task") else { return false };
-            let living = numbers.into_iter().filter(|number| !is_ending(*number)).count();
-            if living > most || began.elapsed() > PATIENCE {
+            let own = thread_number();
+            let others = numbers.into_iter().filter(|number| *number != own && !is_ending(*number)).count();
+            if others >= most || began.elapsed() > PATIENCE {
                 return false;
             }
             yield_now();

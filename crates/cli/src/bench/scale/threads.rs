@@ -117,10 +117,7 @@ impl Station<'_> {
         // Once in any case: whoever is late has lost its time, and is not as if it had never been.
         loop {
             for _ in 0..BATCH {
-                // Where there is no room for another receive, one is there for what is posted now.
-                if let Some(receives) = &self.receives {
-                    receives.post_receive()?;
-                }
+                self.post_receive()?;
                 if !self.requests.post()? {
                     break;
                 }
@@ -134,6 +131,14 @@ impl Station<'_> {
         self.posted.fetch_add(posted, Ordering::Relaxed);
         self.ended.fetch_add(ended, Ordering::Relaxed);
         Ok(ended)
+    }
+
+    /// Posts a receive where messages arrive here. Where there is no room for another, one is there for what is posted next.
+    fn post_receive(&self) -> Outcome<()> {
+        if let Some(receives) = &self.receives {
+            receives.post_receive()?;
+        }
+        Ok(())
     }
 
     fn take(&self, entries: &mut Entries) -> Outcome<u64> {
@@ -150,9 +155,7 @@ impl Station<'_> {
         let posted = self.posted.load(Ordering::Relaxed);
         wait_within(PATIENCE, "the last requests of a thread", || {
             // Another thread's message may have had the receive that was there.
-            if let Some(receives) = &self.receives {
-                receives.post_receive()?;
-            }
+            self.post_receive()?;
             ended += self.take(&mut entries)?;
             Ok(ended == posted)
         })

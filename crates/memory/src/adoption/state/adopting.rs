@@ -130,14 +130,19 @@ impl State {
 
     pub(super) fn is_alone(&self) -> bool {
         let count = || self.tools.as_ref().and_then(|tools| tools.threads.count().ok());
-        self.shield == Shield::Best && count().is_some_and(|count| count <= 1 + self.own_threads)
+        self.shield == Shield::Best && count().is_some_and(|count| count <= self.threads_if_alone())
+    }
+
+    /// The program's one, and those of this library.
+    fn threads_if_alone(&self) -> usize {
+        1 + self.own_threads
     }
 
     fn protection(&mut self) -> Result<Protection<'_>, PlainReason> {
         if self.is_alone() {
             return Ok(Protection::Alone);
         }
-        let (shield, most) = (self.shield, 1 + self.own_threads);
+        let (shield, most) = (self.shield, self.threads_if_alone());
         let tools = self.tools.as_mut().ok_or(PlainReason::NoFile)?;
         let userfault = tools.userfault.get_or_insert_with(|| match shield {
             Shield::Best => Userfault::open().ok(),
